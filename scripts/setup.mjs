@@ -1,0 +1,157 @@
+// Prepares a checkout: the locked dependencies and, with --tests, the servers that the tests start.
+// Plain JavaScript for any Node from 18 on, because the pinned runtime is one of the things it installs.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const stampFile = join(root, 'node_modules/.inlay-setup.json')
+const partsFile = join(root, 'node_modules/.inlay-test-parts.json')
+const pinnedNode = join(root, 'node_modules/.bin/node')
+const pathFolders = (process.env.PATH ?? '').split(delimiter).filter(Boolean)
+const oldestPostgres = 15
+
+const parts = [
+  {
+    key: 'postgres',
+    name: `PostgreSQL server ${oldestPostgres} or later`,
+    find: findPostgres,
+    isThere: hasPostgresServer,
+    apt: 'postgresql',
+    brew: 'postgresql@17',
+  },
+  {
+    key: 'redis',
+    name: 'Redis or Valkey server',
+    find: () => onPath('redis-server') ?? onPath('valkey-server'),
+    isThere: existsSync,
+    apt: 'redis-server',
+    brew: 'redis',
+  },
+]
+
+installDependencies()
+if (process.argv.includes('--tests')) prepareTestParts()
+
+function installDependencies() {
+  const wanted = dependencyFingerprint()
+  if (readJson(stampFile).installed === wanted && existsSync(pinnedNode)) return
+  console.log('Installing dependencies from the lock file (about a minute the first time)…')
+  // The stamp stands for the tests' packages too, which npm leaves out under NODE_ENV=production. Only errors,
+  // because npm would warn that packages do not support the Node it runs on; they run on the pinned one.
+  if (!npm('ci', '--include=dev', '--loglevel=error')) {
+    fail(
+      'The dependencies could not be installed; npm says why above. This needs the network once, to reach the',
+      'npm registry; later runs do not. To try again, run the same command again.',
+    )
+  }
+  verifyPinnedNode()
+  writeJson(stampFile, { installed: wanted })
+}
+
+function dependencyFingerprint() {
+  const lock = readFileSync(join(root, 'package-lock.json'))
+  return createHash('sha256').update(lock).update(`${process.platform} ${process.arch}`).digest('hex')
+}
+
+function npm(...args) {
+  const { npm_execpath: cli, npm_node_execpath: node = process.execPath } = process.env
+  // Under npm, our own Node may be the pinned one, which `npm ci` removes; npm's Node stays.
+  return cli?.endsWith('npm-cli.js') ? run(node, [cli, ...args]) : run('npm', args)
+}
+
+function verifyPinnedNode() {
+  const pinned = readJson(join(root, 'package.json')).dependencies.node
+  const { stdout, stderr, error } = spawnSync(pinnedNode, ['--version'], { encoding: 'utf8' })
+  if (stdout?.startsWith(`v${pinned.split('.')[0]}.`)) return
+  fail(
+    `The pinned runtime, Node ${pinned}, does not run: ${(stdout || stderr || error?.message || 'no output').trim()}`,
+    'It comes as the npm package `node`, whose install script fetches the binary for this platform; on Linux it',
+    'needs glibc, not musl. If `npm config get ignore-scripts` says true, put npm_config_ignore_scripts=false in',
+    'front of the command. Then run it again.',
+  )
+}
+
+function prepareTestParts() {
+  const known = readJson(partsFile)
+  if (parts.every((part) => known[part.key] && part.isThere(known[part.key]))) return
+  let found = findParts()
+  const missing = () => parts.filter((part) => !found[part.key])
+  if (missing().length > 0 && process.getuid?.() === 0 && onPath('apt-get')) {
+    aptInstall(missing().map((part) => part.apt))
+    found = findParts()
+  }
+  if (missing().length > 0) fail('The tests start servers that this machine lacks:', ...missing().map(howToGet))
+  writeJson(partsFile, found)
+}
+
+function findParts() {
+  return Object.fromEntries(parts.map((part) => [part.key, part.find()]))
+}
+
+function aptInstall(packages) {
+  console.log(`Installing what the tests need: ${packages.join(', ')}…`)
+  const isService = (name) => existsSync(`/etc/init.d/${name}`)
+  const newPackages = packages.filter((name) => !isService(name))
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  const install = () => run('apt-get', ['install', '-y', '--no-install-recommends', ...packages], env)
+  if (!install()) {
+    console.log('Refreshing the package lists and trying again…')
+    run('apt-get', ['update'], env)
+    install()
+  }
+  // Debian starts the services that it installs; the tests start their own on private ports.
+  for (const name of newPackages.filter(isService)) run('service', [name, 'stop'])
+}
+
+function howToGet({ name, apt, brew }) {
+  return `- ${name}: sudo apt-get install ${apt} (Debian 12, Ubuntu 24.04 or later), brew install ${brew} (macOS)`
+}
+
+function findPostgres() {
+  const homebrew = ['/opt/homebrew/opt', '/usr/local/opt'].flatMap((dir) => versionedFolders(dir, /^postgresql@(\d+)$/))
+  const folders = [...pathFolders, ...versionedFolders('/usr/lib/postgresql', /^(\d+)$/), ...homebrew]
+  return folders.find((dir) => hasPostgresServer(dir) && postgresVersion(dir) >= oldestPostgres)
+}
+
+function versionedFolders(parent, pattern) {
+  const version = (name) => Number(pattern.exec(name)?.[1])
+  const names = existsSync(parent) ? readdirSync(parent).filter((name) => pattern.test(name)) : []
+  return names.sort((a, b) => version(b) - version(a)).map((name) => join(parent, name, 'bin'))
+}
+
+function hasPostgresServer(dir) {
+  return existsSync(join(dir, 'initdb')) && existsSync(join(dir, 'postgres'))
+}
+
+function postgresVersion(dir) {
+  const { stdout } = spawnSync(join(dir, 'postgres'), ['--version'], { encoding: 'utf8' })
+  return Number(/PostgreSQL\) (\d+)/.exec(stdout ?? '')?.[1])
+}
+
+function onPath(command) {
+  return pathFolders.map((dir) => join(dir, command)).find((file) => existsSync(file))
+}
+
+function run(command, args, env = process.env) {
+  return spawnSync(command, args, { cwd: root, env, stdio: 'inherit' }).status === 0
+}
+
+function readJson(file) {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) ?? {}
+  } catch {
+    return {}
+  }
+}
+
+function writeJson(file, value) {
+  writeFileSync(file, `${JSON.stringify(value, null, 2)}\n`)
+}
+
+function fail(...lines) {
+  console.error(`\n${lines.join('\n')}`)
+  process.exit(1)
+}

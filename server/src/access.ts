@@ -1,0 +1,119 @@
+import { accessDenied, authRequired, orgContextRequired } from './errors.ts'
+import { BoundedMap } from './lib/bounded-map.ts'
+import { fingerprint } from './lib/secrets.ts'
+import { type AccessToken, createTokenVerifier, InvalidToken } from './oauth/access-tokens.ts'
+import type { Access } from './operation.ts'
+import type { Role } from './organizations/contract.ts'
+import type { Service } from './service.ts'
+
+/** A signed-in person, and the organization that the token speaks for. */
+export interface Caller {
+  user: { id: string; email: string; name: string; avatar_url: string }
+  token: { fingerprint: string; expires_at: number; organization_id: string | undefined }
+  organization?: { id: string; name: string; slug: string }
+  role?: Role
+}
+
+export type OrgCaller = Caller & Required<Pick<Caller, 'organization' | 'role'>>
+
+export type CallerOf<A extends Access> = A extends 'public' ? undefined : A extends 'user' ? Caller : OrgCaller
+
+/** A node that missed a message on the bus asks again after this long: the bound on how long a removed member lives on. */
+const rememberMs = 30_000
+const rememberedTokens = 10_000
+const rememberedPeople = 10_000
+const clockSkewMs = 60_000
+
+/** Events on the bus that make nodes forget. */
+export const membershipChanged = 'membership-changed'
+export const tokenRevoked = 'token-revoked'
+
+export interface AccessControl {
+  /** `audience` is the resource the request is for: a token for another one is no token here. */
+  check(authorization: string | undefined, access: Access, audience: string): Promise<Caller | undefined>
+}
+
+export async function createAccess(service: Service): Promise<AccessControl> {
+  const { clock, kv, bus } = service
+  const verify = await createTokenVerifier(service)
+  const tokens = new BoundedMap<string, { token: AccessToken; checkedAt: number }>(rememberedTokens)
+  const people = new BoundedMap<string, Map<string, { person: Person; checkedAt: number }>>(rememberedPeople)
+  await bus.subscribe<{ user_id: string }>(membershipChanged, ({ user_id }) => people.delete(user_id))
+  await bus.subscribe<{ fingerprint: string }>(tokenRevoked, (message) => tokens.delete(message.fingerprint))
+
+  async function readToken(text: string, print: string): Promise<AccessToken> {
+    const known = tokens.get(print)
+    if (known && clock() - known.checkedAt < rememberMs) return known.token
+    const token = await verify(text)
+    if (await kv.get(revokedTokenKey(print))) throw new InvalidToken('The token was revoked')
+    tokens.set(print, { token, checkedAt: clock() })
+    return token
+  }
+
+  async function readPerson(userId: string, organizationId: string): Promise<Person | undefined> {
+    const known = people.get(userId)?.get(organizationId)
+    if (known && clock() - known.checkedAt < rememberMs) return known.person
+    const person = await loadPerson(service, userId, organizationId)
+    // Only memberships are remembered: somebody just added must not be refused for half a minute.
+    if (person && (person.role || organizationId === '')) {
+      const places = people.get(userId) ?? new Map()
+      if (places.size > 100) places.clear()
+      people.set(userId, places.set(organizationId, { person, checkedAt: clock() }))
+    }
+    return person
+  }
+
+  return {
+    async check(authorization, access, audience) {
+      if (access === 'public') return undefined
+      const text = authorization?.match(/^Bearer +(\S+)$/i)?.[1]
+      if (!text) throw authRequired('No bearer token')
+      const print = fingerprint(text)
+      const token = await readToken(text, print).catch((error) => {
+        throw error instanceof InvalidToken ? authRequired(error) : error
+      })
+      if (token.expires_at + clockSkewMs <= clock()) throw authRequired('The token has expired')
+      if (!token.audience.includes(audience)) throw authRequired(`The token is not for ${audience}`)
+
+      const organizationId = token.organization_id
+      const person = await readPerson(token.user_id, organizationId ?? '')
+      if (!person) throw authRequired('The token names a person who no longer exists')
+      const { organization, role, ...user } = person
+      const caller: Caller = {
+        user,
+        token: { fingerprint: print, expires_at: token.expires_at, organization_id: organizationId },
+        ...(organization && role && { organization, role }),
+      }
+      if (access === 'user') return caller
+      if (!organizationId) throw orgContextRequired()
+      if (!caller.role) throw accessDenied('You are not a member of this organization')
+      if (access === 'admin' && caller.role !== 'admin') throw accessDenied('This needs the admin role')
+      return caller
+    },
+  }
+}
+
+/** Ends a token before its time, on every node. */
+export async function revokeToken({ kv, bus, clock }: Service, token: Caller['token']): Promise<void> {
+  const secondsLeft = Math.ceil((token.expires_at + clockSkewMs - clock()) / 1000)
+  if (secondsLeft > 0) await kv.set(revokedTokenKey(token.fingerprint), true, secondsLeft)
+  await bus.publish(tokenRevoked, { fingerprint: token.fingerprint })
+}
+
+const revokedTokenKey = (print: string) => `revoked-token:${print}`
+
+type Person = Caller['user'] & { organization: Caller['organization'] | null; role: Role | null }
+
+async function loadPerson({ database }: Service, userId: string, organizationId: string): Promise<Person | undefined> {
+  const [person] = await database.asUser(
+    userId,
+    (sql) => sql<Person>`
+      select u.id, u.email, u.name, u.avatar_url, m.role,
+             case when o.id is not null then jsonb_build_object('id', o.id, 'name', o.name, 'slug', o.slug) end as organization
+      from users u
+      left join members m on m.user_id = u.id and m.organization_id = ${organizationId || null}
+      left join organizations o on o.id = m.organization_id
+      where u.id = ${userId}`,
+  )
+  return person
+}

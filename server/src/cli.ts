@@ -1,0 +1,116 @@
+import { parseArgs } from 'node:util'
+import { InvalidConfig, readConfig } from './config.ts'
+import { CommandFailed } from './operator/command-failed.ts'
+import { DataFolderInUse, PostgresFailed } from './stores/embedded-postgres.ts'
+import { MigrationFailed } from './stores/migrations.ts'
+
+interface Command {
+  usage: string
+  text: string
+  options?: Record<string, { type: 'string' | 'boolean' }>
+  run(options: Record<string, string | undefined>): Promise<void>
+}
+
+/** The operator's commands. Each is loaded when it is used, so that `token` does not pay for the server. */
+const commands: Record<string, Command> = {
+  start: {
+    usage: 'start',
+    text: 'Start the server',
+    run: async () => (await import('./operator/start.ts')).start(readConfig()),
+  },
+  token: {
+    usage: 'token --email <address> [--org <slug>]',
+    text: 'Print a bearer token for the API and the MCP endpoint',
+    options: { email: { type: 'string' }, org: { type: 'string' } },
+    run: async ({ email, org }) =>
+      (await import('./operator/accounts.ts')).printToken(readConfig(), required('email', email), org),
+  },
+  'user add': {
+    usage: 'user add --email <address> [--name <name>] [--org <slug> [--role admin|member]]',
+    text: 'Add a person, and make them a member',
+    options: { email: { type: 'string' }, name: { type: 'string' }, org: { type: 'string' }, role: { type: 'string' } },
+    run: async ({ email, name, org, role }) =>
+      (await import('./operator/accounts.ts')).addUser(readConfig(), required('email', email), { name, org, role }),
+  },
+  'org add': {
+    usage: 'org add --name <name> --admin <address> [--slug <slug>] [--plan <plan>]',
+    text: 'Add an organization',
+    options: {
+      name: { type: 'string' },
+      admin: { type: 'string' },
+      slug: { type: 'string' },
+      plan: { type: 'string' },
+    },
+    run: async ({ name, admin, slug, plan }) =>
+      (await import('./operator/accounts.ts')).addOrganization(readConfig(), {
+        name: required('name', name),
+        admin: required('admin', admin),
+        slug,
+        plan,
+      }),
+  },
+  migrate: {
+    usage: 'migrate',
+    text: 'Bring the database schema up to date, without starting the server',
+    run: async () => (await import('./operator/maintenance.ts')).migrateOnly(readConfig()),
+  },
+  doctor: {
+    usage: 'doctor',
+    text: 'Check runtime, configuration, stores, disk and clock, and say what to do',
+    run: async () => (await import('./operator/doctor.ts')).examine(),
+  },
+  'audit verify': {
+    usage: 'audit verify [--org <slug>]',
+    text: 'Recompute the audit chains and name the first row that does not fit',
+    options: { org: { type: 'string' } },
+    run: async ({ org }) => (await import('./operator/maintenance.ts')).verifyAudit(readConfig(), org),
+  },
+  'secret rotate': {
+    usage: 'secret rotate',
+    text: 'Seal everything again with the first secret of INLAY_SECRET; safe to repeat',
+    run: async () => (await import('./operator/maintenance.ts')).rotateSecret(readConfig()),
+  },
+}
+
+const help = [
+  'Usage: npx inlay <command>',
+  '',
+  ...Object.values(commands).flatMap(({ usage, text }) => [`  ${usage}`, `      ${text}`]),
+  '',
+  'Settings come from the environment: docs/configuration.md',
+].join('\n')
+
+try {
+  await main(process.argv.slice(2))
+} catch (error) {
+  const isExplained = [CommandFailed, InvalidConfig, DataFolderInUse, PostgresFailed, MigrationFailed].some(
+    (kind) => error instanceof kind,
+  )
+  console.error(isExplained ? `inlay: ${(error as Error).message}` : error)
+  process.exitCode = 1
+}
+
+async function main(args: string[]): Promise<void> {
+  const name = Object.keys(commands).find((words) => args.slice(0, words.split(' ').length).join(' ') === words)
+  const command = name && commands[name]
+  if (!command) {
+    const isAsking = args.length === 0 || ['help', '--help', '-h'].includes(args[0] ?? '')
+    if (isAsking) return console.log(help)
+    throw new CommandFailed(`There is no command "${args.join(' ')}".\n\n${help}`)
+  }
+  const rest = args.slice(name.split(' ').length)
+  if (rest.includes('--help') || rest.includes('-h'))
+    return console.log(`npx inlay ${command.usage}\n\n${command.text}`)
+  let options: Record<string, string | undefined>
+  try {
+    options = parseArgs({ args: rest, options: command.options ?? {}, strict: true }).values as typeof options
+  } catch (cause) {
+    throw new CommandFailed(`${(cause as Error).message}\nUsage: npx inlay ${command.usage}`, { cause })
+  }
+  await command.run(options)
+}
+
+function required(name: string, value: string | undefined): string {
+  if (!value) throw new CommandFailed(`--${name} is missing`)
+  return value
+}

@@ -1,0 +1,223 @@
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import ipaddr from 'ipaddr.js'
+
+/**
+ * The only reader of the environment. Every setting is described where it is defined; docs/configuration.md is
+ * rendered from this table.
+ */
+export const settings = {
+  PORT: {
+    default: '8787',
+    parse: integer(0, 65535),
+    text: 'Port to listen on. `0` picks a free one.',
+  },
+  INLAY_PUBLIC_URL: {
+    parse: publicUrl,
+    text: 'The one origin under which browsers and clients reach the service, for example `https://inlay.example.com`. Without it the service runs in development: demo data, local sign-in, `http://localhost:<PORT>`. With an https URL it runs in production. Generated addresses come from here alone, never from request headers.',
+  },
+  INLAY_DATA_DIR: {
+    default: './.inlay',
+    parse: (text: string) => resolve(text),
+    text: 'Folder for everything the service keeps on this machine: its PostgreSQL, its key-value store and, in development, its secret.',
+  },
+  DATABASE_URL: {
+    parse: url('postgres:', 'postgresql:'),
+    text: 'PostgreSQL 15 or newer, as the role that owns the schema; it needs `CREATEROLE`, because the service itself connects as a role of its own that owns nothing. Without it an embedded PostgreSQL runs under the data folder.',
+  },
+  REDIS_URL: {
+    parse: url('redis:', 'rediss:', 'unix:'),
+    text: 'Redis or Valkey for sessions, tickets, caches and messages between nodes. Needed as soon as there is more than one node. Without it a file under the data folder serves.',
+  },
+  INLAY_REDIS_PREFIX: {
+    default: 'inlay',
+    parse: (text: string) => text,
+    text: 'What the names of keys and channels in Redis start with, where several installations share one.',
+  },
+  INLAY_SECRET: {
+    parse: secretList,
+    secret: true,
+    text: 'Root of encryption and signing, at least 32 random characters (`openssl rand -base64 32`). Required in production; in development one is made in the data folder. To rotate, put the new secret in front, separated by a comma (`new,old`), restart every node, run `npx inlay secret rotate`, then drop the old one.',
+  },
+  INLAY_ALLOWED_PRIVATE_NETWORKS: {
+    parse: cidrList,
+    text: 'Comma-separated CIDRs of private networks that outbound calls to addresses chosen by administrators may reach. Default: none in production, loopback in development.',
+  },
+  SIGN_IN_ISSUER: {
+    parse: url('https:', 'http:'),
+    text: 'OIDC issuer whose access tokens are accepted beside the built-in ones. Its users are known from their first request on.',
+  },
+  SIGN_IN_AUDIENCE: {
+    parse: (text: string) => text,
+    text: 'Audience that a token of `SIGN_IN_ISSUER` must carry. Required with it.',
+  },
+  INLAY_LOG_LEVEL: {
+    default: 'info',
+    parse: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
+    text: 'Least severe log line that is written (JSON, standard output).',
+  },
+  INLAY_METRICS_TOKEN: {
+    parse: (text: string) => text,
+    secret: true,
+    text: 'Bearer token that `GET /metrics` asks for. Without it metrics are open in development and absent in production.',
+  },
+} as const satisfies Record<string, Setting<unknown>>
+
+export interface Setting<T> {
+  default?: string
+  parse: (text: string) => T
+  text: string
+  secret?: boolean
+}
+
+export interface Config {
+  mode: 'development' | 'production'
+  port: number
+  /** Undefined in development with a port still to be picked; `main.ts` fills it in. */
+  publicUrl: string | undefined
+  dataDir: string
+  databaseUrl: string | undefined
+  redisUrl: string | undefined
+  redisPrefix: string
+  /** Newest first: the first encrypts and signs, all decrypt and verify. */
+  secrets: readonly string[]
+  allowedPrivateNetworks: readonly string[]
+  signIn: { issuer: string; audience: string } | undefined
+  logLevel: (typeof settings)['INLAY_LOG_LEVEL']['parse'] extends (text: string) => infer Level ? Level : never
+  metricsToken: string | undefined
+}
+
+/** A configuration the service refuses to run with; the message says what to change. */
+export class InvalidConfig extends Error {
+  override name = 'InvalidConfig'
+}
+
+export function readConfig(env: Record<string, string | undefined> = process.env): Config {
+  const read = <Name extends keyof typeof settings>(name: Name) => {
+    const setting: Setting<unknown> = settings[name]
+    const text = env[name]?.trim() || setting.default
+    if (text === undefined) return undefined
+    try {
+      return setting.parse(text) as ReturnType<(typeof settings)[Name]['parse']>
+    } catch (cause) {
+      throw new InvalidConfig(`${name} ${(cause as Error).message}`, { cause })
+    }
+  }
+  const given = <Name extends keyof typeof settings>(name: Name) =>
+    read(name) as NonNullable<ReturnType<typeof read<Name>>>
+
+  const publicUrl = read('INLAY_PUBLIC_URL')
+  const mode = publicUrl?.startsWith('https:') ? 'production' : 'development'
+  const dataDir = given('INLAY_DATA_DIR')
+  const issuer = read('SIGN_IN_ISSUER')
+  const audience = read('SIGN_IN_AUDIENCE')
+  if (issuer && !audience) {
+    throw new InvalidConfig('SIGN_IN_AUDIENCE is missing: a token of SIGN_IN_ISSUER is accepted for one audience only')
+  }
+  if (issuer?.startsWith('http:') && mode === 'production') {
+    throw new InvalidConfig('SIGN_IN_ISSUER must be an https URL in production')
+  }
+
+  return {
+    mode,
+    port: given('PORT'),
+    publicUrl,
+    dataDir,
+    databaseUrl: read('DATABASE_URL'),
+    redisUrl: read('REDIS_URL'),
+    redisPrefix: given('INLAY_REDIS_PREFIX'),
+    secrets: read('INLAY_SECRET') ?? secretOfDataFolder(dataDir, mode),
+    allowedPrivateNetworks:
+      read('INLAY_ALLOWED_PRIVATE_NETWORKS') ?? (mode === 'development' ? ['127.0.0.0/8', '::1/128'] : []),
+    signIn: issuer && audience ? { issuer, audience } : undefined,
+    logLevel: given('INLAY_LOG_LEVEL'),
+    metricsToken: read('INLAY_METRICS_TOKEN'),
+  }
+}
+
+/** On one machine in development nobody should have to think of a secret; in production somebody must. */
+function secretOfDataFolder(dataDir: string, mode: Config['mode']): readonly string[] {
+  if (mode === 'production') {
+    throw new InvalidConfig(
+      'INLAY_SECRET is missing. Production needs a secret that you keep: INLAY_SECRET="$(openssl rand -base64 32)"',
+    )
+  }
+  const file = join(dataDir, 'secret')
+  try {
+    return secretList(readFileSync(file, 'utf8').trim())
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+  mkdirSync(dataDir, { recursive: true })
+  try {
+    // `wx`: of two processes that start at once, one makes the secret and the other reads it.
+    writeFileSync(file, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600, flag: 'wx' })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+  return secretList(readFileSync(file, 'utf8').trim())
+}
+
+function integer(min: number, max: number) {
+  return (text: string): number => {
+    const value = Number(text)
+    if (!/^\d+$/.test(text) || value < min || value > max) {
+      throw new Error(`must be a whole number from ${min} to ${max}, not "${text}"`)
+    }
+    return value
+  }
+}
+
+function oneOf<const Words extends readonly string[]>(...words: Words) {
+  return (text: string): Words[number] => {
+    if (!words.includes(text)) throw new Error(`must be one of ${words.join(', ')}, not "${text}"`)
+    return text
+  }
+}
+
+function url(...protocols: string[]) {
+  return (text: string): string => {
+    // The text itself may hold a password, so the message leaves it out.
+    if (!URL.canParse(text) || !protocols.includes(new URL(text).protocol)) {
+      throw new Error(`must be a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`)
+    }
+    return text
+  }
+}
+
+function publicUrl(text: string): string {
+  const parsed = URL.canParse(text) ? new URL(text) : undefined
+  if (!parsed || !/^https?:$/.test(parsed.protocol) || `${parsed.origin}/` !== parsed.href) {
+    throw new Error(`must be an origin such as https://inlay.example.com, without a path, not "${text}"`)
+  }
+  const isLocal = /^(localhost|127\.0\.0\.1|\[::1\])$/.test(parsed.hostname)
+  if (parsed.protocol === 'http:' && !isLocal) {
+    throw new Error('must be https, unless it is on localhost: tokens would travel in the clear')
+  }
+  return parsed.origin
+}
+
+function secretList(text: string): readonly string[] {
+  const list = text.split(',').map((secret) => secret.trim())
+  for (const secret of list) {
+    if (secret.length < 32 || new Set(secret).size < 10) {
+      throw new Error('must be at least 32 random characters; make one with: openssl rand -base64 32')
+    }
+    if (/change.?me|default|example|your.?secret|password/i.test(secret)) {
+      throw new Error('looks like a placeholder; make one with: openssl rand -base64 32')
+    }
+  }
+  return list
+}
+
+function cidrList(text: string): readonly string[] {
+  const list = text
+    .split(',')
+    .map((cidr) => cidr.trim())
+    .filter(Boolean)
+  for (const cidr of list) {
+    if (!ipaddr.isValidCIDR(cidr)) throw new Error(`must be CIDRs such as 10.0.0.0/8, not "${cidr}"`)
+  }
+  return list
+}

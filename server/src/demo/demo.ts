@@ -1,0 +1,50 @@
+import { newId } from '../lib/ids.ts'
+import { foundOrganization } from '../organizations/organizations.ts'
+import type { Service } from '../service.ts'
+import { addLocalUser, findUserByEmail } from '../users/local-accounts.ts'
+
+export const demoPeople = [
+  { email: 'admin@demo.test', name: 'Demo Admin', text: 'admin of demo' },
+  { email: 'member@demo.test', name: 'Demo Member', text: 'member of demo, admin of other' },
+  { email: 'admin@other.test', name: 'Other Admin', text: 'admin of other' },
+  { email: 'nobody@demo.test', name: 'Nobody', text: 'without an organization' },
+] as const
+
+type Seedable = Pick<Service, 'database'>
+
+export const isSeeded = async (service: Seedable): Promise<boolean> =>
+  (await findUserByEmail(service, demoPeople[3].email)) !== undefined
+
+/** Two organizations that share a person, so that every wall between them can be tried out. Run again, it completes itself. */
+export async function seedDemo(service: Seedable): Promise<void> {
+  const [admin, member, otherAdmin] = await Promise.all(
+    demoPeople.slice(0, 3).map((person) => findOrAdd(service, person)),
+  )
+  if (!admin || !member || !otherAdmin) throw new Error('The demo lacks people')
+  const demo = await findOrFound(service, { name: 'Demo', slug: 'demo', planId: 'enterprise', founder: admin })
+  const other = await findOrFound(service, { name: 'Other', slug: 'other', planId: 'free', founder: otherAdmin })
+  await join(service, demo, member.id, 'member')
+  await join(service, other, member.id, 'admin')
+  // The last one says that the rest is there.
+  await findOrAdd(service, demoPeople[3])
+}
+
+const findOrAdd = async (service: Seedable, { email, name }: { email: string; name: string }) =>
+  (await findUserByEmail(service, email)) ?? addLocalUser(service, { email, name })
+
+async function findOrFound(service: Seedable, wanted: Parameters<typeof foundOrganization>[1]): Promise<string> {
+  const [found] = await service.database.asUser(
+    wanted.founder.id,
+    (sql) => sql<{ id: string }>`select id from organizations where slug = ${wanted.slug}`,
+  )
+  return found?.id ?? (await foundOrganization(service, wanted)).id
+}
+
+async function join({ database }: Seedable, organizationId: string, userId: string, role: string): Promise<void> {
+  await database.asOrg(
+    organizationId,
+    (sql) => sql`
+      insert into members (organization_id, id, user_id, role) values (${organizationId}, ${newId()}, ${userId}, ${role})
+      on conflict (organization_id, user_id) do nothing`,
+  )
+}

@@ -1,0 +1,86 @@
+import { z } from 'zod'
+
+/**
+ * The interface's error table. The key is `data.code`, which is unique; the outer code and the status are not.
+ * Errors that only one capability knows live in that capability, made with `failure`.
+ */
+export const errorTable = {
+  VALIDATION_ERROR: variant(400, 'BAD_REQUEST', 'Invalid request data', { field: z.string(), details: z.string() }),
+  AUTH_REQUIRED: variant(401, 'UNAUTHORIZED', 'Authentication required'),
+  ACCESS_DENIED: variant(403, 'FORBIDDEN', 'Access denied', { reason: z.string() }),
+  ORG_CONTEXT_REQUIRED: variant(403, 'ORG_CONTEXT_REQUIRED', 'Organization context required'),
+  PAYMENT_REQUIRED: variant(403, 'PAYMENT_REQUIRED', 'Subscription required'),
+  RESOURCE_NOT_FOUND: variant(404, 'NOT_FOUND', 'Resource not found', { resource: z.string(), resourceId: z.string() }),
+  DUPLICATE_RESOURCE: variant(409, 'CONFLICT', 'Resource already exists', { resource: z.string() }),
+  INTERNAL_ERROR: variant(500, 'INTERNAL_SERVER_ERROR', 'An Inlay error occurred'),
+} as const
+
+export type ErrorCode = keyof typeof errorTable
+
+function variant<Data extends z.ZodRawShape = Record<never, never>>(
+  status: number,
+  code: string,
+  message: string,
+  data: Data = {} as Data,
+) {
+  return { status, code, message, data }
+}
+
+/** What a caller may see of a failure. The private cause travels as `cause` and ends in the log. */
+export interface Envelope {
+  defined: boolean
+  code: string
+  status: number
+  message: string
+  data?: Record<string, unknown>
+}
+
+export class Failure extends Error {
+  override name = 'Failure'
+  readonly envelope: Envelope
+  readonly headers: Record<string, string>
+
+  constructor(envelope: Envelope, options: { cause?: unknown; headers?: Record<string, string> } = {}) {
+    super(envelope.message, { cause: options.cause })
+    this.envelope = envelope
+    this.headers = options.headers ?? {}
+  }
+}
+
+/** A failure outside the table: `defined` is false. */
+export function failure(
+  status: number,
+  code: string,
+  message: string,
+  options: { data?: Record<string, unknown>; cause?: unknown; headers?: Record<string, string> } = {},
+): Failure {
+  const { data, ...rest } = options
+  return new Failure({ defined: false, code, status, message, ...(data && { data }) }, rest)
+}
+
+function defined<Code extends ErrorCode>(
+  code: Code,
+  data: z.infer<z.ZodObject<(typeof errorTable)[Code]['data']>>,
+  options: { message?: string; cause?: unknown } = {},
+): Failure {
+  const { status, code: outer, message } = errorTable[code]
+  return new Failure(
+    { defined: true, code: outer, status, message: options.message ?? message, data: { code, ...data } },
+    { cause: options.cause },
+  )
+}
+
+export const invalid = (field: string, details: string) => defined('VALIDATION_ERROR', { field, details })
+export const authRequired = (cause?: unknown) => defined('AUTH_REQUIRED', {}, { cause })
+export const accessDenied = (reason: string) => defined('ACCESS_DENIED', { reason })
+export const orgContextRequired = () => defined('ORG_CONTEXT_REQUIRED', {})
+export const paymentRequired = (message?: string) => defined('PAYMENT_REQUIRED', {}, message ? { message } : {})
+export const notFound = (resource: string, resourceId: string) =>
+  defined('RESOURCE_NOT_FOUND', { resource, resourceId })
+export const duplicate = (resource: string) => defined('DUPLICATE_RESOURCE', { resource })
+export const internalError = (cause: unknown) => defined('INTERNAL_ERROR', {}, { cause })
+
+export const payloadTooLarge = (limit: number) =>
+  failure(413, 'PAYLOAD_TOO_LARGE', `The request body is larger than ${limit} bytes`)
+export const serviceUnavailable = (message: string, cause?: unknown) =>
+  failure(503, 'SERVICE_UNAVAILABLE', message, { cause, headers: { 'retry-after': '5' } })

@@ -1,0 +1,32 @@
+/** A map that forgets its least recently used entry when it is full: memory that an outsider cannot make grow. */
+export class BoundedMap<K, V> {
+  readonly #entries = new Map<K, V>()
+  readonly #limit: number
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  get(key: K): V | undefined {
+    const value = this.#entries.get(key)
+    if (value !== undefined) {
+      this.#entries.delete(key)
+      this.#entries.set(key, value)
+    }
+    return value
+  }
+
+  set(key: K, value: V): void {
+    this.#entries.delete(key)
+    this.#entries.set(key, value)
+    if (this.#entries.size > this.#limit) this.#entries.delete(this.#entries.keys().next().value as K)
+  }
+
+  delete(key: K): void {
+    this.#entries.delete(key)
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+}

@@ -1,0 +1,194 @@
+import { type LookupAddress, type LookupAllOptions, lookup as systemLookup } from 'node:dns'
+import { isIP, type LookupFunction } from 'node:net'
+import ipaddr from 'ipaddr.js'
+import { Agent, buildConnector, fetch as undiciFetch } from 'undici'
+
+type IpAddress = ipaddr.IPv4 | ipaddr.IPv6
+type Network = [IpAddress, number]
+
+export type SafeFetchReason = 'invalid_url' | 'blocked_address' | 'dns' | 'tls' | 'timeout' | 'too_large' | 'connection'
+
+export class SafeFetchError extends Error {
+  override readonly name = 'SafeFetchError'
+  readonly reason: SafeFetchReason
+
+  constructor(reason: SafeFetchReason, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.reason = reason
+  }
+}
+
+export type LookupAll = (
+  hostname: string,
+  options: LookupAllOptions,
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void
+
+export type SafeFetchOptions = {
+  /** CIDRs of networks that may be reached although they are not public, over plain http too. */
+  allowedPrivateNetworks: readonly string[]
+  /** Bounds the whole exchange: name resolution, connection, headers and body. */
+  timeoutMs?: number
+  /** Bounds the response body as the caller receives it, that is decompressed. */
+  maxBytes?: number
+  lookup?: LookupAll
+}
+
+export type SafeFetch = typeof fetch & { close: () => Promise<void> }
+
+/** A `fetch` for addresses that someone else chose: it reaches public hosts only and never waits or reads without end. */
+export function createSafeFetch({
+  allowedPrivateNetworks,
+  timeoutMs = 5_000,
+  maxBytes = 1024 * 1024,
+  lookup = systemLookup,
+}: SafeFetchOptions): SafeFetch {
+  const allowed = allowedPrivateNetworks.map((cidr): Network => ipaddr.parseCIDR(cidr))
+  const agent = new Agent({ connect: createConnector(allowed, lookup, timeoutMs), allowH2: false })
+
+  const safeFetch: typeof fetch = async (input, init) => {
+    const url = parseUrl(input instanceof Request ? input.url : input)
+    const callerSignal = init?.signal ?? (input instanceof Request ? input.signal : null)
+    const deadline = AbortSignal.timeout(timeoutMs)
+    const signal = AbortSignal.any(callerSignal ? [callerSignal, deadline] : [deadline])
+    // The platform's Request understands every kind of body; undici's fetch knows only its own FormData and Request.
+    const request = new Request(input, { ...init, signal: null })
+    try {
+      return await exchange(url, request, signal, agent, maxBytes)
+    } catch (error) {
+      if (callerSignal?.aborted && signal.reason === callerSignal.reason) throw callerSignal.reason
+      throw deadline.aborted ? explainTimeout(url.host, timeoutMs, error) : explainFailure(url.host, error)
+    }
+  }
+  return Object.assign(safeFetch, { close: () => agent.close() })
+}
+
+function parseUrl(input: string | URL): URL {
+  const url = URL.parse(String(input))
+  if (!url) throw new SafeFetchError('invalid_url', 'The URL is malformed')
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+    throw new SafeFetchError('invalid_url', `The URL must start with https://, not ${url.protocol}`)
+  }
+  if (url.username || url.password) {
+    throw new SafeFetchError('invalid_url', 'The URL must not contain a user name or a password')
+  }
+  return url
+}
+
+async function exchange(url: URL, request: Request, signal: AbortSignal, agent: Agent, maxBytes: number) {
+  const response = await undiciFetch(url, {
+    method: request.method,
+    headers: [...request.headers],
+    body: request.body && (await request.arrayBuffer()),
+    redirect: 'manual',
+    signal,
+    dispatcher: agent,
+  })
+  const body = response.body && (await readBody(response.body, maxBytes, url.host))
+  return new Response(body, {
+    status: response.status,
+    statusText: response.statusText,
+    headers: withoutTransferHeaders(response.headers),
+  })
+}
+
+async function readBody(body: AsyncIterable<Uint8Array>, maxBytes: number, host: string) {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of body) {
+    size += chunk.byteLength
+    if (size > maxBytes) throw new SafeFetchError('too_large', `${host} answered with more than ${maxBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks, size)
+}
+
+/** These describe the bytes on the wire, no longer the body that the caller reads. */
+function withoutTransferHeaders(source: Iterable<[string, string]>): Headers {
+  const headers = new Headers([...source])
+  for (const name of ['content-encoding', 'content-length', 'transfer-encoding']) headers.delete(name)
+  return headers
+}
+
+/**
+ * The address is checked here, on the very answer that is then connected to: a name that resolves to something else
+ * a moment later gains nothing.
+ */
+function createConnector(allowed: Network[], lookup: LookupAll, timeout: number): buildConnector.connector {
+  const connectorFor = (protocol: string) => {
+    const checkedLookup: LookupFunction = (hostname, options, callback) =>
+      lookup(hostname, { ...options, all: true }, (error, addresses) => {
+        const failure = error ? explainDnsFailure(hostname, error) : refuse(protocol, hostname, addresses, allowed)
+        callback(failure, failure ? [] : addresses)
+      })
+    // With `autoSelectFamily` the socket always asks the lookup for a list.
+    return buildConnector({ lookup: checkedLookup, autoSelectFamily: true, allowH2: false, timeout })
+  }
+  const connectHttp = connectorFor('http:')
+  const connectHttps = connectorFor('https:')
+
+  return (options, callback) => {
+    const { protocol, hostname } = options
+    // Sockets do not look up a literal address.
+    const failure = isIP(hostname) ? refuse(protocol, hostname, [{ address: hostname }], allowed) : null
+    if (failure) throw failure
+    return protocol === 'https:' ? connectHttps(options, callback) : connectHttp(options, callback)
+  }
+}
+
+/** Addresses stay out of the messages, which tenants see, and go to the causes, which the operator logs. */
+function refuse(protocol: string, host: string, addresses: Pick<LookupAddress, 'address'>[], allowed: Network[]) {
+  if (addresses.length === 0) return explainDnsFailure(host)
+  const outside = addresses.map(({ address }) => address).filter((address) => !isInside(address, allowed))
+  const blocked = outside.find((address) => !isPublic(address))
+  if (blocked !== undefined) {
+    const message = `${host} leads to a private or reserved address, which this server does not allow`
+    return new SafeFetchError('blocked_address', message, { cause: new Error(`${blocked} is not a public address`) })
+  }
+  if (protocol === 'http:' && outside.length > 0) {
+    return new SafeFetchError('invalid_url', `${host} can only be reached with https://, not http://`)
+  }
+  return null
+}
+
+function isInside(address: string, networks: Network[]): boolean {
+  const ip = parseAddress(address)
+  return networks.some(([network, bits]) => network.kind() === ip?.kind() && ip.match(network, bits))
+}
+
+const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3')
+const nat64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
+
+function isPublic(address: string): boolean {
+  const ip = parseAddress(address)
+  if (!ip) return false
+  if (ip instanceof ipaddr.IPv4) return ip.range() === 'unicast'
+  // Networks without IPv4 reach the IPv4 hosts of the Internet through this prefix.
+  if (ip.match(nat64)) return new ipaddr.IPv4(ip.toByteArray().slice(-4)).range() === 'unicast'
+  return ip.match(globalUnicast) && ip.range() === 'unicast'
+}
+
+/** IPv4-mapped IPv6 addresses come back as the IPv4 address that they reach. */
+function parseAddress(address: string): IpAddress | null {
+  return isIP(address) && ipaddr.isValid(address) ? ipaddr.process(address) : null
+}
+
+function explainDnsFailure(host: string, cause?: NodeJS.ErrnoException) {
+  return new SafeFetchError('dns', `The name ${host} could not be resolved (${cause?.code ?? 'no address'})`, { cause })
+}
+
+function explainTimeout(host: string, timeoutMs: number, cause: unknown) {
+  return new SafeFetchError('timeout', `${host} did not answer in full within ${timeoutMs} ms`, { cause })
+}
+
+const tlsCode = /CERT|CRL|SSL|TLS|EPROTO|UNABLE_TO|INVALID_(CA|PURPOSE)|PATH_LENGTH|HOSTNAME_MISMATCH/
+
+function explainFailure(host: string, error: unknown): SafeFetchError {
+  const cause = error instanceof TypeError && error.cause instanceof Error ? error.cause : error
+  if (cause instanceof SafeFetchError) return cause
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  if (tlsCode.test(code)) return new SafeFetchError('tls', `${host} has no valid TLS certificate (${code})`, { cause })
+  if (code.includes('TIME')) return new SafeFetchError('timeout', `${host} did not answer in time`, { cause })
+  const detail = code || (cause instanceof Error ? cause.message : String(cause))
+  return new SafeFetchError('connection', `The exchange with ${host} failed (${detail})`, { cause })
+}

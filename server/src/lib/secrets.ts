@@ -1,0 +1,67 @@
+import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
+
+/**
+ * Encryption at rest. An envelope names the key that made it, so a new secret can be put in front of the list while
+ * everything sealed by an older one stays readable until it is sealed again.
+ * The associated data is the place the value lives in: a ciphertext moved to another row or key does not open.
+ */
+export interface Secrets {
+  /** `v1.<key id>.<iv>.<ciphertext and tag>` */
+  seal(plaintext: string, place: string): string
+  open(envelope: string, place: string): string
+  /** False for an envelope that a rotation has still to seal again. */
+  isCurrent(envelope: string): boolean
+  /** Each secret of the list, newest first, turned into an unrelated key for one purpose. */
+  derive(purpose: string): DerivedKey[]
+}
+
+export interface DerivedKey {
+  /** Public name of the secret the key comes from. */
+  id: string
+  key: Buffer
+}
+
+export class UnreadableSecret extends Error {
+  override name = 'UnreadableSecret'
+}
+
+export function createSecrets(secrets: readonly string[]): Secrets {
+  const ids = secrets.map((secret) => hkdf(secret, 'inlay key id').toString('hex').slice(0, 8))
+  const derive = (purpose: string) =>
+    secrets.map((secret, index) => ({ id: ids[index] as string, key: hkdf(secret, `inlay ${purpose}`) }))
+
+  const encryptionKeys = derive('encryption')
+  const [current] = encryptionKeys
+  if (!current) throw new Error('At least one secret is needed')
+  const keyById = new Map(encryptionKeys.map(({ id, key }) => [id, key]))
+
+  return {
+    derive,
+    isCurrent: (envelope) => envelope.startsWith(`v1.${current.id}.`),
+    seal(plaintext, place) {
+      const iv = randomBytes(12)
+      const cipher = createCipheriv('aes-256-gcm', current.key, iv).setAAD(Buffer.from(place))
+      const sealed = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final(), cipher.getAuthTag()])
+      return `v1.${current.id}.${iv.toString('base64url')}.${sealed.toString('base64url')}`
+    },
+    open(envelope, place) {
+      const [version, id = '', iv = '', sealed = ''] = envelope.split('.')
+      const key = version === 'v1' ? keyById.get(id) : undefined
+      if (!key) throw new UnreadableSecret(`No secret with the id ${id.slice(0, 16)} is configured`)
+      const bytes = Buffer.from(sealed, 'base64url')
+      try {
+        const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(iv, 'base64url'), { authTagLength: 16 })
+          .setAAD(Buffer.from(place))
+          .setAuthTag(bytes.subarray(-16))
+        return decipher.update(bytes.subarray(0, -16), undefined, 'utf8') + decipher.final('utf8')
+      } catch (cause) {
+        throw new UnreadableSecret('The value was changed, or belongs to another place', { cause })
+      }
+    },
+  }
+}
+
+/** What is stored of a value that is looked up but never shown: keys, tokens, tickets. */
+export const fingerprint = (value: string): string => hash('sha256', value, 'base64url')
+
+const hkdf = (secret: string, info: string): Buffer => Buffer.from(hkdfSync('sha256', secret, 'inlay', info, 32))

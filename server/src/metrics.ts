@@ -1,0 +1,40 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+
+/** Counted per operation, never per tenant or person: metrics go to people who may not see either. */
+export interface Metrics {
+  observeRequest(operation: string, status: number, seconds: number): void
+  requestStarted(): void
+  requestEnded(): void
+  render(): Promise<string>
+  contentType: string
+}
+
+export function createMetrics(): Metrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const registers = [registry]
+  const duration = new Histogram({
+    name: 'inlay_http_request_duration_seconds',
+    help: 'Time to answer a request',
+    labelNames: ['operation'],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers,
+  })
+  const total = new Counter({
+    name: 'inlay_http_requests_total',
+    help: 'Requests answered',
+    labelNames: ['operation', 'status'],
+    registers,
+  })
+  const open = new Gauge({ name: 'inlay_http_requests_in_progress', help: 'Requests being answered', registers })
+  return {
+    observeRequest(operation, status, seconds) {
+      duration.observe({ operation }, seconds)
+      total.inc({ operation, status: String(status) })
+    },
+    requestStarted: () => open.inc(),
+    requestEnded: () => open.dec(),
+    render: () => registry.metrics(),
+    contentType: registry.contentType,
+  }
+}

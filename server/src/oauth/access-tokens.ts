@@ -1,0 +1,150 @@
+import { sign, verify as verifySignature } from 'node:crypto'
+import { createRemoteJWKSet, customFetch, type JWTPayload, errors as joseErrors, jwtVerify } from 'jose'
+import { newId } from '../lib/ids.ts'
+import type { Service } from '../service.ts'
+import { signIn } from '../users/users.ts'
+import { createSigningKeys } from './signing-keys.ts'
+
+/** What a verified bearer token says, whoever issued it. Its expiry and audience are checked on every use. */
+export interface AccessToken {
+  user_id: string
+  organization_id: string | undefined
+  audience: readonly string[]
+  /** Milliseconds since the Unix epoch. */
+  expires_at: number
+}
+
+/** Why a token is no token; the text is for the log, callers learn only that they must sign in. */
+export class InvalidToken extends Error {
+  override name = 'InvalidToken'
+}
+
+/** The resources that a token can be for (RFC 8707). */
+export const resources = (publicUrl: string) => ({ api: `${publicUrl}/api`, mcp: `${publicUrl}/mcp` })
+
+export interface TokenRequest {
+  userId: string
+  organizationId?: string | undefined
+  audience: readonly string[]
+  lifetimeSeconds: number
+}
+
+/** A JWT access token of the built-in issuer (RFC 9068). */
+export async function issueAccessToken(
+  service: Pick<Service, 'kv' | 'clock'> & { config: { publicUrl: string } },
+  { userId, organizationId, audience, lifetimeSeconds }: TokenRequest,
+): Promise<string> {
+  const { kid, privateKey } = await createSigningKeys(service).current()
+  const now = Math.floor(service.clock() / 1000)
+  const header = { alg: 'EdDSA', typ: 'at+jwt', kid }
+  const claims = {
+    iss: service.config.publicUrl,
+    sub: userId,
+    aud: audience,
+    iat: now,
+    exp: now + lifetimeSeconds,
+    jti: newId(),
+    ...(organizationId && { org_id: organizationId }),
+  }
+  const text = `${encode(header)}.${encode(claims)}`
+  return `${text}.${sign(null, Buffer.from(text), privateKey).toString('base64url')}`
+}
+
+export async function createTokenVerifier(service: Service): Promise<(token: string) => Promise<AccessToken>> {
+  const verifyOwn = ownTokenVerifier(service)
+  const verifyExternal = service.config.signIn && externalTokenVerifier(service, service.config.signIn)
+  return async (token) => {
+    // Only routes to the verifier that checks the issuer again, under a signature.
+    const issuer = decode(token.split('.')[1])?.iss
+    if (verifyExternal && issuer === service.config.signIn?.issuer) return verifyExternal(token)
+    return verifyOwn(token)
+  }
+}
+
+function ownTokenVerifier(service: Service) {
+  const keys = createSigningKeys(service)
+  return async (token: string): Promise<AccessToken> => {
+    const [head = '', body = '', signature = '', ...rest] = token.split('.')
+    const header = decode(head)
+    if (rest.length > 0 || header?.alg !== 'EdDSA' || header.typ !== 'at+jwt' || typeof header.kid !== 'string') {
+      throw new InvalidToken('Not an access token of this issuer')
+    }
+    const key = await keys.find(header.kid)
+    if (!key) throw new InvalidToken('The signing key is unknown')
+    if (!verifySignature(null, Buffer.from(`${head}.${body}`), key, Buffer.from(signature, 'base64url'))) {
+      throw new InvalidToken('The signature does not match')
+    }
+    const claims = decode(body) as JWTPayload
+    if (claims.iss !== service.config.publicUrl) throw new InvalidToken('Another issuer made the token')
+    return { ...readClaims(claims), user_id: requireString(claims.sub, 'sub') }
+  }
+}
+
+/** Tokens of the operator's own sign-in provider: people are known from their first request on. */
+function externalTokenVerifier(service: Service, { issuer, audience }: { issuer: string; audience: string }) {
+  const { api, mcp } = resources(service.config.publicUrl)
+  let jwks: ReturnType<typeof createRemoteJWKSet> | undefined
+  const discover = async () => {
+    const response = await service.fetch(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
+    const document = (await response.json()) as { issuer?: unknown; jwks_uri?: unknown }
+    if (document.issuer !== issuer) throw new Error(`${issuer} calls itself ${String(document.issuer)}`)
+    return createRemoteJWKSet(new URL(String(document.jwks_uri)), { [customFetch]: service.fetch })
+  }
+  return async (token: string): Promise<AccessToken> => {
+    jwks ??= await discover()
+    const { payload } = await jwtVerify(token, jwks, {
+      issuer,
+      audience,
+      algorithms: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'],
+      clockTolerance: 60,
+      currentDate: new Date(service.clock()),
+    }).catch((cause) => {
+      throw cause instanceof joseErrors.JOSEError ? new InvalidToken(cause.message, { cause }) : cause
+    })
+    const email = requireString(payload.email, 'email')
+    const user = await signIn(service, {
+      issuer,
+      subject: requireString(payload.sub, 'sub'),
+      email,
+      email_verified: payload.email_verified === true,
+      name: typeof payload.name === 'string' && payload.name ? payload.name : email,
+      avatar_url: typeof payload.picture === 'string' ? payload.picture : '',
+    })
+    // The operator's audience stands for the whole service.
+    return { ...readClaims(payload), user_id: user.id, audience: [api, mcp] }
+  }
+}
+
+function readClaims(claims: JWTPayload): Omit<AccessToken, 'user_id'> {
+  if (typeof claims.exp !== 'number') throw new InvalidToken('The token never expires')
+  return {
+    organization_id: readOrganization(claims),
+    audience: [claims.aud ?? []].flat(),
+    expires_at: claims.exp * 1000,
+  }
+}
+
+/** Both names of the claim are in use; a token that says two different things is not trusted at all. */
+function readOrganization({ org_id, organization_id }: JWTPayload): string | undefined {
+  if (org_id !== undefined && organization_id !== undefined && org_id !== organization_id) {
+    throw new InvalidToken('org_id and organization_id differ')
+  }
+  const id = org_id ?? organization_id
+  return typeof id === 'string' && id !== '' ? id : undefined
+}
+
+function requireString(value: unknown, claim: string): string {
+  if (typeof value !== 'string' || value === '') throw new InvalidToken(`The claim ${claim} is missing`)
+  return value
+}
+
+const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+function decode(part: string | undefined): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(part ?? '', 'base64url').toString())
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,122 @@
+import { recordAudit } from '../audit/audit.ts'
+import type { Config } from '../config.ts'
+import { Failure } from '../errors.ts'
+import { systemClock } from '../lib/clock.ts'
+import { newId } from '../lib/ids.ts'
+import { serverUrlKey } from '../main.ts'
+import { issueAccessToken, resources } from '../oauth/access-tokens.ts'
+import { Role } from '../organizations/contract.ts'
+import { foundOrganization, slugOf } from '../organizations/organizations.ts'
+import { planIds, requireSeat } from '../plans/plans.ts'
+import { isUniqueViolation } from '../stores/database.ts'
+import type { Stores } from '../stores/stores.ts'
+import { addLocalUser, EmailTaken, findUserByEmail } from '../users/local-accounts.ts'
+import { CommandFailed } from './command-failed.ts'
+import { listOrganizations, withStores } from './stores.ts'
+
+const tokenLifetimeSeconds = 12 * 60 * 60
+
+/** Prints the token and nothing else, so that it can stand inside another command. */
+export async function printToken(config: Config, email: string, slug: string | undefined): Promise<void> {
+  const token = await withStores(config, async (stores) => {
+    const user = await requireUser(stores, email)
+    const [organization] = slug ? await listOrganizations(stores, slug) : []
+    if (organization && !(await isMember(stores, organization.id, user.id))) {
+      throw new CommandFailed(
+        `${email} is not a member of "${slug}". Add them: npx inlay user add --email ${email} --org ${slug}`,
+      )
+    }
+    // A development server with a port of its own choice says where it is.
+    const publicUrl =
+      config.publicUrl ?? (await stores.kv.get<string>(serverUrlKey)) ?? `http://localhost:${config.port}`
+    const { api, mcp } = resources(publicUrl)
+    return issueAccessToken(
+      { kv: stores.kv, clock: systemClock, config: { publicUrl } },
+      {
+        userId: user.id,
+        organizationId: organization?.id,
+        audience: [api, mcp],
+        lifetimeSeconds: tokenLifetimeSeconds,
+      },
+    )
+  })
+  process.stdout.write(`${token}\n`)
+}
+
+export async function addUser(
+  config: Config,
+  email: string,
+  { name, org, role = 'member' }: { name: string | undefined; org: string | undefined; role: string | undefined },
+): Promise<void> {
+  if (!/^\S+@\S+$/.test(email)) throw new CommandFailed(`"${email}" is not an email address`)
+  if (!Role.safeParse(role).success) throw new CommandFailed(`--role is one of ${Role.options.join(', ')}`)
+  await withStores(config, async (stores) => {
+    const [organization] = org ? await listOrganizations(stores, org) : []
+    const user = await findOrAdd(stores, email, name ?? email.replace(/@.*/, ''), organization !== undefined)
+    if (organization) await addMember(stores, organization.id, user, role)
+    const place = organization ? `, ${role} of ${organization.slug}` : ''
+    console.log(
+      `${user.email}${place}. A token for them: npx inlay token --email ${user.email}${org ? ` --org ${org}` : ''}`,
+    )
+  })
+}
+
+export async function addOrganization(
+  config: Config,
+  { name, admin, slug, plan }: { name: string; admin: string; slug: string | undefined; plan: string | undefined },
+): Promise<void> {
+  if (plan && !planIds().includes(plan)) throw new CommandFailed(`--plan is one of ${planIds().join(', ')}`)
+  if (slug && slug !== slugOf(slug))
+    throw new CommandFailed(`--slug may hold a-z, 0-9 and hyphens, such as "${slugOf(slug)}"`)
+  await withStores(config, async (stores) => {
+    const founder = await requireUser(stores, admin)
+    const organization = await foundOrganization(stores, {
+      name,
+      founder,
+      ...(slug && { slug }),
+      ...(plan && { planId: plan }),
+    }).catch((error) => {
+      throw isUniqueViolation(error) ? new CommandFailed(`The slug "${slug}" is taken`, { cause: error }) : error
+    })
+    console.log(`${organization.name} (${organization.slug}), admin ${founder.email}`)
+  })
+}
+
+async function requireUser(stores: Stores, email: string) {
+  const user = await findUserByEmail(stores, email)
+  if (!user) throw new CommandFailed(`Nobody is known as ${email}. Add them: npx inlay user add --email ${email}`)
+  return user
+}
+
+/** Somebody known already is an error, unless the command is about to do something else with them. */
+async function findOrAdd(stores: Stores, email: string, name: string, mayExist: boolean) {
+  const known = mayExist ? await findUserByEmail(stores, email) : undefined
+  if (known) return known
+  return addLocalUser(stores, { email, name }).catch((error) => {
+    throw error instanceof EmailTaken ? new CommandFailed(error.message, { cause: error }) : error
+  })
+}
+
+async function addMember(
+  { database }: Stores,
+  organizationId: string,
+  user: { id: string; email: string },
+  role: string,
+) {
+  const id = newId()
+  await database
+    .asOrg(organizationId, async (sql) => {
+      await sql`
+        insert into members (organization_id, id, user_id, role) values (${organizationId}, ${id}, ${user.id}, ${role})`
+      await requireSeat(sql)
+      await recordAudit(sql, { organizationId, actor: 'operator' }, 'member.added', id, { email: user.email, role })
+    })
+    .catch((error) => {
+      if (isUniqueViolation(error)) throw new CommandFailed(`${user.email} is a member already`, { cause: error })
+      if (error instanceof Failure) throw new CommandFailed(error.message, { cause: error })
+      throw error
+    })
+}
+
+const isMember = async ({ database }: Stores, organizationId: string, userId: string): Promise<boolean> =>
+  (await database.asOrg(organizationId, (sql) => sql`select from members where user_id = ${userId}`)).length > 0

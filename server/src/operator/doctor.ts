@@ -1,0 +1,114 @@
+import { existsSync, mkdirSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { type Config, readConfig } from '../config.ts'
+import type { Stores } from '../stores/stores.ts'
+import { CommandFailed } from './command-failed.ts'
+import { withStores } from './stores.ts'
+
+type Finding = { name: string; problem?: string; text: string }
+
+const wantedNode = 26
+const wantedDiskBytes = 2 * 1024 ** 3
+const toleratedSkewSeconds = 5
+
+/** Goes through what has to be right, from the ground up, and says what to do about what is not. */
+export async function examine(): Promise<void> {
+  const findings: Finding[] = [checkRuntime()]
+  let config: Config | undefined
+  try {
+    config = readConfig()
+    findings.push({
+      name: 'configuration',
+      text: `${config.mode}, ${config.publicUrl ?? `http://localhost:${config.port}`}`,
+    })
+  } catch (error) {
+    findings.push({ name: 'configuration', text: '', problem: (error as Error).message })
+  }
+  if (config) {
+    findings.push(await checkDisk(config))
+    findings.push(...(await checkStores(config)))
+  }
+  for (const { name, text, problem } of findings)
+    console.log(`${problem ? '✗' : '✓'} ${name.padEnd(14)} ${problem ?? text}`)
+  if (findings.some(({ problem }) => problem)) throw new CommandFailed('Something needs your attention; see above')
+}
+
+function checkRuntime(): Finding {
+  const isRight = Number(process.versions.node.split('.')[0]) >= wantedNode
+  const text = `Node ${process.version} on ${process.platform}-${process.arch}`
+  return {
+    name: 'runtime',
+    text,
+    ...(!isRight && { problem: `${text}; Inlay needs ${wantedNode}. Run: node scripts/setup.mjs` }),
+  }
+}
+
+async function checkDisk({ dataDir }: Config): Promise<Finding> {
+  try {
+    mkdirSync(dataDir, { recursive: true })
+    const folder = existsSync(dataDir) ? dataDir : dirname(dataDir)
+    const { bavail, bsize } = await statfs(folder)
+    const free = bavail * bsize
+    const text = `${(free / 1024 ** 3).toFixed(1)} GiB free for ${dataDir}`
+    return {
+      name: 'disk',
+      text,
+      ...(free < wantedDiskBytes && {
+        problem: `${text}; PostgreSQL stops when it is full. Make room, or move INLAY_DATA_DIR.`,
+      }),
+    }
+  } catch (error) {
+    return { name: 'disk', text: '', problem: `${dataDir} cannot be used: ${(error as Error).message}` }
+  }
+}
+
+async function checkStores(config: Config): Promise<Finding[]> {
+  try {
+    return await withStores(config, async (stores) => [
+      await checkDatabase(stores),
+      await checkKv(config, stores),
+      await checkClock(stores),
+    ])
+  } catch (error) {
+    return [
+      {
+        name: 'stores',
+        text: '',
+        problem: `${(error as Error).message} Check DATABASE_URL, or the log under the data folder.`,
+      },
+    ]
+  }
+}
+
+async function checkDatabase({ database }: Stores): Promise<Finding> {
+  const [row] = await database.asService(
+    (sql) => sql<{ version: string; major: number }>`
+    select current_setting('server_version') as version, current_setting('server_version_num')::int / 10000 as major`,
+  )
+  const text = `PostgreSQL ${row?.version}, schema up to date`
+  return {
+    name: 'database',
+    text,
+    ...((row?.major ?? 0) < 15 && { problem: `PostgreSQL ${row?.version}; 15 or newer is needed` }),
+  }
+}
+
+async function checkKv(config: Config, { kv }: Stores): Promise<Finding> {
+  const text = config.redisUrl ? 'Redis answers' : 'file store answers'
+  return kv.ping().then(
+    () => ({ name: 'key-value', text }),
+    (error) => ({ name: 'key-value', text, problem: `Redis does not answer (${error.message}). Check REDIS_URL.` }),
+  )
+}
+
+/** Tokens and tickets live by the clock, so this machine and the database must agree on the time. */
+async function checkClock({ database }: Stores): Promise<Finding> {
+  const before = Date.now()
+  const [row] = await database.asService(
+    (sql) => sql<{ now: number }>`select extract(epoch from clock_timestamp()) as now`,
+  )
+  const skew = Math.abs((row?.now ?? 0) - (before + Date.now()) / 2000)
+  const text = `within ${skew.toFixed(3)} s of the database`
+  return { name: 'clock', text, ...(skew > toleratedSkewSeconds && { problem: `${text}; set both clocks by NTP` }) }
+}

@@ -1,0 +1,62 @@
+import { verifyAuditChain } from '../audit/verify.ts'
+import type { Config } from '../config.ts'
+import { sealedKeyPlace } from '../publishable-keys/keys.ts'
+import { dropFormerLogins } from '../stores/migrations.ts'
+import type { Stores } from '../stores/stores.ts'
+import { CommandFailed } from './command-failed.ts'
+import { listOrganizations, withStores } from './stores.ts'
+
+export async function migrateOnly(config: Config): Promise<void> {
+  // Opening the stores migrates them.
+  await withStores(config, async () => console.log('The schema is up to date'))
+}
+
+export async function verifyAudit(config: Config, slug: string | undefined): Promise<void> {
+  await withStores(config, async (stores) => {
+    let brokenChains = 0
+    for (const { id, slug: name } of await listOrganizations(stores, slug)) {
+      const { length, head, broken } = await verifyAuditChain(stores.database, id)
+      if (broken) brokenChains += 1
+      console.log(
+        broken
+          ? `${name}: BROKEN at row ${broken.sequence}: ${broken.problem}`
+          : `${name}: ${length} rows, head ${head}`,
+      )
+    }
+    if (brokenChains > 0)
+      throw new CommandFailed('The audit trail was tampered with, or the database was restored in part')
+  })
+}
+
+/** Every value stands for itself, so a rotation that was killed is simply run again. */
+export async function rotateSecret(config: Config): Promise<void> {
+  await withStores(config, async (stores) => {
+    let changed = await stores.kv.reseal()
+    for (const { id } of await listOrganizations(stores)) changed += await resealKeys(stores, id)
+    await dropFormerLogins(stores.owner, stores.secrets)
+    console.log(
+      changed > 0 || config.secrets.length > 1
+        ? `Sealed ${changed} values with the first secret. The others can now be dropped from INLAY_SECRET.`
+        : 'Everything is sealed with the only secret there is. To change it, put a new one in front: INLAY_SECRET=new,old',
+    )
+  })
+}
+
+async function resealKeys({ database, secrets }: Stores, organizationId: string): Promise<number> {
+  const rows = await database.asOrg(
+    organizationId,
+    (sql) => sql<{ id: string; key_sealed: string }>`
+      select id, key_sealed from publishable_keys where key_sealed is not null`,
+  )
+  const old = rows.filter(({ key_sealed }) => !secrets.isCurrent(key_sealed))
+  for (const { id, key_sealed } of old) {
+    const place = sealedKeyPlace(id)
+    const sealed = secrets.seal(secrets.open(key_sealed, place), place)
+    // A key that was revoked in between stays without a copy.
+    await database.asOrg(
+      organizationId,
+      (sql) => sql`update publishable_keys set key_sealed = ${sealed} where id = ${id} and key_sealed = ${key_sealed}`,
+    )
+  }
+  return old.length
+}

@@ -1,0 +1,83 @@
+import type { Caller } from '../access.ts'
+import { recordAudit } from '../audit/audit.ts'
+import { notFound } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import { isUniqueViolation, type Sql } from '../stores/database.ts'
+import type * as contract from './contract.ts'
+
+type Organization = Output<typeof contract.getOrganization>
+
+export async function listOrganizations({ database }: Service, { user }: Caller): Promise<Organization[]> {
+  return database.asUser(user.id, (sql) => selectOrganizations(sql, user.id))
+}
+
+export async function getOrganization(
+  service: Service,
+  caller: Caller,
+  { id }: Input<typeof contract.getOrganization>,
+): Promise<Organization> {
+  const found = (await listOrganizations(service, caller)).find((organization) => organization.id === id)
+  if (!found) throw notFound('organization', id)
+  return found
+}
+
+export async function getOrganizationBySlug(
+  service: Service,
+  caller: Caller,
+  { slug }: Input<typeof contract.getOrganizationBySlug>,
+): Promise<Organization> {
+  const found = (await listOrganizations(service, caller)).find((organization) => organization.slug === slug)
+  if (!found) throw notFound('organization', slug)
+  return found
+}
+
+export async function createOrganization(
+  service: Service,
+  { user }: Pick<Caller, 'user'>,
+  { name }: Input<typeof contract.createOrganization>,
+): Promise<Organization> {
+  return foundOrganization(service, { name, founder: user })
+}
+
+/** A new organization with its first admin. The operator may choose slug and plan; a slug that is asked for must be free. */
+export async function foundOrganization(
+  { database }: Pick<Service, 'database'>,
+  wanted: { name: string; founder: { id: string; email: string }; slug?: string; planId?: string },
+): Promise<Organization> {
+  const { name, founder, planId = 'free' } = wanted
+  const id = newId()
+  for (let attempt = 1; ; attempt += 1) {
+    const slug = wanted.slug ?? numbered(slugOf(name), attempt)
+    try {
+      return await database.asOrg(id, async (sql) => {
+        const [organization] = await sql<Omit<Organization, 'role'>>`
+          insert into organizations (id, name, slug, plan_id) values (${id}, ${name}, ${slug}, ${planId})
+          returning id, name, slug, avatar_url, created_at, updated_at`
+        await sql`insert into members (organization_id, id, user_id, role) values (${id}, ${newId()}, ${founder.id}, 'admin')`
+        await recordAudit(sql, { organizationId: id, actor: founder.email }, 'organization.created', id, { name, slug })
+        return { ...organization, role: 'admin' } as Organization
+      })
+    } catch (error) {
+      const isTaken = isUniqueViolation(error, 'organizations_slug_key')
+      if (!isTaken || wanted.slug) throw error
+    }
+  }
+}
+
+const selectOrganizations = (sql: Sql, userId: string) => sql<Organization>`
+  select o.id, o.name, o.slug, o.avatar_url, m.role, o.created_at, o.updated_at
+  from members m join organizations o on o.id = m.organization_id
+  where m.user_id = ${userId}
+  order by o.name, o.id`
+
+/** `Ärzte & Co. KG` → `arzte-co-kg`: for addresses, so plain letters, digits and hyphens. */
+export function slugOf(name: string): string {
+  const plain = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
+  const slug = plain.replace(/[^a-z0-9]+/g, '-').replace(/^-+|-+$/g, '')
+  return slug.slice(0, 48).replace(/-+$/, '') || 'organization'
+}
+
+/** The first takes the plain slug, later ones a random tail: counting upwards would make every newcomer collide again. */
+const numbered = (slug: string, attempt: number) => (attempt === 1 ? slug : `${slug}-${newId().slice(-6)}`)

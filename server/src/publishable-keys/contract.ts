@@ -1,0 +1,102 @@
+import { z } from 'zod'
+import { InvalidOrigin, parseOriginPattern } from '../lib/origins.ts'
+import { operation } from '../operation.ts'
+
+const Timestamp = z.iso.datetime({ precision: 3 })
+const Id = z.strictObject({ id: z.string() })
+
+const Name = z.string().trim().min(1).max(100)
+
+/** An origin as the browser sends it, or one with a single leading wildcard label; stored in canonical form. */
+const OriginPattern = z
+  .string()
+  .max(300)
+  .transform((text, context) => {
+    try {
+      return parseOriginPattern(text)
+    } catch (error) {
+      if (!(error instanceof InvalidOrigin)) throw error
+      context.addIssue({ code: 'custom', message: error.message })
+      return z.NEVER
+    }
+  })
+
+const AllowedOrigins = z
+  .array(OriginPattern)
+  .max(20)
+  .transform((origins) => [...new Set(origins)])
+
+export const PublishableKey = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    key_prefix: z.string().describe('The first 12 characters of the key'),
+    allowed_origins: z.array(z.string()).describe('Where the key may be used; empty means the organization decides'),
+    can_reveal: z.boolean().describe('Whether an admin can see the key again'),
+    revoked_at: Timestamp.nullable(),
+    last_used_at: Timestamp.nullable(),
+    created_at: Timestamp,
+  })
+  .meta({ id: 'PublishableKey' })
+
+const keys = { tag: 'Publishable keys', resource: 'publishable_key' } as const
+
+export const listKeys = operation({
+  ...keys,
+  id: 'listPublishableKeys',
+  method: 'get',
+  path: '/publishable-keys',
+  access: 'org',
+  summary: 'The organization’s keys, revoked ones included',
+  response: z.strictObject({ keys: z.array(PublishableKey) }),
+  errors: [],
+})
+
+export const createKey = operation({
+  ...keys,
+  id: 'createPublishableKey',
+  method: 'post',
+  path: '/publishable-keys',
+  access: 'admin',
+  summary: 'Create a key for the widget',
+  body: z.strictObject({ name: Name, allowed_origins: AllowedOrigins.default([]) }),
+  response: PublishableKey.extend({ key: z.string() }).meta({ id: 'CreatedPublishableKey' }),
+  errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
+})
+
+export const updateKey = operation({
+  ...keys,
+  id: 'updatePublishableKey',
+  method: 'patch',
+  path: '/publishable-keys/{id}',
+  access: 'admin',
+  summary: 'Rename a key or change where it may be used',
+  params: Id,
+  body: z.strictObject({ name: Name.optional(), allowed_origins: AllowedOrigins.optional() }),
+  response: PublishableKey,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+export const revealKey = operation({
+  ...keys,
+  id: 'revealPublishableKey',
+  method: 'post',
+  path: '/publishable-keys/{id}/reveal',
+  access: 'admin',
+  summary: 'Show a key again; who asked is kept in the audit trail',
+  params: Id,
+  response: z.strictObject({ key: z.string() }),
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+export const revokeKey = operation({
+  ...keys,
+  id: 'revokePublishableKey',
+  method: 'delete',
+  path: '/publishable-keys/{id}',
+  access: 'admin',
+  summary: 'Revoke a key for good; doing it twice changes nothing',
+  params: Id,
+  response: PublishableKey,
+  errors: ['RESOURCE_NOT_FOUND'],
+})

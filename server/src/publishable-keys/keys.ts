@@ -1,0 +1,102 @@
+import type { OrgCaller } from '../access.ts'
+import { recordAudit, trailOf } from '../audit/audit.ts'
+import { notFound } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import type { Sql } from '../stores/database.ts'
+import type * as contract from './contract.ts'
+import { generateKey, prefixOf } from './key-format.ts'
+
+type PublishableKey = Output<typeof contract.updateKey>
+
+/** On the bus when a key is changed or revoked, so that every node forgets what it knew of it. */
+export const publishableKeyChanged = 'publishable-key-changed'
+
+/** Where the sealed copy lives: part of what seals it. */
+export const sealedKeyPlace = (id: string) => `publishable_keys.key_sealed:${id}`
+
+export async function listKeys(
+  { database }: Service,
+  { organization }: OrgCaller,
+): Promise<Output<typeof contract.listKeys>> {
+  return { keys: await database.asOrg(organization.id, (sql) => selectKeys(sql)) }
+}
+
+export async function createKey(
+  { database, secrets, config }: Service,
+  caller: OrgCaller,
+  { name, allowed_origins }: Input<typeof contract.createKey>,
+): Promise<Output<typeof contract.createKey>> {
+  const id = newId()
+  const key = generateKey(config.mode)
+  return database.asOrg(caller.organization.id, async (sql) => {
+    await sql`
+      insert into publishable_keys (organization_id, id, name, key_prefix, key_hash, key_sealed, allowed_origins)
+      values (current_organization(), ${id}, ${name}, ${prefixOf(key)}, ${fingerprint(key)},
+              ${secrets.seal(key, sealedKeyPlace(id))}, ${allowed_origins})`
+    await recordAudit(sql, trailOf(caller), 'publishable_key.created', id, { name, allowed_origins })
+    return { ...(await selectKey(sql, id)), key }
+  })
+}
+
+export async function updateKey(
+  { database, bus }: Service,
+  caller: OrgCaller,
+  { id, ...changes }: Input<typeof contract.updateKey>,
+): Promise<PublishableKey> {
+  const key = await database.asOrg(caller.organization.id, async (sql) => {
+    const [found] = await sql`
+      update publishable_keys
+      set name = coalesce(${changes.name ?? null}, name),
+          allowed_origins = coalesce(${changes.allowed_origins ?? null}, allowed_origins)
+      where id = ${id} returning id`
+    if (!found) throw notFound('publishable_key', id)
+    await recordAudit(sql, trailOf(caller), 'publishable_key.updated', id, changes)
+    return selectKey(sql, id)
+  })
+  await bus.publish(publishableKeyChanged, { id })
+  return key
+}
+
+export async function revealKey(
+  { database, secrets }: Service,
+  caller: OrgCaller,
+  { id }: Input<typeof contract.revealKey>,
+): Promise<Output<typeof contract.revealKey>> {
+  return database.asOrg(caller.organization.id, async (sql) => {
+    const [row] = await sql<{ key_sealed: string | null }>`select key_sealed from publishable_keys where id = ${id}`
+    if (!row?.key_sealed) throw notFound('publishable_key', id)
+    await recordAudit(sql, trailOf(caller), 'publishable_key.revealed', id)
+    return { key: secrets.open(row.key_sealed, sealedKeyPlace(id)) }
+  })
+}
+
+export async function revokeKey(
+  { database, bus }: Service,
+  caller: OrgCaller,
+  { id }: Input<typeof contract.revokeKey>,
+): Promise<PublishableKey> {
+  const key = await database.asOrg(caller.organization.id, async (sql) => {
+    const [newly] = await sql`
+      update publishable_keys set revoked_at = now(), key_sealed = null
+      where id = ${id} and revoked_at is null returning id`
+    if (newly) await recordAudit(sql, trailOf(caller), 'publishable_key.revoked', id)
+    return selectKey(sql, id)
+  })
+  await bus.publish(publishableKeyChanged, { id })
+  return key
+}
+
+async function selectKey(sql: Sql, id: string): Promise<PublishableKey> {
+  const [key] = await selectKeys(sql, id)
+  if (!key) throw notFound('publishable_key', id)
+  return key
+}
+
+/** The newest first; all of them without an id. */
+const selectKeys = (sql: Sql, id: string | null = null) => sql<PublishableKey>`
+  select id, name, key_prefix, allowed_origins, key_sealed is not null as can_reveal,
+         revoked_at, last_used_at, created_at
+  from publishable_keys where id = coalesce(${id}, id) order by id desc`

@@ -1,0 +1,127 @@
+import { type Context, Hono } from 'hono'
+import { z } from 'zod'
+import type { AccessControl } from './access.ts'
+import { Failure, internalError, invalid, notFound, payloadTooLarge } from './errors.ts'
+import { isId } from './lib/ids.ts'
+import { InvalidJson, parseJson } from './lib/json.ts'
+import { resources } from './oauth/access-tokens.ts'
+import type { Operation, Route } from './operation.ts'
+import type { Service } from './service.ts'
+
+export const bodyLimit = 1024 * 1024
+
+/** Serves operations over HTTP. The order of checks is the interface's: who, which organization, role, input, existence. */
+export function createRest(service: Service, access: AccessControl, routes: readonly Route[]): Hono {
+  const app = new Hono()
+  const audience = resources(service.config.publicUrl).api
+  for (const { operation, handler } of routes) {
+    const readQuery = queryReader(operation)
+    app.on(operation.method.toUpperCase(), operation.path.replace(/\{(\w+)\}/g, ':$1'), async (c) => {
+      c.set('operation' as never, operation.id as never)
+      const caller = await access.check(c.req.header('authorization'), operation.access, audience)
+      const params = c.req.param() as Record<string, string>
+      const query = readQuery(c)
+      const body = operation.body ? check(operation.body, await readBody(c)) : {}
+      if (operation.resource && params.id !== undefined && !isId(params.id))
+        throw notFound(operation.resource, params.id)
+      return answer(c, 200, await handler(service, caller as never, { ...params, ...query, ...body }))
+    })
+  }
+  return app
+}
+
+const apiHeaders = {
+  'content-type': 'application/json',
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+}
+
+const answer = (c: Context, status: number, value: unknown, headers: Record<string, string> = {}) =>
+  c.body(JSON.stringify(value), status as never, { ...apiHeaders, ...headers })
+
+/** The envelope for whatever was thrown. Only failures made for callers show their text. */
+export function answerFailure(c: Context, error: unknown): { response: Response; failure: Failure } {
+  const failure = error instanceof Failure ? error : internalError(error)
+  const challenge = failure.envelope.status === 401 ? { 'www-authenticate': 'Bearer' } : {}
+  const response = answer(c, failure.envelope.status, failure.envelope, { ...challenge, ...failure.headers })
+  return { response, failure }
+}
+
+export const unknownRoute = (c: Context) => notFound('route', `${c.req.method} ${c.req.path}`)
+
+async function readBody(c: Context): Promise<unknown> {
+  const type = c.req.header('content-type') ?? ''
+  if (!/^application\/json\s*(;|$)/i.test(type)) throw invalid('', 'Content-Type must be application/json')
+  if (c.req.header('content-encoding')) throw invalid('', 'Compressed request bodies are not accepted')
+  const text = await readText(c.req.raw)
+  if (text === '') throw invalid('', 'A JSON body is required')
+  try {
+    return parseJson(text)
+  } catch (error) {
+    throw error instanceof InvalidJson ? invalid('', error.message) : error
+  }
+}
+
+/** A body with a declared length is read at once; one without is counted while it arrives. */
+async function readText(request: Request): Promise<string> {
+  const declared = request.headers.get('content-length')
+  if (declared !== null) {
+    if (Number(declared) > bodyLimit) throw payloadTooLarge(bodyLimit)
+    return decodeUtf8(await request.arrayBuffer())
+  }
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of request.body ?? []) {
+    size += chunk.byteLength
+    if (size > bodyLimit) throw payloadTooLarge(bodyLimit)
+    chunks.push(chunk)
+  }
+  return decodeUtf8(Buffer.concat(chunks))
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function decodeUtf8(bytes: ArrayBuffer | Uint8Array): string {
+  if (bytes.byteLength > bodyLimit) throw payloadTooLarge(bodyLimit)
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    throw invalid('', 'The body is not valid UTF-8')
+  }
+}
+
+/** Query values are text; those that the operation declares as numbers become numbers, if they look like one. */
+function queryReader({ query }: Operation): (c: Context) => Record<string, unknown> {
+  if (!query) return () => ({})
+  const numeric = new Set(Object.keys(query.shape).filter((name) => isNumeric(query.shape[name] as z.ZodType)))
+  return (c) => {
+    const given = Object.entries(c.req.queries()).map(([name, values]) => {
+      const [value = '', ...more] = values
+      if (more.length > 0) throw invalid(name, 'Given more than once')
+      return [name, numeric.has(name) && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value]
+    })
+    return check(query, Object.fromEntries(given))
+  }
+}
+
+function isNumeric(type: z.ZodType): boolean {
+  if (type instanceof z.ZodOptional || type instanceof z.ZodDefault || type instanceof z.ZodNullable) {
+    return isNumeric(type.unwrap() as z.ZodType)
+  }
+  return type instanceof z.ZodNumber
+}
+
+function check<T extends z.ZodObject>(type: T, value: unknown): z.output<T> {
+  const result = type.safeParse(value, { reportInput: true })
+  if (result.success) return result.data
+  throw describeIssue(result.error.issues[0] as z.core.$ZodIssue)
+}
+
+/** The first thing that is wrong, in the interface's words: a dotted path and a sentence. */
+function describeIssue(issue: z.core.$ZodIssue): Failure {
+  if (issue.code === 'unrecognized_keys') {
+    return invalid([...issue.path, issue.keys[0] ?? ''].join('.'), `Unknown field "${issue.keys[0]}"`)
+  }
+  const isMissing = issue.code === 'invalid_type' && issue.input === undefined && issue.path.length > 0
+  return invalid(issue.path.join('.'), isMissing ? 'Required' : issue.message)
+}

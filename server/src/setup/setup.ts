@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto'
+import { type Context, Hono } from 'hono'
+import { z } from 'zod'
+import { escapeHtml, page, pageHeaders } from '../html.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import { foundOrganization } from '../organizations/organizations.ts'
+import type { Service } from '../service.ts'
+import { addLocalUser } from '../users/local-accounts.ts'
+
+/**
+ * The first administrator of a production installation: whoever can read what the server prints opens the link once.
+ * The link is worth nothing after it was used, after a day, or once there is a user.
+ */
+const linkLifetimeSeconds = 24 * 60 * 60
+const linkKey = (token: string) => `setup-link:${fingerprint(token)}`
+
+export async function createSetupLink(service: Service): Promise<string | undefined> {
+  if (await hasUsers(service)) return undefined
+  const token = randomBytes(24).toString('base64url')
+  await service.kv.set(linkKey(token), true, linkLifetimeSeconds)
+  return `${service.config.publicUrl}/setup?token=${token}`
+}
+
+const hasUsers = async ({ database }: Service) =>
+  (await database.asService((sql) => sql`select from users limit 1`)).length > 0
+
+const Form = z.object({
+  token: z.string().max(100),
+  name: z.string().trim().min(1, 'Enter your name').max(100, 'Your name is too long'),
+  email: z.email('Enter an email address').max(254),
+  password: z.string().min(12, 'Use at least 12 characters').max(200, 'Use at most 200 characters'),
+  organization: z.string().trim().min(1, 'Enter the organization’s name').max(100, 'The name is too long'),
+})
+
+export function serveSetup(service: Service): Hono {
+  const app = new Hono()
+  const show = (c: Context, status: 200 | 400 | 404, title: string, html: string) =>
+    c.body(page(title, html), status, pageHeaders)
+  const showUsed = (c: Context) =>
+    show(
+      c,
+      404,
+      'Link not valid',
+      '<h1>This link is not valid</h1><p>It was used already, or it is older than a day. Restart the server to print a new one, as long as nobody has been set up.</p>',
+    )
+
+  app.get('/', async (c) => {
+    const token = c.req.query('token') ?? ''
+    if (!(await service.kv.get(linkKey(token)))) return showUsed(c)
+    return show(c, 200, 'Set up', form({ token }))
+  })
+
+  app.post('/', async (c) => {
+    const given = Object.fromEntries(
+      Object.entries(await c.req.parseBody()).map(([name, value]) => [name, String(value)]),
+    )
+    const result = Form.safeParse(given)
+    if (!result.success) return show(c, 400, 'Set up', form(given, result.error.issues[0]?.message))
+    const { token, name, email, password, organization } = result.data
+    if (!(await service.kv.take(linkKey(token))) || (await hasUsers(service))) return showUsed(c)
+    const founder = await addLocalUser(service, { email, name, password })
+    const { slug } = await foundOrganization(service, { name: organization, founder })
+    return show(
+      c,
+      200,
+      'Done',
+      `<h1>${escapeHtml(organization)} is ready</h1><p>${escapeHtml(email)} is its administrator. For a first token, on the server:</p>
+       <pre>npx inlay token --email ${escapeHtml(email)} --org ${escapeHtml(slug)}</pre>`,
+    )
+  })
+  return app
+}
+
+function form(values: Record<string, string>, problem?: string): string {
+  const value = (name: string) => escapeHtml(values[name] ?? '')
+  return `<h1>Set up Inlay</h1><p>You become the first administrator of a new organization.</p>
+    ${problem ? `<p role="alert">${escapeHtml(problem)}</p>` : ''}
+    <form method="post" action="/setup">
+      <input type="hidden" name="token" value="${value('token')}">
+      <label>Your name <input name="name" autocomplete="name" required maxlength="100" value="${value('name')}"></label>
+      <label>Email <input name="email" type="email" autocomplete="email" required maxlength="254" value="${value('email')}"></label>
+      <label>Password <small>at least 12 characters</small>
+        <input name="password" type="password" autocomplete="new-password" required minlength="12" maxlength="200"></label>
+      <label>Organization <input name="organization" autocomplete="organization" required maxlength="100" value="${value('organization')}"></label>
+      <button>Create the organization</button>
+    </form>`
+}

@@ -1,0 +1,152 @@
+import { hash } from 'node:crypto'
+import pg from 'pg'
+import { serviceUnavailable } from '../errors.ts'
+
+/**
+ * Plain SQL in tagged templates: values become parameters, the text becomes a prepared statement.
+ * Rows come back with the interface's names and ISO timestamps, so a row can be a response.
+ */
+export type Sql = <Row = Record<string, unknown>>(strings: TemplateStringsArray, ...values: unknown[]) => Promise<Row[]>
+
+export interface Database {
+  /** A transaction that sees one organization's rows, and no others whatever its SQL says. */
+  asOrg<T>(organizationId: string, work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees the organizations and memberships of one person. */
+  asUser<T>(userId: string, work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees the invitations to one verified address. */
+  asInvitee<T>(email: string, work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees no tenant's rows: for tables that belong to nobody, such as users. */
+  asService<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+/** SQLSTATEs that a caller turns into an answer. */
+export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
+  error instanceof pg.DatabaseError && error.code === '23505' && (!constraint || error.constraint === constraint)
+
+/** Out of resources, shutting down, or cancelled by a timeout: trying again later may help. */
+const isOverload = (error: unknown): boolean => error instanceof pg.DatabaseError && /^(53|57)/.test(error.code ?? '')
+
+export interface DatabaseOptions {
+  connection: pg.ClientConfig
+  connections?: number
+  onIdleError?: (error: Error) => void
+}
+
+export function openDatabase({ connection, connections = 10, onIdleError }: DatabaseOptions): Database {
+  const pool = new pg.Pool({
+    ...connection,
+    max: connections,
+    pipeline: true,
+    types,
+    connectionTimeoutMillis: 5_000,
+    options: '-c timezone=UTC -c statement_timeout=10s -c idle_in_transaction_session_timeout=15s',
+  })
+  // Without a listener a connection that dies while idle would end the process.
+  pool.on('error', (error) => onIdleError?.(error))
+
+  async function transaction<T>(setting: string, value: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+    const client = await connect(pool)
+    // An error that the server did not report leaves the connection in an unknown state: it is not used again.
+    let broken: Error | undefined
+    const onError = (error: Error) => {
+      broken = error
+    }
+    client.on('error', onError)
+    const send = (text: string, values: unknown[]) =>
+      client.query({ text, values, name: statementName(text) }).catch((error) => {
+        if (!(error instanceof pg.DatabaseError)) broken = error
+        throw error
+      })
+    let statements = 0
+    let latest: Promise<unknown> | undefined
+    const sql: Sql = <Row>(strings: TemplateStringsArray, ...values: unknown[]) => {
+      const rows = send(joinText(strings), values).then((result) => result.rows as Row[])
+      statements += 1
+      latest = rows
+      return rows
+    }
+
+    try {
+      // Sent without waiting: they travel with the first statement.
+      const opened = Promise.all([send('begin', []), send('select set_config($1, $2, true)', [setting, value])])
+      opened.catch(ignore)
+      const result = work(sql)
+      // When the whole work is one statement its commit travels along too: one round trip in all.
+      const isWhole = statements === 1 && (result as Promise<unknown>) === latest
+      const ended = isWhole ? send('commit', []) : result.then(() => send('commit', []))
+      ended.catch(ignore)
+      const outcome = await result
+      await opened
+      // Work that swallowed an error ends in a rollback, which PostgreSQL reports as success.
+      if ((await ended).command !== 'COMMIT') throw new Error('The transaction was rolled back by an earlier error')
+      return outcome
+    } catch (error) {
+      // Its answer comes after those of everything still on its way.
+      if (!broken) await send('rollback', []).catch(ignore)
+      if (broken) throw serviceUnavailable('The database is not reachable', broken)
+      throw isOverload(error) ? serviceUnavailable('The database is overloaded', error) : error
+    } finally {
+      client.off('error', onError)
+      client.release(broken)
+    }
+  }
+
+  return {
+    asOrg: (organizationId, work) => transaction('inlay.organization_id', organizationId, work),
+    asUser: (userId, work) => transaction('inlay.user_id', userId, work),
+    asInvitee: (email, work) => transaction('inlay.invited_email', email, work),
+    asService: (work) => transaction('inlay.organization_id', '', work),
+    close: () => pool.end(),
+  }
+}
+
+async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
+  try {
+    return await pool.connect()
+  } catch (error) {
+    throw serviceUnavailable('The database is not reachable', error)
+  }
+}
+
+const texts = new WeakMap<TemplateStringsArray, string>()
+const names = new Map<string, string>()
+
+/** `select * from t where a = ` + ` and b = ` → `select * from t where a = $1 and b = $2`, once per place in the code. */
+function joinText(strings: TemplateStringsArray): string {
+  let text = texts.get(strings)
+  if (text === undefined) {
+    text = strings.reduce((joined, part, index) => `${joined}$${index}${part}`)
+    texts.set(strings, text)
+  }
+  return text
+}
+
+function statementName(text: string): string {
+  let name = names.get(text)
+  if (name === undefined) {
+    name = hash('sha1', text, 'hex').slice(0, 16)
+    names.set(text, name)
+  }
+  return name
+}
+
+const ignore = () => undefined
+
+/** `2026-11-15 03:02:21.123+00` → `2026-11-15T03:02:21.123Z`; PostgreSQL leaves trailing zeros out, the interface does not. */
+export function isoTimestamp(text: string): string {
+  const [seconds = '', fraction = ''] = text.slice(0, -3).split('.')
+  return `${seconds.replace(' ', 'T')}.${fraction.padEnd(3, '0').slice(0, 3)}Z`
+}
+
+const parsers = new Map<number, (text: string) => unknown>([
+  [pg.types.builtins.TIMESTAMPTZ, isoTimestamp],
+  [pg.types.builtins.DATE, (text) => text],
+  [pg.types.builtins.INT8, Number],
+  [pg.types.builtins.NUMERIC, Number],
+])
+
+const types: pg.CustomTypesConfig = {
+  getTypeParser: (oid, format) =>
+    (format !== 'binary' && parsers.get(oid)) || (pg.types.getTypeParser as (...args: unknown[]) => never)(oid, format),
+}

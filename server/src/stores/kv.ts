@@ -1,0 +1,187 @@
+import { chmodSync } from 'node:fs'
+import { Redis } from 'ioredis'
+import { open as openLmdb } from 'lmdb'
+import type { Clock } from '../lib/clock.ts'
+import type { Secrets } from '../lib/secrets.ts'
+
+/**
+ * Short-lived state: sessions, tickets, caches, signing keys. Values are JSON, encrypted under their own key name.
+ * A file on one machine, Redis or Valkey beyond it; both keep the same promises.
+ */
+export interface Kv {
+  get<T>(key: string): Promise<T | undefined>
+  /** Without a time to live the value stays until it is deleted. */
+  set(key: string, value: unknown, ttlSeconds?: number): Promise<void>
+  /** True for exactly one of several callers. */
+  setIfAbsent(key: string, value: unknown, ttlSeconds?: number): Promise<boolean>
+  /** Reads and removes in one step: exactly one of several callers gets the value. */
+  take<T>(key: string): Promise<T | undefined>
+  delete(key: string): Promise<void>
+  /** Seals again, with the newest secret, what an older one sealed. Safe to repeat. Returns how many it changed. */
+  reseal(): Promise<number>
+  ping(): Promise<void>
+  close(): Promise<void>
+}
+
+/** What an engine has to do with opaque strings; `sealed` adds the rest. */
+interface Engine {
+  get(key: string): Promise<string | undefined>
+  set(key: string, value: string, ttlMs: number | undefined): Promise<void>
+  setIfAbsent(key: string, value: string, ttlMs: number | undefined): Promise<boolean>
+  take(key: string): Promise<string | undefined>
+  delete(key: string): Promise<void>
+  keys(): AsyncIterable<string>
+  /** Replaces the value only while it is still `before`, and leaves its time to live as it is. */
+  replace(key: string, before: string, after: string): Promise<boolean>
+  ping(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface KvOptions {
+  secrets: Secrets
+  clock: Clock
+  onError?: (error: Error) => void
+}
+
+export const openFileKv = (path: string, { secrets, clock }: KvOptions): Kv => sealed(lmdbEngine(path, clock), secrets)
+
+export const openRedisKv = (url: string, prefix: string, { secrets, onError }: KvOptions): Kv =>
+  sealed(redisEngine(url, prefix, onError), secrets)
+
+function sealed(engine: Engine, secrets: Secrets): Kv {
+  const place = (key: string) => `kv:${key}`
+  const seal = (key: string, value: unknown) => secrets.seal(JSON.stringify(value), place(key))
+  const unseal = <T>(key: string, text: string | undefined) =>
+    text === undefined ? undefined : (JSON.parse(secrets.open(text, place(key))) as T)
+  const milliseconds = (ttlSeconds: number | undefined) => {
+    if (ttlSeconds === undefined) return undefined
+    // A value that must not outlive its time is never kept for ever by a NaN or a negative number.
+    if (!(ttlSeconds > 0 && Number.isFinite(ttlSeconds))) throw new RangeError(`Not a time to live: ${ttlSeconds}`)
+    return Math.ceil(ttlSeconds * 1000)
+  }
+  return {
+    get: async (key) => unseal(key, await engine.get(key)),
+    set: async (key, value, ttlSeconds) => engine.set(key, seal(key, value), milliseconds(ttlSeconds)),
+    setIfAbsent: async (key, value, ttlSeconds) => engine.setIfAbsent(key, seal(key, value), milliseconds(ttlSeconds)),
+    take: async (key) => unseal(key, await engine.take(key)),
+    delete: (key) => engine.delete(key),
+    async reseal() {
+      let changed = 0
+      for await (const key of engine.keys()) {
+        const before = await engine.get(key)
+        if (before === undefined || secrets.isCurrent(before)) continue
+        const after = secrets.seal(secrets.open(before, place(key)), place(key))
+        if (await engine.replace(key, before, after)) changed += 1
+      }
+      return changed
+    },
+    ping: () => engine.ping(),
+    close: () => engine.close(),
+  }
+}
+
+interface Entry {
+  value: string
+  expiresAt: number | null
+}
+
+const sweepEveryMs = 60_000
+
+function lmdbEngine(path: string, clock: Clock): Engine {
+  const entries = openLmdb<Entry, string>({ path, encoding: 'json', noSubdir: true })
+  for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600)
+  const isLive = (entry: Entry | undefined): entry is Entry =>
+    entry !== undefined && (entry.expiresAt === null || entry.expiresAt > clock())
+  const live = (key: string) => {
+    const entry = entries.get(key)
+    return isLive(entry) ? entry.value : undefined
+  }
+  const entry = (value: string, ttlMs: number | undefined): Entry => ({
+    value,
+    expiresAt: ttlMs === undefined ? null : clock() + ttlMs,
+  })
+
+  // Expired entries are invisible at once; the sweep only gives their space back.
+  const sweep = setInterval(() => {
+    for (const { key, value } of entries.getRange()) if (!isLive(value)) void entries.remove(key)
+  }, sweepEveryMs)
+  sweep.unref()
+
+  return {
+    get: async (key) => live(key),
+    set: async (key, value, ttlMs) => void (await entries.put(key, entry(value, ttlMs))),
+    setIfAbsent: (key, value, ttlMs) =>
+      entries.transaction(() => {
+        if (live(key) !== undefined) return false
+        void entries.put(key, entry(value, ttlMs))
+        return true
+      }),
+    take: (key) =>
+      entries.transaction(() => {
+        const value = live(key)
+        if (value !== undefined) void entries.remove(key)
+        return value
+      }),
+    delete: async (key) => void (await entries.remove(key)),
+    async *keys() {
+      for (const key of entries.getKeys()) yield key
+    },
+    replace: (key, before, after) =>
+      entries.transaction(() => {
+        const found = entries.get(key)
+        if (!isLive(found) || found.value !== before) return false
+        void entries.put(key, { ...found, value: after })
+        return true
+      }),
+    ping: async () => void entries.get('ping'),
+    async close() {
+      clearInterval(sweep)
+      await entries.close()
+    },
+  }
+}
+
+const replaceScript = `
+  if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+  redis.call('set', KEYS[1], ARGV[2], 'keepttl')
+  return 1`
+
+function redisEngine(url: string, prefix: string, onError?: (error: Error) => void): Engine {
+  const redis = connectRedis(url, onError)
+  const name = (key: string) => `${prefix}:${key}`
+  const expiry = (ttlMs: number | undefined) => (ttlMs === undefined ? [] : (['PX', ttlMs] as const))
+  return {
+    get: async (key) => (await redis.get(name(key))) ?? undefined,
+    set: async (key, value, ttlMs) => void (await redis.call('SET', name(key), value, ...expiry(ttlMs))),
+    setIfAbsent: async (key, value, ttlMs) =>
+      (await redis.call('SET', name(key), value, ...expiry(ttlMs), 'NX')) === 'OK',
+    take: async (key) => (await redis.getdel(name(key))) ?? undefined,
+    delete: async (key) => void (await redis.del(name(key))),
+    async *keys() {
+      for await (const batch of redis.scanStream({ match: `${prefix}:*`, count: 500 })) {
+        for (const key of batch as string[]) yield key.slice(prefix.length + 1)
+      }
+    },
+    replace: async (key, before, after) => (await redis.eval(replaceScript, 1, name(key), before, after)) === 1,
+    ping: async () => void (await redis.ping()),
+    close: async () => void (await redis.quit().catch(() => redis.disconnect())),
+  }
+}
+
+/**
+ * Commands issued in one turn of the event loop share a round trip. A command that cannot be delivered fails soon
+ * instead of waiting for Redis to come back: a ticket that nobody can redeem must not look issued.
+ */
+export function connectRedis(url: string, onError?: (error: Error) => void): Redis {
+  const options = {
+    enableAutoPipelining: true,
+    maxRetriesPerRequest: 1,
+    commandTimeout: 5_000,
+    retryStrategy: (attempt: number) => Math.min(attempt * 100, 2_000),
+  }
+  const redis = url.startsWith('unix:')
+    ? new Redis({ ...options, path: new URL(url).pathname })
+    : new Redis(url, options)
+  redis.on('error', (error: Error) => onError?.(error))
+  return redis
+}

@@ -1,0 +1,137 @@
+import { hash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import pg from 'pg'
+import type { DerivedKey, Secrets } from '../lib/secrets.ts'
+
+/**
+ * Brings the schema up to date, as its owner, under one lock for all nodes. Each migration is one transaction with the
+ * row that records it, so a killed run is simply run again. The service then connects as a role that owns nothing.
+ */
+export async function migrate(owner: pg.ClientConfig, secrets: Secrets): Promise<{ applied: string[] }> {
+  const client = new pg.Client({ ...owner, application_name: 'inlay migrate' })
+  await client.connect()
+  try {
+    await client.query('select pg_advisory_lock($1)', [migrationLock])
+    await client.query(
+      'create table if not exists migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
+    )
+    const applied = await applyMigrations(client)
+    await grantToService(client, secrets, applied.length > 0)
+    return { applied }
+  } finally {
+    await client.end()
+  }
+}
+
+/** The service's own connection: the owner's address, another role, a password that only holders of the secret know. */
+export function serviceConnection(owner: pg.ClientConfig, secrets: Secrets): pg.ClientConfig {
+  const [key] = secrets.derive(passwordPurpose)
+  return {
+    ...owner,
+    user: loginName(serviceRole(databaseName(owner)), key as DerivedKey),
+    password: passwordOf(key as DerivedKey),
+  }
+}
+
+/** Drops the logins of secrets that are no longer configured; the last step of a rotation. */
+export async function dropFormerLogins(owner: pg.ClientConfig, secrets: Secrets): Promise<void> {
+  const client = new pg.Client(owner)
+  await client.connect()
+  try {
+    const group = serviceRole(databaseName(owner))
+    const wanted = secrets.derive(passwordPurpose).map((key) => loginName(group, key))
+    const { rows } = await client.query<{ login: string }>(
+      `select member.rolname as login from pg_auth_members m
+       join pg_roles member on member.oid = m.member join pg_roles parent on parent.oid = m.roleid
+       where parent.rolname = $1 and member.rolname like $1 || '\\_%' and not member.rolname = any($2)`,
+      [group, wanted],
+    )
+    for (const { login } of rows) await client.query(`drop role ${pg.escapeIdentifier(login)}`)
+  } finally {
+    await client.end()
+  }
+}
+
+export class MigrationFailed extends Error {
+  override name = 'MigrationFailed'
+}
+
+const folder = join(import.meta.dirname, '../../migrations')
+const migrationLock = 7_140_002
+const passwordPurpose = 'database login'
+
+async function applyMigrations(client: pg.Client): Promise<string[]> {
+  const { rows } = await client.query<{ name: string; checksum: string }>('select name, checksum from migrations')
+  const known = new Map(rows.map(({ name, checksum }) => [name, checksum]))
+  const applied: string[] = []
+  for (const name of readdirSync(folder)
+    .filter((file) => /^\d{4}_.+\.sql$/.test(file))
+    .sort()) {
+    const text = readFileSync(join(folder, name), 'utf8')
+    const checksum = hash('sha256', text)
+    const before = known.get(name)
+    known.delete(name)
+    if (before === checksum) continue
+    if (before) throw new MigrationFailed(`${name} was changed after it had been applied; add a new migration instead`)
+    try {
+      await client.query('begin')
+      await client.query(text)
+      await client.query('insert into migrations (name, checksum) values ($1, $2)', [name, checksum])
+      await client.query('commit')
+    } catch (cause) {
+      await client.query('rollback')
+      throw new MigrationFailed(`${name}: ${(cause as Error).message}`, { cause })
+    }
+    applied.push(name)
+  }
+  if (known.size > 0) {
+    throw new MigrationFailed(
+      `The database is newer than this release: it holds ${[...known.keys()].join(', ')}. Run the newer release.`,
+    )
+  }
+  return applied
+}
+
+/** One role holds the grants; each configured secret has a login in it, so that nodes can change secrets one by one. */
+async function grantToService(client: pg.Client, secrets: Secrets, schemaChanged: boolean): Promise<void> {
+  const group = serviceRole(client.database ?? '')
+  await createRole(client, group, 'nologin')
+  for (const key of secrets.derive(passwordPurpose)) {
+    const login = loginName(group, key)
+    if (await createRole(client, login, `login password ${pg.escapeLiteral(passwordOf(key))}`)) {
+      await client.query(`grant ${pg.escapeIdentifier(group)} to ${pg.escapeIdentifier(login)}`)
+    }
+  }
+  if (!schemaChanged && (await hasGrants(client, group))) return
+  const text = readFileSync(join(folder, 'after_each.sql'), 'utf8')
+  await client.query(text.replaceAll(':service_role', pg.escapeIdentifier(group)))
+}
+
+/** False for a database that was restored, or copied under another name. */
+async function hasGrants(client: pg.Client, group: string): Promise<boolean> {
+  const { rows } = await client.query("select has_table_privilege($1, 'organizations', 'select') as granted", [group])
+  return rows[0].granted
+}
+
+async function createRole(client: pg.Client, name: string, attributes: string): Promise<boolean> {
+  const { rowCount } = await client.query('select from pg_roles where rolname = $1', [name])
+  if (rowCount) return false
+  try {
+    await client.query(
+      `create role ${pg.escapeIdentifier(name)} nosuperuser nocreatedb nocreaterole nobypassrls ${attributes}`,
+    )
+  } catch (cause) {
+    throw new MigrationFailed(
+      `The role ${name} cannot be created (${(cause as Error).message}). The role of DATABASE_URL needs CREATEROLE: alter role … createrole`,
+      { cause },
+    )
+  }
+  return true
+}
+
+const serviceRole = (database: string) => `${database}_service`
+const loginName = (group: string, key: DerivedKey) => `${group}_${key.id}`
+const passwordOf = (key: DerivedKey) => key.key.toString('base64url')
+// pg resolves defaults (environment, user name) only in a client, so ask one.
+const databaseName = (connection: pg.ClientConfig) => new pg.Client(connection).database ?? ''

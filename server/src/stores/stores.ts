@@ -1,0 +1,62 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type pg from 'pg'
+import { parseIntoClientConfig } from 'pg-connection-string'
+import type { Config } from '../config.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Log } from '../lib/log.ts'
+import { createSecrets, type Secrets } from '../lib/secrets.ts'
+import { type Bus, openLocalBus, openRedisBus } from './bus.ts'
+import { type Database, openDatabase } from './database.ts'
+import { openEmbeddedPostgres } from './embedded-postgres.ts'
+import { type Kv, openFileKv, openRedisKv } from './kv.ts'
+import { migrate, serviceConnection } from './migrations.ts'
+
+/** The engines that a configuration asks for, opened and migrated. */
+export interface Stores {
+  database: Database
+  kv: Kv
+  bus: Bus
+  secrets: Secrets
+  /** The schema owner's connection, for the few things the service's own role may not do. */
+  owner: pg.ClientConfig
+  close(): Promise<void>
+}
+
+export interface StoreOptions {
+  clock: Clock
+  log: Log
+  claim: 'own' | 'join'
+  onProgress?: (text: string) => void
+}
+
+export async function openStores(config: Config, options: StoreOptions): Promise<Stores> {
+  const { clock, log, claim, onProgress } = options
+  const secrets = createSecrets(config.secrets)
+  const postgres = config.databaseUrl
+    ? { connection: parseIntoClientConfig(config.databaseUrl), stop: async () => undefined }
+    : await openEmbeddedPostgres({ dataDir: config.dataDir, claim, ...(onProgress && { onProgress }) })
+  const closers = [postgres.stop]
+  const close = async () => {
+    for (const closeOne of closers.splice(0).reverse()) await closeOne()
+  }
+  try {
+    const { applied } = await migrate(postgres.connection, secrets)
+    if (applied.length > 0) onProgress?.(`Applied ${applied.length} migration${applied.length > 1 ? 's' : ''}`)
+
+    const onError = (error: Error) => log.warn({ err: error }, 'a store is not reachable')
+    const database = openDatabase({ connection: serviceConnection(postgres.connection, secrets), onIdleError: onError })
+    closers.push(() => database.close())
+    mkdirSync(config.dataDir, { recursive: true })
+    const kv = config.redisUrl
+      ? openRedisKv(config.redisUrl, config.redisPrefix, { secrets, clock, onError })
+      : openFileKv(join(config.dataDir, 'kv.mdb'), { secrets, clock })
+    closers.push(() => kv.close())
+    const bus = config.redisUrl ? openRedisBus(config.redisUrl, config.redisPrefix, onError) : openLocalBus()
+    closers.push(() => bus.close())
+    return { database, kv, bus, secrets, owner: postgres.connection, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}

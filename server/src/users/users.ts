@@ -1,0 +1,59 @@
+import { type Caller, revokeToken } from '../access.ts'
+import { newId } from '../lib/ids.ts'
+import type { Output } from '../operation.ts'
+import { acceptInvitations } from '../organizations/invitations.ts'
+import { listOrganizations } from '../organizations/organizations.ts'
+import type { Service } from '../service.ts'
+import type * as contract from './contract.ts'
+
+/** Who an identity provider says somebody is. Accounts of this installation have the issuer `local`. */
+export interface Identity {
+  issuer: string
+  subject: string
+  email: string
+  email_verified: boolean
+  name: string
+  avatar_url: string
+}
+
+export const localIssuer = 'local'
+
+export interface User {
+  id: string
+  email: string
+  name: string
+}
+
+/** Knows a person again by (issuer, subject), or meets them; then lets in whoever was invited by a verified address. */
+export async function signIn(service: Service, identity: Identity): Promise<User> {
+  const { issuer, subject, email_verified, name, avatar_url } = identity
+  const email = identity.email.toLowerCase()
+  const [user] = await service.database.asService(
+    (sql) => sql<User>`
+      insert into users (id, issuer, subject, email, email_verified, name, avatar_url)
+      values (${newId()}, ${issuer}, ${subject}, ${email}, ${email_verified}, ${name}, ${avatar_url})
+      on conflict (issuer, subject) do update set
+        email = excluded.email, email_verified = excluded.email_verified, name = excluded.name,
+        avatar_url = excluded.avatar_url,
+        updated_at = case when (users.email, users.email_verified, users.name, users.avatar_url)
+                            is distinct from (excluded.email, excluded.email_verified, excluded.name, excluded.avatar_url)
+                          then now() else users.updated_at end
+      returning id, email, name`,
+  )
+  if (!user) throw new Error('An upsert returned no row')
+  if (email_verified) await acceptInvitations(service, user)
+  return user
+}
+
+export async function getMe(service: Service, caller: Caller): Promise<Output<typeof contract.getMe>> {
+  const organizations = await listOrganizations(service, caller)
+  return {
+    ...caller.user,
+    organizations: organizations.map(({ id, name, slug, role }) => ({ id, name, slug, role })),
+  }
+}
+
+export async function logout(service: Service, caller: Caller): Promise<Output<typeof contract.logout>> {
+  await revokeToken(service, caller.token)
+  return { success: true }
+}

@@ -1,0 +1,194 @@
+import { randomUUID } from 'node:crypto'
+import { mkdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import pg from 'pg'
+import { expect, inject, onTestFinished } from 'vitest'
+import { api } from '../src/api.ts'
+import { createApp } from '../src/app.ts'
+import { type Config, readConfig } from '../src/config.ts'
+import { type demoPeople, seedDemo } from '../src/demo/demo.ts'
+import { createLog } from '../src/lib/log.ts'
+import { createSafeFetch } from '../src/lib/safe-fetch.ts'
+import { issueAccessToken, resources } from '../src/oauth/access-tokens.ts'
+import type { Operation } from '../src/operation.ts'
+import type { Service } from '../src/service.ts'
+import { openStores, type Stores } from '../src/stores/stores.ts'
+import { findUserByEmail } from '../src/users/local-accounts.ts'
+import { testSecret } from './engines/engines.ts'
+
+export type Email = (typeof demoPeople)[number]['email']
+
+/** A whole service on a database of its own, with the demo's people, reached without sockets. */
+export interface TestService {
+  service: Service
+  stores: Stores
+  config: Config
+  /** The clock of everything but the database; move it with `clock.now += …`. */
+  clock: { now: number }
+  /** Every line that was logged. */
+  logged(): string
+  /** The id of a demo organization. */
+  organization(slug: 'demo' | 'other'): Promise<string>
+  tokenFor(email: Email, slug?: 'demo' | 'other'): Promise<string>
+  request(method: string, path: string, options?: RequestOptions): Promise<TestResponse>
+  fetch(path: string, init?: RequestInit): Promise<Response>
+  drain(): void
+  close(): Promise<void>
+}
+
+export interface RequestOptions {
+  token?: string
+  body?: unknown
+  headers?: Record<string, string>
+}
+
+export interface TestResponse {
+  status: number
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  body: any
+  headers: Headers
+}
+
+/** The engine set's own PostgreSQL with a fresh database, and its own key-value store. */
+export async function makeConfig(
+  env: Record<string, string> = {},
+): Promise<{ config: Config; remove: () => Promise<void> }> {
+  const engines = inject('engines')
+  const name = `t_${randomUUID().replaceAll('-', '')}`
+  const dataDir = join(tmpdir(), `inlay-${name}`)
+  mkdirSync(dataDir)
+  const owner = (database: string) => engines.databaseUrl.replace('DATABASE', database)
+  await run(owner('postgres'), `create database ${name} template ${engines.template}`)
+  const config = readConfig({
+    INLAY_DATA_DIR: dataDir,
+    INLAY_SECRET: testSecret,
+    DATABASE_URL: owner(name),
+    ...(engines.redisUrl && { REDIS_URL: engines.redisUrl, INLAY_REDIS_PREFIX: name }),
+    ...env,
+  })
+  return {
+    config,
+    remove: async () => {
+      rmSync(dataDir, { recursive: true, force: true })
+      await run(owner('postgres'), `drop database ${name} with (force)`)
+    },
+  }
+}
+
+async function run(url: string, sql: string): Promise<void> {
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query(sql)
+  await client.end()
+}
+
+export async function startTestService(env: Record<string, string> = {}): Promise<TestService> {
+  const { config, remove } = await makeConfig(env)
+  const clock = { now: Date.now() }
+  const lines: string[] = []
+  const log = createLog('trace', new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }))
+  const stores = await openStores(config, { clock: () => clock.now, log, claim: 'own' })
+  const publicUrl = config.publicUrl ?? 'http://localhost:8787'
+  const safeFetch = createSafeFetch({ allowedPrivateNetworks: config.allowedPrivateNetworks })
+  const { database, kv, bus, secrets } = stores
+  const service: Service = {
+    database,
+    kv,
+    bus,
+    secrets,
+    log,
+    clock: () => clock.now,
+    fetch: safeFetch,
+    config: { ...config, publicUrl },
+  }
+  await seedDemo(service)
+  const app = await createApp(service)
+
+  const organization = async (slug: string) => {
+    const people = { demo: 'admin@demo.test', other: 'admin@other.test' }
+    const user = await findUserByEmail(service, people[slug as 'demo'])
+    const [row] = await database.asUser(
+      user?.id ?? '',
+      (sql) => sql<{ id: string }>`select id from organizations where slug = ${slug}`,
+    )
+    return row?.id as string
+  }
+  return {
+    service,
+    stores,
+    config,
+    clock,
+    organization,
+    logged: () => lines.join(''),
+    drain: app.drain,
+    async tokenFor(email, slug) {
+      const user = await findUserByEmail(service, email)
+      return issueAccessToken(service, {
+        userId: user?.id ?? '',
+        organizationId: slug && (await organization(slug)),
+        audience: Object.values(resources(publicUrl)),
+        lifetimeSeconds: 3600,
+      })
+    },
+    fetch: async (path, init) => app.fetch(new Request(`${publicUrl}${path}`, init)),
+    async request(method, path, { token, body, headers = {} } = {}) {
+      const response = await app.fetch(
+        new Request(`${publicUrl}/api${path}`, {
+          method,
+          headers: {
+            ...(token && { authorization: `Bearer ${token}` }),
+            ...(body !== undefined && { 'content-type': 'application/json' }),
+            ...headers,
+          },
+          ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+        }),
+      )
+      const answer = { status: response.status, headers: response.headers, body: await response.json() }
+      checkAnswer(method, path, answer)
+      return answer
+    },
+    async close() {
+      await safeFetch.close()
+      await stores.close()
+      await remove()
+    },
+  }
+}
+
+/** For one test; a file with many starts one in `beforeAll`. */
+export async function useTestService(env?: Record<string, string>): Promise<TestService> {
+  const service = await startTestService(env)
+  onTestFinished(() => service.close())
+  return service
+}
+
+/** Whatever a test looks at, every answer must have the shape that the contract promises, with nothing more in it. */
+function checkAnswer(method: string, path: string, { status, body }: TestResponse): void {
+  const operation = findOperation(method, path)
+  if (status === 200 && operation) {
+    const result = operation.response.safeParse(body)
+    expect(result.error?.issues, `${method} ${path} answers as its contract says`).toBeUndefined()
+  }
+  if (status !== 200) {
+    const { code, message, defined, status: stated } = body
+    expect({ code: typeof code, message: typeof message, defined: typeof defined, stated }, 'an envelope').toEqual({
+      code: 'string',
+      message: 'string',
+      defined: 'boolean',
+      stated: status,
+    })
+  }
+}
+
+function findOperation(method: string, path: string): Operation | undefined {
+  const plain = path.replace(/\?.*/, '')
+  return api
+    .map(({ operation }) => operation)
+    .find(
+      (operation) =>
+        operation.method === method.toLowerCase() &&
+        new RegExp(`^${operation.path.replace(/\{\w+\}/g, '[^/]+')}$`).test(plain),
+    )
+}
