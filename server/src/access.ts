@@ -1,5 +1,6 @@
 import { accessDenied, authRequired, orgContextRequired } from './errors.ts'
 import { BoundedMap } from './lib/bounded-map.ts'
+import { isId } from './lib/ids.ts'
 import { fingerprint } from './lib/secrets.ts'
 import { type AccessToken, createTokenVerifier, InvalidToken } from './oauth/access-tokens.ts'
 import type { Access } from './operation.ts'
@@ -76,7 +77,8 @@ export async function createAccess(service: Service): Promise<AccessControl> {
       if (!token.audience.includes(audience)) throw authRequired(`The token is not for ${audience}`)
 
       const organizationId = token.organization_id
-      const person = await readPerson(token.user_id, organizationId ?? '')
+      // A claim that is no id names no organization anybody could be a member of.
+      const person = await readPerson(token.user_id, organizationId && isId(organizationId) ? organizationId : '')
       if (!person) throw authRequired('The token names a person who no longer exists')
       const { organization, role, ...user } = person
       const caller: Caller = {

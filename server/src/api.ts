@@ -1,10 +1,38 @@
+import * as auditContract from './audit/contract.ts'
+import * as audit from './audit/events.ts'
+import * as diagnosticsContract from './diagnostics/contract.ts'
+import * as refusals from './diagnostics/refusals.ts'
+import * as directoriesContract from './directories/contract.ts'
+import * as directories from './directories/directories.ts'
+import * as endUsersContract from './end-users/contract.ts'
+import * as endUsers from './end-users/end-users.ts'
+import * as githubAppContract from './github-app/contract.ts'
+import * as githubApp from './github-app/github-app.ts'
+import * as governanceContract from './governance/contract.ts'
+import * as governance from './governance/provider.ts'
+import * as idpContract from './identity-provider/contract.ts'
+import * as idp from './identity-provider/identity-provider.ts'
 import { route } from './operation.ts'
 import * as organizationsContract from './organizations/contract.ts'
 import * as invitations from './organizations/invitations.ts'
 import * as members from './organizations/members.ts'
 import * as organizations from './organizations/organizations.ts'
+import * as plansContract from './plans/contract.ts'
+import * as plans from './plans/plans.ts'
 import * as keysContract from './publishable-keys/contract.ts'
 import * as keys from './publishable-keys/keys.ts'
+import * as sitesContract from './sites/contract.ts'
+import * as sites from './sites/sites.ts'
+import * as skillsContract from './skills/contract.ts'
+import * as skills from './skills/skills.ts'
+import * as subscriptionsContract from './subscriptions/contract.ts'
+import * as subscriptions from './subscriptions/subscriptions.ts'
+import * as threadsContract from './threads/contract.ts'
+import * as threads from './threads/threads.ts'
+import * as ticketsContract from './tickets/contract.ts'
+import * as tickets from './tickets/tickets.ts'
+import * as usageContract from './usage/contract.ts'
+import * as usage from './usage/usage.ts'
 import * as usersContract from './users/contract.ts'
 import * as users from './users/users.ts'
 
@@ -29,4 +57,70 @@ export const api = [
   route(keysContract.updateKey, keys.updateKey),
   route(keysContract.revealKey, keys.revealKey),
   route(keysContract.revokeKey, keys.revokeKey),
+  route(ticketsContract.exchangeTicket, tickets.exchangeTicket),
+
+  route(idpContract.getConfig, idp.getConfig),
+  route(idpContract.updateConfig, idp.updateConfig),
+  route(idpContract.testProvider, idp.testProvider),
+  route(idpContract.getAllowedDomains, idp.getAllowedDomains),
+  route(idpContract.setAllowedDomains, idp.setAllowedDomains),
+  route(sitesContract.listSites, sites.listSites),
+
+  route(endUsersContract.listEndUsers, endUsers.listEndUsers),
+  route(endUsersContract.getEndUser, endUsers.getEndUser),
+  route(endUsersContract.eraseEndUser, endUsers.eraseEndUser),
+
+  route(skillsContract.listSkills, skills.listSkills),
+  route(skillsContract.createSkill, skills.createSkill),
+  route(skillsContract.getSkill, skills.getSkill),
+  route(skillsContract.patchSkill, skills.patchSkill),
+  route(skillsContract.archiveSkill, skills.archiveSkill),
+  route(skillsContract.listSkillVersions, skills.listSkillVersions),
+  route(skillsContract.getSkillVersion, skills.getSkillVersion),
+  route(skillsContract.restoreSkill, skills.restoreSkill),
+
+  route(diagnosticsContract.listRefusals, refusals.listRefusals),
+
+  route(governanceContract.getProvider, governance.getProvider),
+  route(governanceContract.updateProvider, governance.updateProvider),
+  route(governanceContract.clearProvider, governance.clearProvider),
+  route(governanceContract.testProvider, governance.testProvider),
+
+  route(githubAppContract.getApp, githubApp.getApp),
+  route(githubAppContract.startManifest, githubApp.startManifest),
+  route(githubAppContract.removeApp, githubApp.removeApp),
+
+  route(usageContract.getDailyUsage, usage.getDailyUsage),
+  route(usageContract.getUsageStats, usage.getUsageStats),
+  route(usageContract.listSiteUsage, usage.listSiteUsage),
+  route(usageContract.listEndUserUsage, usage.listEndUserUsage),
+  route(usageContract.getEndUserStats, usage.getEndUserStats),
+  route(usageContract.listEndUserHistory, usage.listEndUserHistory),
+
+  route(threadsContract.listThreads, threads.listThreads),
+  route(threadsContract.listEndUserThreads, threads.listEndUserThreads),
+  route(threadsContract.getThreadAnalytics, threads.getThreadAnalytics),
+  route(threadsContract.getThread, threads.getThread),
+  route(threadsContract.updateThread, threads.updateThread),
+
+  route(plansContract.listPlans, plans.listPlans),
+  route(plansContract.getPlanInfo, plans.getPlanInfo),
+  route(plansContract.checkFeature, plans.checkFeature),
+
+  route(subscriptionsContract.getSubscription, subscriptions.getSubscription),
+  route(subscriptionsContract.getSubscriptionStatus, subscriptions.getSubscriptionStatus),
+  route(subscriptionsContract.getCheckoutUrl, subscriptions.getCheckoutUrl),
+  route(subscriptionsContract.getPortalUrl, subscriptions.getPortalUrl),
+  route(subscriptionsContract.syncSubscription, subscriptions.syncSubscription),
+
+  route(directoriesContract.getDirectoryStatus, directories.getDirectoryStatus),
+  route(directoriesContract.listDirectories, directories.listDirectories),
+  route(directoriesContract.createDirectory, directories.createDirectory),
+  route(directoriesContract.getDirectory, directories.getDirectory),
+  route(directoriesContract.updateDirectory, directories.updateDirectory),
+  route(directoriesContract.deleteDirectory, directories.deleteDirectory),
+  route(directoriesContract.listDirectoryUsers, directories.listDirectoryUsers),
+  route(directoriesContract.listDirectoryGroups, directories.listDirectoryGroups),
+
+  route(auditContract.listAuditEvents, audit.listAuditEvents),
 ]

@@ -5,12 +5,13 @@ import { api } from './api.ts'
 import { serveApiDocs } from './api-docs.ts'
 import { serviceUnavailable } from './errors.ts'
 import { newId } from './lib/ids.ts'
-import { createMetrics, type Metrics } from './metrics.ts'
 import { createSigningKeys } from './oauth/signing-keys.ts'
 import { describeApi } from './openapi.ts'
 import { answerFailure, createRest, unknownRoute } from './rest.ts'
 import type { Service } from './service.ts'
 import { serveSetup } from './setup/setup.ts'
+import { serveLocalBilling } from './subscriptions/local-billing-pages.ts'
+import { answerPreflight } from './tickets/preflight.ts'
 import { serveWelcome } from './welcome.ts'
 
 export interface App {
@@ -22,13 +23,13 @@ export interface App {
 /** The whole server on one screen. */
 export async function createApp(service: Service): Promise<App> {
   const app = new Hono()
-  const metrics = createMetrics()
   const access = await createAccess(service)
   const keys = createSigningKeys(service)
-  const specification = JSON.stringify(describeApi(api.map(({ operation }) => operation)))
+  const specification = describeApi(api.map(({ operation }) => operation))
+  const specificationText = JSON.stringify(specification)
   let isDraining = false
 
-  app.use(observe(service, metrics))
+  app.use(observe(service))
   app.get('/healthz', (c) => c.json({ status: 'ok' }))
   app.get('/readyz', async (c) => {
     if (isDraining) return c.json({ status: 'stopping' }, 503)
@@ -38,18 +39,20 @@ export async function createApp(service: Service): Promise<App> {
   })
   app.get('/metrics', async (c) => {
     if (!mayReadMetrics(service, c)) return c.notFound()
-    return c.body(await metrics.render(), 200, { 'content-type': metrics.contentType })
+    return c.body(await service.metrics.render(), 200, { 'content-type': service.metrics.contentType })
   })
 
   app.use(async (_, next) => {
     if (isDraining) throw serviceUnavailable('The server is restarting')
     await next()
   })
-  app.get('/api/spec.json', (c) => c.body(specification, 200, { 'content-type': 'application/json' }))
-  app.route('/api/docs', serveApiDocs())
+  app.get('/api/spec.json', (c) => c.body(specificationText, 200, { 'content-type': 'application/json' }))
+  app.route('/api/docs', serveApiDocs(specification, service.config.publicUrl))
+  app.options('/api/auth/pk-ticket', answerPreflight)
   app.route('/api', createRest(service, access, api))
   app.get('/oauth/jwks', async (c) => c.json(await keys.published(), 200, { 'cache-control': 'public, max-age=300' }))
   app.route('/setup', serveSetup(service))
+  if (service.config.mode === 'development') app.route('/billing', serveLocalBilling(service))
   app.route('/', serveWelcome(service))
 
   app.notFound((c) => answerFailure(c, unknownRoute(c)).response)
@@ -78,7 +81,7 @@ const securityHeaders: [string, string][] = [
 ]
 
 /** A request id, security headers, one log line and one observation for every request. */
-function observe({ log, config }: Service, metrics: Metrics) {
+function observe({ log, config, metrics }: Service) {
   const headers = [...securityHeaders]
   if (config.mode === 'production') headers.push(['strict-transport-security', 'max-age=31536000; includeSubDomains'])
   return async (c: Context, next: Next) => {

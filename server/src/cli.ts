@@ -59,6 +59,11 @@ const commands: Record<string, Command> = {
     text: 'Check runtime, configuration, stores, disk and clock, and say what to do',
     run: async () => (await import('./operator/doctor.ts')).examine(),
   },
+  'demo usage': {
+    usage: 'demo usage',
+    text: 'Add ninety days of made-up usage to the organization "demo"; safe to repeat',
+    run: async () => (await import('./operator/demo.ts')).addDemoUsage(readConfig()),
+  },
   'audit verify': {
     usage: 'audit verify [--org <slug>]',
     text: 'Recompute the audit chains and name the first row that does not fit',

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import ipaddr from 'ipaddr.js'
+import { type Plan, readPlanFile, shippedPlanFile } from './plans/plan-file.ts'
 
 /**
  * The only reader of the environment. Every setting is described where it is defined; docs/configuration.md is
@@ -24,10 +25,12 @@ export const settings = {
   },
   DATABASE_URL: {
     parse: url('postgres:', 'postgresql:'),
+    secret: true,
     text: 'PostgreSQL 15 or newer, as the role that owns the schema; it needs `CREATEROLE`, because the service itself connects as a role of its own that owns nothing. Without it an embedded PostgreSQL runs under the data folder.',
   },
   REDIS_URL: {
     parse: url('redis:', 'rediss:', 'unix:'),
+    secret: true,
     text: 'Redis or Valkey for sessions, tickets, caches and messages between nodes. Needed as soon as there is more than one node. Without it a file under the data folder serves.',
   },
   INLAY_REDIS_PREFIX: {
@@ -51,6 +54,10 @@ export const settings = {
   SIGN_IN_AUDIENCE: {
     parse: (text: string) => text,
     text: 'Audience that a token of `SIGN_IN_ISSUER` must carry. Required with it.',
+  },
+  INLAY_PLANS_FILE: {
+    parse: (text: string) => readPlanFile(resolve(text)),
+    text: 'JSON file with the plans that organizations can be on, in place of `server/plans.json`, which shows its form. Limits of 0 are unlimited; `product_id` is the billing provider’s product that buys the plan. One plan must have the id `free`: it is for organizations without a subscription.',
   },
   INLAY_LOG_LEVEL: {
     default: 'info',
@@ -84,6 +91,7 @@ export interface Config {
   secrets: readonly string[]
   allowedPrivateNetworks: readonly string[]
   signIn: { issuer: string; audience: string } | undefined
+  plans: readonly Plan[]
   logLevel: (typeof settings)['INLAY_LOG_LEVEL']['parse'] extends (text: string) => infer Level ? Level : never
   metricsToken: string | undefined
 }
@@ -115,6 +123,7 @@ export function readConfig(env: Record<string, string | undefined> = process.env
   if (issuer && !audience) {
     throw new InvalidConfig('SIGN_IN_AUDIENCE is missing: a token of SIGN_IN_ISSUER is accepted for one audience only')
   }
+  if (audience && !issuer) throw new InvalidConfig('SIGN_IN_AUDIENCE is set, but SIGN_IN_ISSUER is not')
   if (issuer?.startsWith('http:') && mode === 'production') {
     throw new InvalidConfig('SIGN_IN_ISSUER must be an https URL in production')
   }
@@ -131,6 +140,7 @@ export function readConfig(env: Record<string, string | undefined> = process.env
     allowedPrivateNetworks:
       read('INLAY_ALLOWED_PRIVATE_NETWORKS') ?? (mode === 'development' ? ['127.0.0.0/8', '::1/128'] : []),
     signIn: issuer && audience ? { issuer, audience } : undefined,
+    plans: read('INLAY_PLANS_FILE') ?? readPlanFile(shippedPlanFile),
     logLevel: given('INLAY_LOG_LEVEL'),
     metricsToken: read('INLAY_METRICS_TOKEN'),
   }
@@ -145,18 +155,25 @@ function secretOfDataFolder(dataDir: string, mode: Config['mode']): readonly str
   }
   const file = join(dataDir, 'secret')
   try {
+    mkdirSync(dataDir, { recursive: true })
+    if (!existsSync(file)) makeSecret(file)
     return secretList(readFileSync(file, 'utf8').trim())
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  } catch (cause) {
+    throw new InvalidConfig(`The secret in ${file} cannot be used: ${(cause as Error).message}`, { cause })
   }
-  mkdirSync(dataDir, { recursive: true })
+}
+
+/** Of two processes that start at once one makes the secret, and the other never sees half of it. */
+function makeSecret(file: string): void {
+  const draft = `${file}.${process.pid}`
+  writeFileSync(draft, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600 })
   try {
-    // `wx`: of two processes that start at once, one makes the secret and the other reads it.
-    writeFileSync(file, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600, flag: 'wx' })
+    linkSync(draft, file)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  } finally {
+    unlinkSync(draft)
   }
-  return secretList(readFileSync(file, 'utf8').trim())
 }
 
 function integer(min: number, max: number) {
@@ -189,7 +206,9 @@ function url(...protocols: string[]) {
 function publicUrl(text: string): string {
   const parsed = URL.canParse(text) ? new URL(text) : undefined
   if (!parsed || !/^https?:$/.test(parsed.protocol) || `${parsed.origin}/` !== parsed.href) {
-    throw new Error(`must be an origin such as https://inlay.example.com, without a path, not "${text}"`)
+    throw new Error(
+      `must be an origin such as https://inlay.example.com, without a path${text.includes('@') ? '' : `, not "${text}"`}`,
+    )
   }
   const isLocal = /^(localhost|127\.0\.0\.1|\[::1\])$/.test(parsed.hostname)
   if (parsed.protocol === 'http:' && !isLocal) {

@@ -17,7 +17,15 @@ export const errorTable = {
 
 export type ErrorCode = keyof typeof errorTable
 
-function variant<Data extends z.ZodRawShape = Record<never, never>>(
+/** A row of an error table; `code` is the outer one. */
+export interface ErrorVariant {
+  status: number
+  code: string
+  message: string
+  data: z.ZodRawShape
+}
+
+export function variant<Data extends z.ZodRawShape = Record<never, never>>(
   status: number,
   code: string,
   message: string,
@@ -63,14 +71,24 @@ function defined<Code extends ErrorCode>(
   data: z.infer<z.ZodObject<(typeof errorTable)[Code]['data']>>,
   options: { message?: string; cause?: unknown } = {},
 ): Failure {
-  const { status, code: outer, message } = errorTable[code]
+  return fail(errorTable[code], code, data, options)
+}
+
+/** A failure of a documented variant, of this table or of a capability's own. */
+export function fail(
+  { status, code: outer, message }: ErrorVariant,
+  code: string,
+  data: Record<string, unknown> = {},
+  options: { message?: string; cause?: unknown } = {},
+): Failure {
   return new Failure(
     { defined: true, code: outer, status, message: options.message ?? message, data: { code, ...data } },
     { cause: options.cause },
   )
 }
 
-export const invalid = (field: string, details: string) => defined('VALIDATION_ERROR', { field, details })
+export const invalid = (field: string, details: string, message?: string) =>
+  defined('VALIDATION_ERROR', { field, details }, message ? { message } : {})
 export const authRequired = (cause?: unknown) => defined('AUTH_REQUIRED', {}, { cause })
 export const accessDenied = (reason: string) => defined('ACCESS_DENIED', { reason })
 export const orgContextRequired = () => defined('ORG_CONTEXT_REQUIRED', {})

@@ -18,13 +18,18 @@ button { margin-top: 1.5rem; padding: .65rem 1.1rem; font: inherit; font-weight:
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px }
 a { color: var(--accent) } code, pre { font: .875em ui-monospace, monospace } dt { font-weight: 600 } dd { margin: 0 0 .75rem; color: var(--soft) }
 pre { padding: .8rem; overflow-x: auto; background: var(--paper); border: 1px solid var(--line); border-radius: 8px }
+main > :last-child, dd:last-child { margin-bottom: 0 }
 [role=alert] { color: var(--bad) }`
 
-/** A small page of the server itself; `main` is HTML whose parts are already escaped. */
-export const page = (title: string, main: string): string => `<!doctype html>
+/** A page of the server itself; `main` and what stands beside it are HTML whose parts are already escaped. */
+export const page = (
+  title: string,
+  main: string,
+  more: { beside?: string; style?: string } = {},
+): string => `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escapeHtml(title)} · Inlay</title><style>${style}</style></head>
-<body><main>${main}</main></body></html>`
+<title>${escapeHtml(title)} · Inlay</title><style>${style}${more.style ?? ''}</style></head>
+<body>${more.beside ?? ''}<main>${main}</main></body></html>`
 
 /** The style above and nothing else; no scripts. */
 export const pageHeaders = {

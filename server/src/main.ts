@@ -1,18 +1,22 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type Server } from 'node:http'
+import { type AddressInfo, Server as NetServer } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
 import { type App, createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { isSeeded, seedDemo } from './demo/demo.ts'
 import { type Clock, systemClock } from './lib/clock.ts'
 import { createLog, type Log } from './lib/log.ts'
-import { createSafeFetch } from './lib/safe-fetch.ts'
-import type { Service } from './service.ts'
+import { serverUrlKey } from './oauth/access-tokens.ts'
+import { createService, type Service } from './service.ts'
 import { createSetupLink } from './setup/setup.ts'
 import { openStores } from './stores/stores.ts'
+import { seedDemoUsage } from './usage/demo-usage.ts'
 
 export interface RunningServer {
   url: string
+  /** The one that is listened on; a public URL has another one in front of it. */
+  port: number
   service: Service
   /** For the first administrator of a production installation that has none. */
   setupLink: string | undefined
@@ -26,17 +30,21 @@ export interface StartOptions {
   onProgress?: (text: string) => void
 }
 
-/** Where the command line finds out for which address its tokens must be. */
-export const serverUrlKey = 'server-url'
-
 const drainMs = 10_000
+const farewellMs = 250
 
 /** config → listen → stores → app. Listening first tells at once that a port is taken, and which one was picked. */
 export async function startServer(config: Config, options: StartOptions = {}): Promise<RunningServer> {
   const { clock = systemClock, log = createLog(config.logLevel), onProgress } = options
   let app: App | undefined
   const starting = () => new Response('Starting', { status: 503, headers: { 'retry-after': '1' } })
-  const listener = getRequestListener((request, env) => app?.fetch(request, env) ?? starting())
+  let isStopping = false
+  const listener = getRequestListener(async (request, env) => {
+    const response = (await app?.fetch(request, env)) ?? starting()
+    // A connection left open would carry its next request to a server that is gone.
+    if (isStopping) response.headers.set('connection', 'close')
+    return response
+  })
   // The limits cut off clients that send slowly or keep connections for nothing.
   const server = createServer(
     { headersTimeout: 10_000, requestTimeout: 15_000, keepAliveTimeout: 5_000, connectionsCheckingInterval: 2_000 },
@@ -55,33 +63,27 @@ export async function startServer(config: Config, options: StartOptions = {}): P
       throw error
     },
   )
-  const safeFetch = createSafeFetch({ allowedPrivateNetworks: config.allowedPrivateNetworks })
+  let service: Service | undefined
   const stop = async () => {
+    isStopping = true
     app?.drain()
     await closeServer(server)
-    await safeFetch.close()
+    await service?.close()
     await stores.close()
   }
   try {
-    const { database, kv, bus, secrets } = stores
-    const service: Service = {
-      database,
-      kv,
-      bus,
-      secrets,
-      clock,
-      log,
-      fetch: safeFetch,
-      config: { ...config, publicUrl },
-    }
+    // With another secret than its predecessor's a server would come up and then fail every request.
+    await stores.kv.get(serverUrlKey)
+    service = await createService(stores, { config: { ...config, publicUrl }, clock, log })
     if (config.mode === 'development' && !(await isSeeded(service))) {
       onProgress?.('Adding demo data')
-      await seedDemo(service)
+      const { demo } = await seedDemo(service)
+      await seedDemoUsage(service, demo)
     }
     const setupLink = config.mode === 'production' ? await createSetupLink(service) : undefined
-    await kv.set(serverUrlKey, publicUrl)
+    await stores.kv.set(serverUrlKey, publicUrl)
     app = await createApp(service)
-    return { url: publicUrl, service, setupLink, stop }
+    return { url: publicUrl, port, service, setupLink, stop }
   } catch (error) {
     await stop()
     throw error
@@ -89,8 +91,11 @@ export async function startServer(config: Config, options: StartOptions = {}): P
 }
 
 /** Lets requests finish, idle connections go, and cuts what has not ended in time. */
-async function closeServer(server: ReturnType<typeof createServer>): Promise<void> {
-  const closed = new Promise((resolve) => server.close(resolve))
+async function closeServer(server: Server): Promise<void> {
+  // An HTTP server's own `close` cuts idle connections at once, and with them the requests that are on their way.
+  // Busy clients get a moment to learn from an answer that they must go elsewhere.
+  const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve))
+  await Promise.race([closed, delay(farewellMs)])
   server.closeIdleConnections()
   const cut = setTimeout(() => server.closeAllConnections(), drainMs)
   await closed

@@ -3,6 +3,8 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 /** Counted per operation, never per tenant or person: metrics go to people who may not see either. */
 export interface Metrics {
   observeRequest(operation: string, status: number, seconds: number): void
+  /** A caller turned away by a protocol's checks. */
+  countRefusal(surface: string, code: string): void
   requestStarted(): void
   requestEnded(): void
   render(): Promise<string>
@@ -27,7 +29,14 @@ export function createMetrics(): Metrics {
     registers,
   })
   const open = new Gauge({ name: 'inlay_http_requests_in_progress', help: 'Requests being answered', registers })
+  const refusals = new Counter({
+    name: 'inlay_refusals_total',
+    help: 'Callers turned away, by surface and code',
+    labelNames: ['surface', 'code'],
+    registers,
+  })
   return {
+    countRefusal: (surface, code) => refusals.inc({ surface, code }),
     observeRequest(operation, status, seconds) {
       duration.observe({ operation }, seconds)
       total.inc({ operation, status: String(status) })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { type ErrorCode, errorTable } from './errors.ts'
-import type { Access, Operation } from './operation.ts'
+import { type ErrorCode, type ErrorVariant, errorTable } from './errors.ts'
+import { type Access, needsBody, type Operation } from './operation.ts'
 
 /** The interface description: OpenAPI 3.1.1, read off the operations. */
 export function describeApi(operations: readonly Operation[]): Record<string, unknown> {
@@ -11,7 +11,7 @@ export function describeApi(operations: readonly Operation[]): Record<string, un
     path[operation.method] = describeOperation(operation, schemas)
     paths[operation.path] = path
   }
-  for (const code of Object.keys(errorTable) as ErrorCode[]) schemas[errorName(code)] = describeError(code)
+  for (const [code, variant] of operations.flatMap(errorsOf)) schemas[errorName(code)] = describeError(code, variant)
   schemas.UndefinedError = undefinedError
   const tags = [...new Set(operations.map((operation) => operation.tag))]
   return {
@@ -24,7 +24,7 @@ export function describeApi(operations: readonly Operation[]): Record<string, un
     },
     servers: [{ url: '/api' }],
     security: [{ bearer: [] }],
-    tags: tags.map((name) => ({ name })),
+    tags: tags.map((name) => ({ name, ...(name in tagTexts && { description: tagTexts[name] }) })),
     paths,
     components: {
       securitySchemes: {
@@ -38,6 +38,28 @@ export function describeApi(operations: readonly Operation[]): Record<string, un
       schemas: Object.fromEntries(Object.entries(schemas).sort(([a], [b]) => (a < b ? -1 : 1))),
     },
   }
+}
+
+const tagTexts: Record<string, string> = {
+  Users: 'The person behind the token.',
+  Organizations: 'The tenants. Everything but people belongs to exactly one of them.',
+  Members: 'Who belongs to the token’s organization, and as what.',
+  Invitations: 'Addresses that become members when their owners sign in.',
+  'Publishable keys': 'Keys that a web page shows openly to load the widget.',
+  Tickets: 'How an embedded widget gets in.',
+  'Identity provider': 'Whose users the widget lets in, and on which pages.',
+  Sites: 'The origins that the widget is embedded in.',
+  'End users': 'The people who use the widget.',
+  Usage: 'Tokens spent, per day, per site and per end user.',
+  Threads: 'Conversations: what is known about them, not what was said.',
+  Diagnostics: 'Who was turned away, and what would put it right.',
+  Skills: 'Instructions for agents: the organization’s own, and those that come with Inlay.',
+  Governance: 'The provider that decides on tool calls.',
+  Plans: 'What organizations may use, and how much of it.',
+  Subscriptions: 'What the billing provider says an organization pays for.',
+  Directories: 'Where an organization keeps its people; they come over SCIM.',
+  'Audit events': 'Every change, in a chain that shows when somebody tampered with it.',
+  'Code hosting': 'The organization’s own app on GitHub.',
 }
 
 function describeOperation(operation: Operation, schemas: Record<string, unknown>) {
@@ -55,10 +77,11 @@ function describeOperation(operation: Operation, schemas: Record<string, unknown
     'x-access': access,
     ...(access === 'public' && { security: [] }),
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: { required: true, content: json(schema(body, 'input')) } }),
+    ...(body && { requestBody: { required: needsBody(operation), content: json(schema(body, 'input')) } }),
     responses: {
       200: { description: 'Success', content: json(schema(operation.response, 'output')) },
       ...describeErrors(errorsOf(operation)),
+      default: { description: 'Any other failure', content: json({ $ref: '#/components/schemas/UndefinedError' }) },
     },
   }
 }
@@ -71,35 +94,35 @@ const accessText: Record<Access, string> = {
 }
 
 /** The errors that an operation declares and those that its access level and its input bring. */
-export function errorsOf({ access, body, query, errors }: Operation): ErrorCode[] {
+function errorsOf({ access, body, query, errors, ownErrors, refuseBody }: Operation): [string, ErrorVariant][] {
   const possible = new Set<ErrorCode>(errors)
-  if (body || query) possible.add('VALIDATION_ERROR')
+  if ((body && !refuseBody) || query) possible.add('VALIDATION_ERROR')
   if (access !== 'public') possible.add('AUTH_REQUIRED')
   if (access === 'org' || access === 'admin') possible.add('ORG_CONTEXT_REQUIRED').add('ACCESS_DENIED')
   possible.add('INTERNAL_ERROR')
-  return (Object.keys(errorTable) as ErrorCode[]).filter((code) => possible.has(code))
+  const shared = Object.entries(errorTable).filter(([code]) => possible.has(code as ErrorCode))
+  return [...shared, ...Object.entries(ownErrors ?? {})]
 }
 
-function describeErrors(codes: readonly ErrorCode[]) {
-  const byStatus = Object.groupBy(codes, (code) => errorTable[code].status)
+function describeErrors(errors: readonly [string, ErrorVariant][]) {
+  const byStatus = Object.groupBy(errors, ([, { status }]) => status)
   const responses = Object.entries(byStatus).map(([status, variants = []]) => {
-    const refs = [...variants.map(errorName), 'UndefinedError'].map((name) => ({
+    const refs = [...variants.map(([code]) => errorName(code)), 'UndefinedError'].map((name) => ({
       $ref: `#/components/schemas/${name}`,
     }))
-    const description = variants.map((code) => errorTable[code].message).join(', or ')
+    const description = variants.map(([, { message }]) => message).join(', or ')
     return [status, { description, content: json({ oneOf: refs }) }]
   })
   return Object.fromEntries(responses)
 }
 
-const errorName = (code: ErrorCode): string =>
+const errorName = (code: string): string =>
   `${code
     .toLowerCase()
     .replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase())
     .replace(/Error$/, '')}Error`
 
-function describeError(code: ErrorCode) {
-  const { status, code: outer, message, data } = errorTable[code]
+function describeError(code: string, { status, code: outer, message, data }: ErrorVariant) {
   const shape = z.strictObject({
     defined: z.literal(true),
     code: z.literal(outer),
@@ -140,12 +163,9 @@ function describeParameters(place: 'path' | 'query', shape: z.ZodObject | undefi
 
 /** Types with an id become components; the rest stays where it is. */
 function describeSchema(type: z.ZodType, io: 'input' | 'output', schemas: Record<string, unknown>): unknown {
-  const { $defs = {}, ...root } = clean(z.toJSONSchema(type, { io })) as Record<string, unknown>
-  for (const [name, definition] of Object.entries($defs as Record<string, unknown>)) schemas[name] = clean(definition)
-  const name = type.meta()?.id
-  if (!name) return root
-  schemas[name] = root
-  return { $ref: `#/components/schemas/${name}` }
+  const { $defs, ...root } = clean(z.toJSONSchema(type, { io }))
+  Object.assign(schemas, $defs)
+  return root
 }
 
 function clean(schema: unknown): Record<string, unknown> {

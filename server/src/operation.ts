@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { CallerOf } from './access.ts'
-import type { ErrorCode } from './errors.ts'
+import type { ErrorCode, ErrorVariant, Failure } from './errors.ts'
 import type { Service } from './service.ts'
 
 /** Who may call: anybody, a signed-in person, a member of the token's organization, one of its admins. */
@@ -24,7 +24,7 @@ export interface Operation<
   tag: string
   summary: string
   description?: string
-  /** What a path parameter `id` names, for the 404 of one that is not even an id. */
+  /** What the path names, for the 404 of a parameter that its shape refuses. */
   resource?: string
   params?: Params
   query?: Query
@@ -32,6 +32,18 @@ export interface Operation<
   response: Response
   /** Beside those that follow from the access level. */
   errors: readonly ErrorCode[]
+  /** Documented variants that only this operation has, by their `data.code`. */
+  ownErrors?: Readonly<Record<string, ErrorVariant>>
+  /** What an invalid body is answered with, where it is not VALIDATION_ERROR. */
+  refuseBody?: (problem: Failure) => Failure
+}
+
+/** What the few operations that are about HTTP itself need of it. */
+export interface HttpExchange {
+  /** The Origin header. */
+  origin: string | undefined
+  /** Lets a page of that origin read the answer, also if it is a failure. */
+  allowOrigin(origin: string): void
 }
 
 /** Path, query and body in one object: an MCP tool passes the same. */
@@ -45,6 +57,7 @@ export type Handler<O extends Operation> = (
   service: Service,
   caller: CallerOf<O['access']>,
   input: Input<O>,
+  http: HttpExchange,
 ) => Promise<Output<O>>
 
 export interface Route {
@@ -57,6 +70,9 @@ export const route = <const O extends Operation>(operation: O, handler: Handler<
   operation,
   handler: handler as unknown as Handler<Operation>,
 })
+
+/** A body in which nothing is required may be left out. */
+export const needsBody = ({ body }: Operation): boolean => body !== undefined && !body.safeParse({}).success
 
 /** Keeps the literal types of an operation's parts. */
 export const operation = <const O extends Operation>(definition: O): O => definition

@@ -2,10 +2,9 @@ import { type Context, Hono } from 'hono'
 import { z } from 'zod'
 import type { AccessControl } from './access.ts'
 import { Failure, internalError, invalid, notFound, payloadTooLarge } from './errors.ts'
-import { isId } from './lib/ids.ts'
 import { InvalidJson, parseJson } from './lib/json.ts'
 import { resources } from './oauth/access-tokens.ts'
-import type { Operation, Route } from './operation.ts'
+import { type HttpExchange, needsBody, type Operation, type Route } from './operation.ts'
 import type { Service } from './service.ts'
 
 export const bodyLimit = 1024 * 1024
@@ -21,14 +20,22 @@ export function createRest(service: Service, access: AccessControl, routes: read
       const caller = await access.check(c.req.header('authorization'), operation.access, audience)
       const params = c.req.param() as Record<string, string>
       const query = readQuery(c)
-      const body = operation.body ? check(operation.body, await readBody(c)) : {}
-      if (operation.resource && params.id !== undefined && !isId(params.id))
-        throw notFound(operation.resource, params.id)
-      return answer(c, 200, await handler(service, caller as never, { ...params, ...query, ...body }))
+      const body = operation.body ? await readCheckedBody(c, operation) : {}
+      if (operation.resource && operation.params?.safeParse(params).success === false)
+        throw notFound(operation.resource, Object.values(params)[0] ?? '')
+      return answer(c, 200, await handler(service, caller as never, { ...params, ...query, ...body }, exchangeOf(c)))
     })
   }
   return app
 }
+
+const exchangeOf = (c: Context): HttpExchange => ({
+  origin: c.req.header('origin'),
+  allowOrigin(origin) {
+    c.header('access-control-allow-origin', origin)
+    c.header('vary', 'Origin')
+  },
+})
 
 const apiHeaders = {
   'content-type': 'application/json',
@@ -49,11 +56,21 @@ export function answerFailure(c: Context, error: unknown): { response: Response;
 
 export const unknownRoute = (c: Context) => notFound('route', `${c.req.method} ${c.req.path}`)
 
-async function readBody(c: Context): Promise<unknown> {
-  const type = c.req.header('content-type') ?? ''
-  if (!/^application\/json\s*(;|$)/i.test(type)) throw invalid('', 'Content-Type must be application/json')
+async function readCheckedBody(c: Context, operation: Operation): Promise<Record<string, unknown>> {
+  const { body, refuseBody } = operation
+  try {
+    return check(body as z.ZodObject, await readBody(c, operation))
+  } catch (error) {
+    throw refuseBody && error instanceof Failure && error.envelope.status === 400 ? refuseBody(error) : error
+  }
+}
+
+async function readBody(c: Context, operation: Operation): Promise<unknown> {
   if (c.req.header('content-encoding')) throw invalid('', 'Compressed request bodies are not accepted')
   const text = await readText(c.req.raw)
+  if (text === '' && !needsBody(operation)) return {}
+  const type = c.req.header('content-type') ?? ''
+  if (!/^application\/json\s*(;|$)/i.test(type)) throw invalid('', 'Content-Type must be application/json')
   if (text === '') throw invalid('', 'A JSON body is required')
   try {
     return parseJson(text)
@@ -98,6 +115,7 @@ function queryReader({ query }: Operation): (c: Context) => Record<string, unkno
     const given = Object.entries(c.req.queries()).map(([name, values]) => {
       const [value = '', ...more] = values
       if (more.length > 0) throw invalid(name, 'Given more than once')
+      if (value.includes('\0')) throw invalid(name, 'Text must not contain NUL')
       return [name, numeric.has(name) && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value]
     })
     return check(query, Object.fromEntries(given))

@@ -1,13 +1,51 @@
 import type { Config } from './config.ts'
+import { type Activity, createActivity } from './diagnostics/activity.ts'
+import { createIdentities, type Identities } from './end-users/identities.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
+import { createSafeFetch } from './lib/safe-fetch.ts'
+import { createMetrics, type Metrics } from './metrics.ts'
+import { createKeyLookup, type KeyLookup } from './publishable-keys/key-lookup.ts'
 import type { Stores } from './stores/stores.ts'
+import { type BillingProvider, createBilling } from './subscriptions/billing-provider.ts'
 
 /** What a capability's functions work with: passed in, never reached for. */
-export interface Service extends Pick<Stores, 'database' | 'kv' | 'bus' | 'secrets'> {
+export interface Service extends Foundation {
+  keyLookup: KeyLookup
+  identities: Identities
+  activity: Activity
+  billing: BillingProvider | undefined
+  /** Writes down what is still in memory. The stores are the caller's to close. */
+  close(): Promise<void>
+}
+
+/** The part of a service that remembers nothing. */
+export interface Foundation extends Pick<Stores, 'database' | 'kv' | 'bus' | 'secrets'> {
   config: Config & { publicUrl: string }
   /** For every address that an administrator or an outside document chose; see lib/safe-fetch.ts. */
   fetch: typeof fetch
   clock: Clock
   log: Log
+  metrics: Metrics
+}
+
+export async function createService(
+  { database, kv, bus, secrets }: Stores,
+  { config, clock, log }: Pick<Foundation, 'config' | 'clock' | 'log'>,
+): Promise<Service> {
+  const safeFetch = createSafeFetch({ allowedPrivateNetworks: config.allowedPrivateNetworks })
+  const metrics = createMetrics()
+  const foundation: Foundation = { database, kv, bus, secrets, config, clock, log, metrics, fetch: safeFetch }
+  const activity = createActivity(foundation)
+  return {
+    ...foundation,
+    activity,
+    keyLookup: await createKeyLookup(foundation),
+    identities: await createIdentities(foundation),
+    billing: createBilling(foundation),
+    async close() {
+      await activity.close()
+      await safeFetch.close()
+    },
+  }
 }

@@ -10,10 +10,9 @@ import { createApp } from '../src/app.ts'
 import { type Config, readConfig } from '../src/config.ts'
 import { type demoPeople, seedDemo } from '../src/demo/demo.ts'
 import { createLog } from '../src/lib/log.ts'
-import { createSafeFetch } from '../src/lib/safe-fetch.ts'
 import { issueAccessToken, resources } from '../src/oauth/access-tokens.ts'
 import type { Operation } from '../src/operation.ts'
-import type { Service } from '../src/service.ts'
+import { createService, type Service } from '../src/service.ts'
 import { openStores, type Stores } from '../src/stores/stores.ts'
 import { findUserByEmail } from '../src/users/local-accounts.ts'
 import { testSecret } from './engines/engines.ts'
@@ -52,9 +51,7 @@ export interface TestResponse {
 }
 
 /** The engine set's own PostgreSQL with a fresh database, and its own key-value store. */
-export async function makeConfig(
-  env: Record<string, string> = {},
-): Promise<{ config: Config; remove: () => Promise<void> }> {
+export async function makeConfig(env: Record<string, string> = {}): Promise<{ config: Config; remove: () => void }> {
   const engines = inject('engines')
   const name = `t_${randomUUID().replaceAll('-', '')}`
   const dataDir = join(tmpdir(), `inlay-${name}`)
@@ -70,10 +67,8 @@ export async function makeConfig(
   })
   return {
     config,
-    remove: async () => {
-      rmSync(dataDir, { recursive: true, force: true })
-      await run(owner('postgres'), `drop database ${name} with (force)`)
-    },
+    // The database goes with its cluster.
+    remove: () => rmSync(dataDir, { recursive: true, force: true }),
   }
 }
 
@@ -91,25 +86,14 @@ export async function startTestService(env: Record<string, string> = {}): Promis
   const log = createLog('trace', new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }))
   const stores = await openStores(config, { clock: () => clock.now, log, claim: 'own' })
   const publicUrl = config.publicUrl ?? 'http://localhost:8787'
-  const safeFetch = createSafeFetch({ allowedPrivateNetworks: config.allowedPrivateNetworks })
-  const { database, kv, bus, secrets } = stores
-  const service: Service = {
-    database,
-    kv,
-    bus,
-    secrets,
-    log,
-    clock: () => clock.now,
-    fetch: safeFetch,
-    config: { ...config, publicUrl },
-  }
+  const service = await createService(stores, { config: { ...config, publicUrl }, clock: () => clock.now, log })
   await seedDemo(service)
   const app = await createApp(service)
 
   const organization = async (slug: string) => {
     const people = { demo: 'admin@demo.test', other: 'admin@other.test' }
     const user = await findUserByEmail(service, people[slug as 'demo'])
-    const [row] = await database.asUser(
+    const [row] = await service.database.asUser(
       user?.id ?? '',
       (sql) => sql<{ id: string }>`select id from organizations where slug = ${slug}`,
     )
@@ -150,9 +134,9 @@ export async function startTestService(env: Record<string, string> = {}): Promis
       return answer
     },
     async close() {
-      await safeFetch.close()
+      await service.close()
       await stores.close()
-      await remove()
+      remove()
     },
   }
 }

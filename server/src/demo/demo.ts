@@ -16,7 +16,7 @@ export const isSeeded = async (service: Seedable): Promise<boolean> =>
   (await findUserByEmail(service, demoPeople[3].email)) !== undefined
 
 /** Two organizations that share a person, so that every wall between them can be tried out. Run again, it completes itself. */
-export async function seedDemo(service: Seedable): Promise<void> {
+export async function seedDemo(service: Seedable): Promise<{ demo: string }> {
   const [admin, member, otherAdmin] = await Promise.all(
     demoPeople.slice(0, 3).map((person) => findOrAdd(service, person)),
   )
@@ -27,6 +27,7 @@ export async function seedDemo(service: Seedable): Promise<void> {
   await join(service, other, member.id, 'admin')
   // The last one says that the rest is there.
   await findOrAdd(service, demoPeople[3])
+  return { demo }
 }
 
 const findOrAdd = async (service: Seedable, { email, name }: { email: string; name: string }) =>

@@ -26,6 +26,11 @@ export class BoundedMap<K, V> {
     this.#entries.delete(key)
   }
 
+  /** Looks at every entry; for changes that are rare. */
+  deleteWhere(matches: (value: V) => boolean): void {
+    for (const [key, value] of this.#entries) if (matches(value)) this.#entries.delete(key)
+  }
+
   get size(): number {
     return this.#entries.size
   }

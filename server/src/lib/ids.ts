@@ -1,6 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 
-/** Ids sort by creation, so that primary keys stay clustered and lists need no second sort key. */
+/** Ids sort by the millisecond of their creation, so that primary keys stay clustered. */
 export const newId = (): string => randomUUIDv7()
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/

@@ -66,6 +66,7 @@ function checkStructure(text: string, maxDepth: number) {
 function findStringEnd(text: string, start: number): number {
   let index = start + 1
   for (let code = text.charCodeAt(index); code !== quote; code = text.charCodeAt(index)) {
+    if (code === backslash && text.startsWith('u0000', index + 1)) throw new InvalidJson('Text must not contain NUL')
     index += code === backslash ? 2 : 1
   }
   return index + 1

@@ -4,7 +4,7 @@ export type Log = pino.Logger
 
 /**
  * Structured lines on standard output. Secrets never reach them: requests are logged by method, route and status, not
- * by URL, header or body, and what looks like a credential inside an error's text is cut out.
+ * by URL, header or body, and what looks like a credential is cut out of the finished line.
  */
 export function createLog(level: string, destination?: pino.DestinationStream): Log {
   return pino(
@@ -13,7 +13,8 @@ export function createLog(level: string, destination?: pino.DestinationStream): 
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      serializers: { err: describeError },
+      serializers: { err: (error) => describeError(error) },
+      hooks: { streamWrite: removeCredentials },
       redact: {
         paths: ['authorization', 'password', 'secret', 'token', 'key', 'id_token', 'ticket'],
         censor: '[removed]',
@@ -23,19 +24,22 @@ export function createLog(level: string, destination?: pino.DestinationStream): 
   )
 }
 
-/** Keys, bearer tokens, JWTs, sealed envelopes, passwords in connection strings. */
+/** Keys, JWTs, sealed envelopes, bearer tokens, passwords in connection strings; the words before the last two may stay. */
 const credential =
-  /\b(?:pk_(?:live|test)_\w{6,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*|v1\.[0-9a-f]{8}\.[\w-]+\.[\w-]+)|(?<=Bearer )\S+|(?<=:\/\/[^\s/:@]*:)[^\s/@]+(?=@)/g
+  /\bpk_(?:live|test)_\w{6,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\bv1\.[0-9a-f]{8}\.[\w-]+\.[\w-]+|(\bBearer +)[\w.~+/=-]{8,}|(:\/\/[^\s/:@"]*:)[^\s@"]+(?=@)/gi
 
-export const removeCredentials = (text: string): string => text.replace(credential, '[removed]')
+export const removeCredentials = (text: string): string =>
+  text.replace(credential, (_, bearer = '', address = '') => `${bearer}${address}[removed]`)
 
-function describeError(error: unknown): unknown {
-  if (!(error instanceof Error)) return removeCredentials(String(error))
+const deepestCause = 5
+
+function describeError(error: unknown, depth = 0): unknown {
+  if (!(error instanceof Error)) return String(error)
   return {
     type: error.name,
-    message: removeCredentials(error.message),
+    message: error.message,
     ...('code' in error && { code: error.code }),
-    stack: removeCredentials(error.stack ?? ''),
-    ...(error.cause !== undefined && { cause: describeError(error.cause) }),
+    stack: error.stack,
+    ...(error.cause !== undefined && depth < deepestCause && { cause: describeError(error.cause, depth + 1) }),
   }
 }

@@ -45,10 +45,13 @@ export function createSecrets(secrets: readonly string[]): Secrets {
       return `v1.${current.id}.${iv.toString('base64url')}.${sealed.toString('base64url')}`
     },
     open(envelope, place) {
-      const [version, id = '', iv = '', sealed = ''] = envelope.split('.')
-      const key = version === 'v1' ? keyById.get(id) : undefined
-      if (!key) throw new UnreadableSecret(`No secret with the id ${id.slice(0, 16)} is configured`)
+      const [, id = '', iv = '', sealed = ''] = /^v1\.([0-9a-f]{8})\.([\w-]{16})\.([\w-]{22,})$/.exec(envelope) ?? []
+      if (!id) throw new UnreadableSecret('This is not a sealed value')
+      const key = keyById.get(id)
+      if (!key) throw new UnreadableSecret(`No secret with the id ${id} is configured`)
       const bytes = Buffer.from(sealed, 'base64url')
+      // Several texts decode to the same bytes; only the one that was written is taken.
+      if (bytes.toString('base64url') !== sealed) throw new UnreadableSecret('The value was changed')
       try {
         const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(iv, 'base64url'), { authTagLength: 16 })
           .setAAD(Buffer.from(place))

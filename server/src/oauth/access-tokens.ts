@@ -1,6 +1,6 @@
 import { sign, verify as verifySignature } from 'node:crypto'
 import { createRemoteJWKSet, customFetch, type JWTPayload, errors as joseErrors, jwtVerify } from 'jose'
-import { newId } from '../lib/ids.ts'
+import { isId, newId } from '../lib/ids.ts'
 import type { Service } from '../service.ts'
 import { signIn } from '../users/users.ts'
 import { createSigningKeys } from './signing-keys.ts'
@@ -21,6 +21,9 @@ export class InvalidToken extends Error {
 
 /** The resources that a token can be for (RFC 8707). */
 export const resources = (publicUrl: string) => ({ api: `${publicUrl}/api`, mcp: `${publicUrl}/mcp` })
+
+/** In the key-value store: where the server runs, so that the command line knows for which address its tokens must be. */
+export const serverUrlKey = 'server-url'
 
 export interface TokenRequest {
   userId: string
@@ -76,6 +79,7 @@ function ownTokenVerifier(service: Service) {
     }
     const claims = decode(body) as JWTPayload
     if (claims.iss !== service.config.publicUrl) throw new InvalidToken('Another issuer made the token')
+    if (!isId(claims.sub ?? '')) throw new InvalidToken('The token names nobody')
     return { ...readClaims(claims), user_id: requireString(claims.sub, 'sub') }
   }
 }

@@ -3,11 +3,10 @@ import type { Config } from '../config.ts'
 import { Failure } from '../errors.ts'
 import { systemClock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
-import { serverUrlKey } from '../main.ts'
-import { issueAccessToken, resources } from '../oauth/access-tokens.ts'
+import { issueAccessToken, resources, serverUrlKey } from '../oauth/access-tokens.ts'
 import { Role } from '../organizations/contract.ts'
 import { foundOrganization, slugOf } from '../organizations/organizations.ts'
-import { planIds, requireSeat } from '../plans/plans.ts'
+import { requireRoom } from '../plans/plans.ts'
 import { isUniqueViolation } from '../stores/database.ts'
 import type { Stores } from '../stores/stores.ts'
 import { addLocalUser, EmailTaken, findUserByEmail } from '../users/local-accounts.ts'
@@ -65,7 +64,8 @@ export async function addOrganization(
   config: Config,
   { name, admin, slug, plan }: { name: string; admin: string; slug: string | undefined; plan: string | undefined },
 ): Promise<void> {
-  if (plan && !planIds().includes(plan)) throw new CommandFailed(`--plan is one of ${planIds().join(', ')}`)
+  const planIds = config.plans.map(({ id }) => id)
+  if (plan && !planIds.includes(plan)) throw new CommandFailed(`--plan is one of ${planIds.join(', ')}`)
   if (slug && slug !== slugOf(slug))
     throw new CommandFailed(`--slug may hold a-z, 0-9 and hyphens, such as "${slugOf(slug)}"`)
   await withStores(config, async (stores) => {
@@ -108,7 +108,7 @@ async function addMember(
     .asOrg(organizationId, async (sql) => {
       await sql`
         insert into members (organization_id, id, user_id, role) values (${organizationId}, ${id}, ${user.id}, ${role})`
-      await requireSeat(sql)
+      await requireRoom(sql, 'seats')
       await recordAudit(sql, { organizationId, actor: 'operator' }, 'member.added', id, { email: user.email, role })
     })
     .catch((error) => {

@@ -20,7 +20,7 @@ export async function examine(): Promise<void> {
     config = readConfig()
     findings.push({
       name: 'configuration',
-      text: `${config.mode}, ${config.publicUrl ?? `http://localhost:${config.port}`}`,
+      text: `${config.mode}, ${config.publicUrl ?? `http://localhost:${config.port || '<any free port>'}`}`,
     })
   } catch (error) {
     findings.push({ name: 'configuration', text: '', problem: (error as Error).message })
@@ -71,13 +71,7 @@ async function checkStores(config: Config): Promise<Finding[]> {
       await checkClock(stores),
     ])
   } catch (error) {
-    return [
-      {
-        name: 'stores',
-        text: '',
-        problem: `${(error as Error).message} Check DATABASE_URL, or the log under the data folder.`,
-      },
-    ]
+    return [{ name: 'stores', text: '', problem: (error as Error).message }]
   }
 }
 

@@ -1,5 +1,6 @@
 import { verifyAuditChain } from '../audit/verify.ts'
 import type { Config } from '../config.ts'
+import { createSecrets } from '../lib/secrets.ts'
 import { sealedKeyPlace } from '../publishable-keys/keys.ts'
 import { dropFormerLogins } from '../stores/migrations.ts'
 import type { Stores } from '../stores/stores.ts'
@@ -33,7 +34,8 @@ export async function rotateSecret(config: Config): Promise<void> {
   await withStores(config, async (stores) => {
     let changed = await stores.kv.reseal()
     for (const { id } of await listOrganizations(stores)) changed += await resealKeys(stores, id)
-    await dropFormerLogins(stores.owner, stores.secrets)
+    // Every node uses the first one by now; the logins of the others must not outlive their secrets.
+    await dropFormerLogins(stores.owner, createSecrets(config.secrets.slice(0, 1)))
     console.log(
       changed > 0 || config.secrets.length > 1
         ? `Sealed ${changed} values with the first secret. The others can now be dropped from INLAY_SECRET.`

@@ -2,13 +2,11 @@ import type { Config } from '../config.ts'
 import { demoPeople } from '../demo/demo.ts'
 import { type RunningServer, startServer } from '../main.ts'
 import { CommandFailed } from './command-failed.ts'
+import { explainStores } from './stores.ts'
 
 export async function start(config: Config): Promise<void> {
   const started = performance.now()
-  const server = await startServer(config, { onProgress: (text) => console.log(`${text}…`) }).catch((error) => {
-    throw explain(error, config)
-  })
-  console.log(banner(server, config, (performance.now() - started) / 1000))
+  const starting = startServer(config, { onProgress: (text) => console.log(`${text}…`) })
 
   let isStopping = false
   const stop = async (signal: string) => {
@@ -16,10 +14,18 @@ export async function start(config: Config): Promise<void> {
     if (isStopping) process.exit(1)
     isStopping = true
     console.log(`${signal}: finishing what is under way`)
+    // A start is under way too: cut short, it would leave PostgreSQL behind.
+    const server = await starting.catch(() => undefined)
+    if (!server) return
     await server.stop()
     process.exit(0)
   }
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void stop(signal))
+
+  const server = await starting.catch((error) => {
+    throw explain(error, config)
+  })
+  if (!isStopping) console.log(banner(server, config, (performance.now() - started) / 1000))
 }
 
 function explain(error: unknown, config: Config): unknown {
@@ -31,14 +37,15 @@ function explain(error: unknown, config: Config): unknown {
   }
   if (code === 'EACCES')
     return new CommandFailed(`Not allowed to use port ${config.port} or the folder ${config.dataDir}`)
-  return error
+  return explainStores(error, config)
 }
 
-function banner({ url, setupLink }: RunningServer, config: Config, seconds: number): string {
+function banner({ url, port, setupLink }: RunningServer, config: Config, seconds: number): string {
   const lines = [
     '',
     `Inlay is ready on ${url}  (${config.mode}, ${seconds.toFixed(1)} s)`,
     '',
+    ...(config.publicUrl ? [`  Listens on   port ${port}, plain HTTP`] : []),
     `  API          ${url}/api        reference: ${url}/api/docs`,
     `  Health       ${url}/readyz`,
     `  Data         ${config.databaseUrl ? 'PostgreSQL of DATABASE_URL' : `${config.dataDir} (embedded PostgreSQL)`}${config.redisUrl ? ', Redis' : ''}`,

@@ -2,17 +2,36 @@ import pg from 'pg'
 import type { Config } from '../config.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createLog } from '../lib/log.ts'
+import { UnreadableSecret } from '../lib/secrets.ts'
 import { openStores, type Stores } from '../stores/stores.ts'
 import { CommandFailed } from './command-failed.ts'
 
 /** Runs a command on the stores: those of the running server, or, without one, opened for as long as the command takes. */
 export async function withStores<T>(config: Config, work: (stores: Stores) => Promise<T>): Promise<T> {
-  const stores = await openStores(config, { clock: systemClock, log: createLog('silent'), claim: 'join' })
+  const options = { clock: systemClock, log: createLog('silent'), claim: 'join' } as const
+  const stores = await openStores(config, options).catch((error) => {
+    throw explainStores(error, config)
+  })
   try {
     return await work(stores)
+  } catch (error) {
+    throw error instanceof UnreadableSecret ? explainStores(error, config) : error
   } finally {
     await stores.close()
   }
+}
+
+/** Stores that do not let us in are the operator's to put right; a stack trace would not say how. */
+export function explainStores(error: unknown, { databaseUrl }: Config): unknown {
+  if (error instanceof UnreadableSecret) {
+    return new CommandFailed(
+      `INLAY_SECRET is not the secret that this data was sealed with (${error.message}). Give the one from before; to change it, put the new one in front: INLAY_SECRET=new,old`,
+      { cause: error },
+    )
+  }
+  const { code, message } = error as NodeJS.ErrnoException
+  if (!databaseUrl || typeof code !== 'string') return error
+  return new CommandFailed(`The database cannot be used: ${message || code}. Check DATABASE_URL.`, { cause: error })
 }
 
 export interface ListedOrganization {

@@ -1,12 +1,9 @@
 import { z } from 'zod'
 import { operation } from '../operation.ts'
+import { Id, Success, Timestamp } from '../shapes.ts'
 
 export const Role = z.enum(['admin', 'member'])
 export type Role = z.infer<typeof Role>
-
-const Timestamp = z.iso.datetime({ precision: 3 })
-const Id = z.strictObject({ id: z.string() })
-const Success = z.strictObject({ success: z.boolean() })
 
 export const Organization = z
   .strictObject({

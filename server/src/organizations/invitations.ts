@@ -3,7 +3,7 @@ import { recordAudit, trailOf } from '../audit/audit.ts'
 import { duplicate, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
-import { requireSeat } from '../plans/plans.ts'
+import { requireRoom } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
 import { isUniqueViolation } from '../stores/database.ts'
 import type * as contract from './contract.ts'
@@ -31,7 +31,7 @@ export async function createInvitation(
         insert into invitations (organization_id, id, email, role, invited_by)
         values (current_organization(), ${newId()}, ${email}, ${role}, ${caller.user.email})
         returning id, email, role, invited_by, created_at`
-      await requireSeat(sql)
+      await requireRoom(sql, 'seats')
       await recordAudit(sql, trailOf(caller), 'invitation.created', invitation?.id ?? '', { email, role })
       return invitation as Invitation
     })

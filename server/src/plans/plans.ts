@@ -1,52 +1,133 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { z } from 'zod'
+import type { OrgCaller } from '../access.ts'
 import { paymentRequired } from '../errors.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Service } from '../service.ts'
 import type { Sql } from '../stores/database.ts'
-
-const Plan = z.strictObject({
-  id: z.string(),
-  name: z.string(),
-  description: z.string(),
-  features: z.strictObject({
-    sso: z.boolean(),
-    scim: z.boolean(),
-    audit_logs: z.boolean(),
-    custom_domains: z.boolean(),
-  }),
-  /** 0 means unlimited. */
-  limits: z.strictObject({
-    seats: z.int().min(0),
-    end_users: z.int().min(0),
-    sites: z.int().min(0),
-    skills: z.int().min(0),
-  }),
-})
-type Plan = z.infer<typeof Plan>
-
-const plans = new Map(
-  z
-    .array(Plan)
-    .parse(JSON.parse(readFileSync(join(import.meta.dirname, '../../plans.json'), 'utf8')))
-    .map((plan) => [plan.id, plan]),
-)
-
-export const planIds = (): string[] => [...plans.keys()]
-
-/** An organization whose plan was taken out of the file keeps the smallest one. */
-const planOf = (id: string): Plan => plans.get(id) ?? (plans.values().next().value as Plan)
+import type * as contract from './contract.ts'
+import { freePlanId, type Plan } from './plan-file.ts'
 
 /**
- * Call it after the insert that takes the seat, in its transaction. The lock makes newcomers queue, so that of fifty at
- * once exactly as many get in as there are seats.
+ * One installation has one set of plans, and so has its process: limits are checked deep inside transactions, where
+ * there is nothing but SQL. Set where the database is opened, so no transaction comes before it.
  */
-export async function requireSeat(sql: Sql): Promise<void> {
+let plans: readonly Plan[] = []
+
+export function usePlans(given: readonly Plan[]): void {
+  plans = given
+}
+
+/** An organization whose plan was taken out of the file is on the free one. */
+function planOf(id: string): Plan {
+  const plan = plans.find((one) => one.id === id) ?? plans.find((one) => one.id === freePlanId)
+  if (!plan) throw new Error('The plans were not loaded')
+  return plan
+}
+
+export const planOfProduct = (productId: string): Plan | undefined =>
+  plans.find(({ product_id }) => product_id === productId)
+
+export async function listPlans(): Promise<Output<typeof contract.listPlans>> {
+  const described = plans.map(({ product_id, ...plan }) => ({
+    ...plan,
+    // By itself, with nobody on it, every plan has room.
+    features: { ...plan.features, end_users: true, seats: true },
+  }))
+  return { plans: described, count: described.length }
+}
+
+export async function getPlanInfo(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { include }: Input<typeof contract.getPlanInfo>,
+): Promise<Output<typeof contract.getPlanInfo>> {
+  const [plan, seats, endUsers] = await database.asOrg(organization.id, (sql) =>
+    Promise.all([currentPlan(sql), countUsed(sql, 'seats'), countUsed(sql, 'end_users')]),
+  )
+  const { id, name, description, limits } = plan
+  const features = {
+    ...plan.features,
+    end_users: lackOfRoom(plan, 'end_users', endUsers) === null,
+    seats: lackOfRoom(plan, 'seats', seats) === null,
+  }
+  return {
+    plan: { id, name, description },
+    ...((include === 'features' || include === 'all') && { features }),
+    ...(include !== 'basic' && { limits }),
+    ...((include === 'usage' || include === 'all') && { usage: { seats_used: seats, end_users_used: endUsers } }),
+  }
+}
+
+export async function checkFeature(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { feature, current_usage }: Input<typeof contract.checkFeature>,
+): Promise<Output<typeof contract.checkFeature>> {
+  const reason = await database.asOrg(organization.id, async (sql) => {
+    if (feature !== 'seats' && feature !== 'end_users') return missingFeature(sql, feature)
+    return lackOfRoom(await currentPlan(sql), feature, current_usage ?? (await countUsed(sql, feature)))
+  })
+  return { feature, allowed: reason === null, reason }
+}
+
+type Feature = keyof Plan['features']
+
+const featureNames: Record<Feature, string> = {
+  sso: 'single sign-on',
+  scim: 'directories',
+  audit_logs: 'audit logs',
+  custom_domains: 'custom domains',
+}
+
+/** Why the organization's plan does not allow a feature, or null when it does. */
+export async function missingFeature(sql: Sql, feature: Feature): Promise<string | null> {
+  const plan = await currentPlan(sql)
+  return plan.features[feature] ? null : `The ${plan.name} plan does not include ${featureNames[feature]}`
+}
+
+/** For writes; what was made under another plan can always be read. */
+export async function requireFeature(sql: Sql, feature: Feature): Promise<void> {
+  const reason = await missingFeature(sql, feature)
+  if (reason) throw paymentRequired(reason)
+}
+
+type Limit = keyof Plan['limits']
+
+const limitNames: Record<Limit, string> = { seats: 'seats', end_users: 'end users', sites: 'sites', skills: 'skills' }
+
+/** Why one more does not fit beside those that are there, or null when it does. */
+function lackOfRoom({ limits }: Plan, limit: Limit, used: number): string | null {
+  const allowed = limits[limit]
+  return allowed > 0 && used >= allowed ? `All ${allowed} ${limitNames[limit]} of the plan are taken` : null
+}
+
+/**
+ * Call it after the insert, in its transaction. The lock makes newcomers queue, so that of fifty at once exactly as many
+ * get in as there is room for.
+ */
+export async function requireRoom(sql: Sql, limit: Limit): Promise<void> {
   const [organization] = await sql<{ plan_id: string }>`
     select plan_id from organizations where id = current_organization() for no key update`
-  const { limits } = planOf(organization?.plan_id ?? '')
-  const [taken] = await sql<{ seats: number }>`
-    select (select count(*) from members) + (select count(*) from invitations) as seats`
-  if (limits.seats > 0 && (taken?.seats ?? 0) > limits.seats) {
-    throw paymentRequired(`All ${limits.seats} seats of the plan are taken`)
-  }
+  const plan = planOf(organization?.plan_id ?? '')
+  if (plan.limits[limit] === 0) return
+  const reason = lackOfRoom(plan, limit, (await countUsed(sql, limit)) - 1)
+  if (reason) throw paymentRequired(reason)
+}
+
+async function currentPlan(sql: Sql): Promise<Plan> {
+  const [organization] = await sql<{ plan_id: string }>`
+    select plan_id from organizations where id = current_organization()`
+  return planOf(organization?.plan_id ?? '')
+}
+
+const selectUsed: Record<Limit, (sql: Sql) => Promise<{ used: number }[]>> = {
+  seats: (sql) => sql`select (select count(*) from members) + (select count(*) from invitations) as used`,
+  end_users: (sql) => sql`select count(*) as used from end_users`,
+  sites: (sql) => sql`select count(*) as used from sites`,
+  skills: (sql) => sql`select count(*) as used from organization_skills where archived_at is null`,
+}
+
+/** How much of a limit the organization uses. */
+async function countUsed(sql: Sql, limit: Limit): Promise<number> {
+  const [row] = await selectUsed[limit](sql)
+  return row?.used ?? 0
 }

@@ -1,30 +1,10 @@
 import { z } from 'zod'
-import { InvalidOrigin, parseOriginPattern } from '../lib/origins.ts'
 import { operation } from '../operation.ts'
-
-const Timestamp = z.iso.datetime({ precision: 3 })
-const Id = z.strictObject({ id: z.string() })
+import { Id, originPatterns, Timestamp } from '../shapes.ts'
 
 const Name = z.string().trim().min(1).max(100)
 
-/** An origin as the browser sends it, or one with a single leading wildcard label; stored in canonical form. */
-const OriginPattern = z
-  .string()
-  .max(300)
-  .transform((text, context) => {
-    try {
-      return parseOriginPattern(text)
-    } catch (error) {
-      if (!(error instanceof InvalidOrigin)) throw error
-      context.addIssue({ code: 'custom', message: error.message })
-      return z.NEVER
-    }
-  })
-
-const AllowedOrigins = z
-  .array(OriginPattern)
-  .max(20)
-  .transform((origins) => [...new Set(origins)])
+const AllowedOrigins = originPatterns(20)
 
 export const PublishableKey = z
   .strictObject({
@@ -59,7 +39,7 @@ export const createKey = operation({
   path: '/publishable-keys',
   access: 'admin',
   summary: 'Create a key for the widget',
-  body: z.strictObject({ name: Name, allowed_origins: AllowedOrigins.default([]) }),
+  body: z.strictObject({ name: Name, allowed_origins: AllowedOrigins.prefault([]) }),
   response: PublishableKey.extend({ key: z.string() }).meta({ id: 'CreatedPublishableKey' }),
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
 })

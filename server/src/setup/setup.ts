@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { type Context, Hono } from 'hono'
+import { bodyLimit } from 'hono/body-limit'
 import { z } from 'zod'
+import { payloadTooLarge } from '../errors.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { foundOrganization } from '../organizations/organizations.ts'
@@ -12,6 +14,7 @@ import { addLocalUser } from '../users/local-accounts.ts'
  * The link is worth nothing after it was used, after a day, or once there is a user.
  */
 const linkLifetimeSeconds = 24 * 60 * 60
+const formLimit = 16 * 1024
 const linkKey = (token: string) => `setup-link:${fingerprint(token)}`
 
 export async function createSetupLink(service: Service): Promise<string | undefined> {
@@ -50,7 +53,10 @@ export function serveSetup(service: Service): Hono {
     return show(c, 200, 'Set up', form({ token }))
   })
 
-  app.post('/', async (c) => {
+  const refuseLarge = () => {
+    throw payloadTooLarge(formLimit)
+  }
+  app.post('/', bodyLimit({ maxSize: formLimit, onError: refuseLarge }), async (c) => {
     const given = Object.fromEntries(
       Object.entries(await c.req.parseBody()).map(([name, value]) => [name, String(value)]),
     )

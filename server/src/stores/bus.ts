@@ -1,3 +1,4 @@
+import { newId } from '../lib/ids.ts'
 import { connectRedis } from './kv.ts'
 
 /** Messages between nodes: what changed, so that every node forgets what it remembered. Delivered at most once. */
@@ -27,13 +28,25 @@ export function openRedisBus(url: string, prefix: string, onError?: (error: Erro
   const publisher = connectRedis(url, onError)
   const subscriber = connectRedis(url, onError)
   const name = (channel: string) => `${prefix}:${channel}`
-  subscriber.on('message', (channel: string, text: string) =>
-    deliver(handlers, channel.slice(prefix.length + 1), JSON.parse(text)),
-  )
+  const self = newId()
+  subscriber.on('message', (channel: string, text: string) => {
+    try {
+      const { from, message } = JSON.parse(text)
+      if (from !== self) deliver(handlers, channel.slice(prefix.length + 1), message)
+    } catch (error) {
+      // Nobody waits for it here: thrown, it would end the process.
+      onError?.(error as Error)
+    }
+  })
   return {
-    publish: async (channel, message) => void (await publisher.publish(name(channel), JSON.stringify(message))),
+    async publish(channel, message) {
+      // Not by way of Redis: what a request changed must hold for the next one on the same node.
+      deliver(handlers, channel, message)
+      await publisher.publish(name(channel), JSON.stringify({ from: self, message }))
+    },
     async subscribe(channel, handler) {
-      if (add(handlers, channel, handler) === 1) await subscriber.subscribe(name(channel))
+      add(handlers, channel, handler)
+      await subscriber.subscribe(name(channel))
       return async () => {
         const rest = handlers.get(channel)
         rest?.delete(handler)
@@ -46,10 +59,8 @@ export function openRedisBus(url: string, prefix: string, onError?: (error: Erro
   }
 }
 
-function add(handlers: Handlers, channel: string, handler: (message: never) => void): number {
-  const known = handlers.get(channel) ?? new Set()
-  handlers.set(channel, known.add(handler))
-  return known.size
+function add(handlers: Handlers, channel: string, handler: (message: never) => void): void {
+  handlers.set(channel, (handlers.get(channel) ?? new Set()).add(handler))
 }
 
 function deliver(handlers: Handlers, channel: string, message: unknown): void {

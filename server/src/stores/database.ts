@@ -15,6 +15,8 @@ export interface Database {
   asUser<T>(userId: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the invitations to one verified address. */
   asInvitee<T>(email: string, work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees the publishable key with a hash. */
+  asKeyHolder<T>(keyHash: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees no tenant's rows: for tables that belong to nobody, such as users. */
   asService<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   close(): Promise<void>
@@ -23,6 +25,10 @@ export interface Database {
 /** SQLSTATEs that a caller turns into an answer. */
 export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
   error instanceof pg.DatabaseError && error.code === '23505' && (!constraint || error.constraint === constraint)
+
+/** The constraint that a statement would have broken, if that is why it failed. */
+export const violatedConstraint = (error: unknown): string | undefined =>
+  error instanceof pg.DatabaseError && error.code?.startsWith('23') ? error.constraint : undefined
 
 /** Out of resources, shutting down, or cancelled by a timeout: trying again later may help. */
 const isOverload = (error: unknown): boolean => error instanceof pg.DatabaseError && /^(53|57)/.test(error.code ?? '')
@@ -60,11 +66,18 @@ export function openDatabase({ connection, connections = 10, onIdleError }: Data
       })
     let statements = 0
     let latest: Promise<unknown> | undefined
+    let isOver = false
     const sql: Sql = <Row>(strings: TemplateStringsArray, ...values: unknown[]) => {
+      // What a failed work left running must not reach into the transaction that has the connection next.
+      if (isOver) return Promise.reject(new Error('The transaction has ended'))
       const rows = send(joinText(strings), values).then((result) => result.rows as Row[])
       statements += 1
       latest = rows
       return rows
+    }
+    const commit = () => {
+      isOver = true
+      return send('commit', [])
     }
 
     try {
@@ -74,7 +87,7 @@ export function openDatabase({ connection, connections = 10, onIdleError }: Data
       const result = work(sql)
       // When the whole work is one statement its commit travels along too: one round trip in all.
       const isWhole = statements === 1 && (result as Promise<unknown>) === latest
-      const ended = isWhole ? send('commit', []) : result.then(() => send('commit', []))
+      const ended = isWhole ? commit() : result.then(commit)
       ended.catch(ignore)
       const outcome = await result
       await opened
@@ -82,6 +95,7 @@ export function openDatabase({ connection, connections = 10, onIdleError }: Data
       if ((await ended).command !== 'COMMIT') throw new Error('The transaction was rolled back by an earlier error')
       return outcome
     } catch (error) {
+      isOver = true
       // Its answer comes after those of everything still on its way.
       if (!broken) await send('rollback', []).catch(ignore)
       if (broken) throw serviceUnavailable('The database is not reachable', broken)
@@ -96,6 +110,7 @@ export function openDatabase({ connection, connections = 10, onIdleError }: Data
     asOrg: (organizationId, work) => transaction('inlay.organization_id', organizationId, work),
     asUser: (userId, work) => transaction('inlay.user_id', userId, work),
     asInvitee: (email, work) => transaction('inlay.invited_email', email, work),
+    asKeyHolder: (keyHash, work) => transaction('inlay.key_hash', keyHash, work),
     asService: (work) => transaction('inlay.organization_id', '', work),
     close: () => pool.end(),
   }

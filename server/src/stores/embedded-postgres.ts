@@ -1,6 +1,18 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { chownSync, existsSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -36,14 +48,16 @@ export interface EmbeddedPostgresOptions {
 
 const owner = 'inlay'
 const startTimeoutMs = 60_000
+const patienceMs = 15_000
 // Any constant: the lock lives in the embedded database, which nobody else uses.
 const serverLock = 7_140_001
 
 export async function openEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const programs = await findPrograms()
-  const folders = prepareFolders(options.dataDir)
+  const user = unprivilegedUser()
+  const folders = prepareFolders(options.dataDir, user)
   const connection: pg.ClientConfig = { host: folders.socket, user: owner, database: owner }
-  const runAs = unprivilegedUser(folders, programs)
+  const runAs = howToRun(programs, folders, user)
 
   let child: ChildProcess | undefined
   if (!(await isReachable(connection))) {
@@ -83,7 +97,12 @@ interface Folders {
   log: string
 }
 
-function prepareFolders(dataDir: string): Folders {
+interface UnixUser {
+  uid: number
+  gid: number
+}
+
+function prepareFolders(dataDir: string, user: UnixUser | undefined): Folders {
   const root = join(dataDir, 'postgres')
   const folders = { data: join(root, 'data'), socket: join(root, 'socket'), log: join(root, 'postgres.log') }
   // A unix socket's address is limited to about a hundred bytes, which a deep data folder exceeds.
@@ -91,29 +110,49 @@ function prepareFolders(dataDir: string): Folders {
     folders.socket = join(tmpdir(), `inlay-${hash('sha256', dataDir, 'hex').slice(0, 16)}`)
   }
   mkdirSync(root, { recursive: true })
-  for (const folder of [folders.data, folders.socket]) mkdirSync(folder, { recursive: true, mode: 0o700 })
+  for (const folder of [folders.data, folders.socket]) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    checkPrivate(folder, user)
+    if (user) chownSync(folder, user.uid, user.gid)
+  }
   return folders
+}
+
+/** Anybody can make a folder in /tmp before we do, and wait in it with a database of their own. */
+function checkPrivate(folder: string, user: UnixUser | undefined): void {
+  const { uid, mode } = lstatSync(folder)
+  const isOurs = process.getuid === undefined || uid === process.getuid() || uid === user?.uid
+  if (!isOurs) throw new PostgresFailed(`${folder} belongs to somebody else (user ${uid}). Remove it.`)
+  if ((mode & 0o022) !== 0) throw new PostgresFailed(`Others may write to ${folder}. Run: chmod 700 ${folder}`)
 }
 
 /** How to run PostgreSQL's programs: as ourselves, or, because it refuses root, as nobody. */
 interface RunAs {
   command(program: string, args: string[]): [string, string[]]
-  uid?: number
-  gid?: number
+  /** Whom the data must belong to, if not to us. */
+  user?: UnixUser
+  spawnAs?: UnixUser
 }
 
-function unprivilegedUser(folders: Folders, programs: Programs): RunAs {
-  if (process.getuid?.() !== 0) return { command: (program, args) => [program, args] }
-  const [uid, gid] = ['-u', '-g'].map((flag) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' })))
-  if (uid === undefined || gid === undefined) throw new PostgresFailed('There is no user "nobody" to run PostgreSQL as')
-  for (const folder of [folders.data, folders.socket]) {
-    chownSync(folder, uid, gid)
+function unprivilegedUser(): UnixUser | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  const id = (flag: string) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }))
+  try {
+    return { uid: id('-u'), gid: id('-g') }
+  } catch (cause) {
+    throw new PostgresFailed('There is no user "nobody" to run PostgreSQL as', { cause })
   }
+}
+
+function howToRun(programs: Programs, folders: Folders, user: UnixUser | undefined): RunAs {
+  if (!user) return { command: (program, args) => [program, args] }
+  const { uid, gid } = user
   const reachable = [folders.data, folders.socket, programs.postgres].every((path) => isOpenToOthers(dirname(path)))
-  if (reachable) return { uid, gid, command: (program, args) => [program, args] }
+  if (reachable) return { user, spawnAs: user, command: (program, args) => [program, args] }
   // Below a private folder such as root's home: nobody may walk through it, but not write.
   const caps = ['--inh-caps=+dac_read_search', '--ambient-caps=+dac_read_search']
   return {
+    user,
     command: (program, args) => [
       'setpriv',
       [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', ...caps, '--', program, ...args],
@@ -129,12 +168,22 @@ function isOpenToOthers(folder: string): boolean {
 
 async function initialise(programs: Programs, folders: Folders, runAs: RunAs): Promise<void> {
   const log = openSync(folders.log, 'a', 0o600)
+  // Moved into place when it is complete: a start that is killed half way must not look like a database.
+  const fresh = mkdtempSync(`${folders.data}-new-`)
+  if (runAs.user) chownSync(fresh, runAs.user.uid, runAs.user.gid)
   // Whoever reaches the socket folder is the operator; the service's own role needs its password.
-  const args = ['-D', folders.data, '-U', owner, '-E', 'UTF8', '--locale=C', '--no-instructions', '--auth-local=trust']
+  const args = ['-D', fresh, '-U', owner, '-E', 'UTF8', '--locale=C', '--no-instructions', '--auth-local=trust']
   const code = await exitOf(run(runAs, programs.initdb, args, log))
   if (code !== 0) throw new PostgresFailed(`initdb failed; see ${folders.log}`)
   const hba = `local all ${owner} trust\nlocal all all scram-sha-256\n`
-  writeFileSync(join(folders.data, 'pg_hba.conf'), hba)
+  writeFileSync(join(fresh, 'pg_hba.conf'), hba)
+  try {
+    renameSync(fresh, folders.data)
+  } catch (error) {
+    // Somebody else was faster.
+    if (!existsSync(join(folders.data, 'PG_VERSION'))) throw error
+    rmSync(fresh, { recursive: true, force: true })
+  }
 }
 
 function checkVersion(programs: Programs, folders: Folders): void {
@@ -147,29 +196,54 @@ function checkVersion(programs: Programs, folders: Folders): void {
   }
 }
 
+/** Undefined if it turns out that another process has started it. */
 async function start(
   programs: Programs,
   folders: Folders,
   runAs: RunAs,
   connection: pg.ClientConfig,
-): Promise<ChildProcess> {
+): Promise<ChildProcess | undefined> {
+  // Left by a PostgreSQL that was killed, or is on its way up or down. While anything of it is alive a new one refuses
+  // to start, rightly, so that is no reason to give up yet.
+  const patientUntil = existsSync(join(folders.data, 'postmaster.pid')) ? Date.now() + patienceMs : 0
+  for (;;) {
+    try {
+      return await startOnce(programs, folders, runAs, connection)
+    } catch (error) {
+      if (Date.now() > patientUntil) throw error
+      await delay(200)
+    }
+  }
+}
+
+async function startOnce(
+  programs: Programs,
+  folders: Folders,
+  runAs: RunAs,
+  connection: pg.ClientConfig,
+): Promise<ChildProcess | undefined> {
   const log = openSync(folders.log, 'a', 0o600)
   const settings = ['listen_addresses=', `unix_socket_directories=${folders.socket}`, 'max_connections=60']
   const args = ['-D', folders.data, ...settings.flatMap((setting) => ['-c', setting])]
   const child = run(runAs, programs.postgres, args, log)
-  const exited = exitOf(child)
-  let code: number | null | undefined
-  void exited.then((value) => {
-    code = value
-  })
+  let failure: PostgresFailed | undefined
+  exitOf(child).then(
+    (code) => {
+      failure = new PostgresFailed(`PostgreSQL did not start (exit ${code}); see ${folders.log}`)
+    },
+    (error) => {
+      failure = error
+    },
+  )
   const deadline = Date.now() + startTimeoutMs
   while (!(await isReachable(connection))) {
-    if (code !== undefined) throw new PostgresFailed(`PostgreSQL did not start (exit ${code}); see ${folders.log}`)
+    if (failure) throw failure
     if (Date.now() > deadline) throw new PostgresFailed(`PostgreSQL did not answer; see ${folders.log}`)
     await delay(20)
   }
-  await createDatabase(connection)
   child.unref()
+  if (postmasterPid(folders.data) !== child.pid) return undefined
+  await createDatabase(connection)
   return child
 }
 
@@ -187,14 +261,12 @@ async function createDatabase(connection: pg.ClientConfig): Promise<void> {
 /** In a process group of its own, so that Ctrl-C reaches the server alone and PostgreSQL outlives the last request. */
 function run(runAs: RunAs, program: string, args: string[], log: number): ChildProcess {
   const [command, commandArgs] = runAs.command(program, args)
-  const { uid, gid } = runAs
   return spawn(command, commandArgs, {
     detached: true,
     stdio: ['ignore', log, log],
     env: { LANG: 'C', LC_ALL: 'C' },
     cwd: '/',
-    ...(uid !== undefined && { uid }),
-    ...(gid !== undefined && { gid }),
+    ...runAs.spawnAs,
   })
 }
 
@@ -216,10 +288,12 @@ async function isReachable(connection: pg.ClientConfig): Promise<boolean> {
   }
 }
 
+const postmasterPid = (data: string) => Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0])
+
 /** A fast shutdown: sessions end, everything is written, the next start needs no recovery. */
 async function stopPostgres(data: string, connection: pg.ClientConfig): Promise<void> {
   const file = join(data, 'postmaster.pid')
-  const pid = Number(readFileSync(file, 'utf8').split('\n')[0])
+  const pid = postmasterPid(data)
   process.kill(pid, 'SIGINT')
   const deadline = Date.now() + startTimeoutMs
   while (existsSync(file) && Date.now() < deadline) await delay(10)

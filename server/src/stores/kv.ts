@@ -158,7 +158,8 @@ function redisEngine(url: string, prefix: string, onError?: (error: Error) => vo
     take: async (key) => (await redis.getdel(name(key))) ?? undefined,
     delete: async (key) => void (await redis.del(name(key))),
     async *keys() {
-      for await (const batch of redis.scanStream({ match: `${prefix}:*`, count: 500 })) {
+      const match = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}:*`
+      for await (const batch of redis.scanStream({ match, count: 500 })) {
         for (const key of batch as string[]) yield key.slice(prefix.length + 1)
       }
     },

@@ -9,7 +9,9 @@ import type { DerivedKey, Secrets } from '../lib/secrets.ts'
  * row that records it, so a killed run is simply run again. The service then connects as a role that owns nothing.
  */
 export async function migrate(owner: pg.ClientConfig, secrets: Secrets): Promise<{ applied: string[] }> {
+  requireShortName(databaseName(owner))
   const client = new pg.Client({ ...owner, application_name: 'inlay migrate' })
+  client.on('error', () => undefined) // the statement that was running says so
   await client.connect()
   try {
     await client.query('select pg_advisory_lock($1)', [migrationLock])
@@ -17,7 +19,7 @@ export async function migrate(owner: pg.ClientConfig, secrets: Secrets): Promise
       'create table if not exists migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
     )
     const applied = await applyMigrations(client)
-    await grantToService(client, secrets, applied.length > 0)
+    await grantToService(client, secrets)
     return { applied }
   } finally {
     await client.end()
@@ -26,12 +28,8 @@ export async function migrate(owner: pg.ClientConfig, secrets: Secrets): Promise
 
 /** The service's own connection: the owner's address, another role, a password that only holders of the secret know. */
 export function serviceConnection(owner: pg.ClientConfig, secrets: Secrets): pg.ClientConfig {
-  const [key] = secrets.derive(passwordPurpose)
-  return {
-    ...owner,
-    user: loginName(serviceRole(databaseName(owner)), key as DerivedKey),
-    password: passwordOf(key as DerivedKey),
-  }
+  const [key] = secrets.derive(passwordPurpose) as [DerivedKey]
+  return { ...owner, user: loginName(serviceRole(databaseName(owner)), key), password: passwordOf(key) }
 }
 
 /** Drops the logins of secrets that are no longer configured; the last step of a rotation. */
@@ -59,10 +57,14 @@ export class MigrationFailed extends Error {
 
 const folder = join(import.meta.dirname, '../../migrations')
 const migrationLock = 7_140_002
+const afterEach = 'after_each.sql'
 const passwordPurpose = 'database login'
 
 async function applyMigrations(client: pg.Client): Promise<string[]> {
-  const { rows } = await client.query<{ name: string; checksum: string }>('select name, checksum from migrations')
+  const { rows } = await client.query<{ name: string; checksum: string }>(
+    'select name, checksum from migrations where name <> $1',
+    [afterEach],
+  )
   const known = new Map(rows.map(({ name, checksum }) => [name, checksum]))
   const applied: string[] = []
   for (const name of readdirSync(folder)
@@ -80,7 +82,7 @@ async function applyMigrations(client: pg.Client): Promise<string[]> {
       await client.query('insert into migrations (name, checksum) values ($1, $2)', [name, checksum])
       await client.query('commit')
     } catch (cause) {
-      await client.query('rollback')
+      await client.query('rollback').catch(() => undefined) // a lost connection has rolled back already
       throw new MigrationFailed(`${name}: ${(cause as Error).message}`, { cause })
     }
     applied.push(name)
@@ -93,19 +95,40 @@ async function applyMigrations(client: pg.Client): Promise<string[]> {
   return applied
 }
 
-/** One role holds the grants; each configured secret has a login in it, so that nodes can change secrets one by one. */
-async function grantToService(client: pg.Client, secrets: Secrets, schemaChanged: boolean): Promise<void> {
+/** One role holds the grants; each secret that comes first somewhere has a login in it, so nodes can change one by one. */
+async function grantToService(client: pg.Client, secrets: Secrets): Promise<void> {
   const group = serviceRole(client.database ?? '')
   await createRole(client, group, 'nologin')
-  for (const key of secrets.derive(passwordPurpose)) {
-    const login = loginName(group, key)
-    if (await createRole(client, login, `login password ${pg.escapeLiteral(passwordOf(key))}`)) {
-      await client.query(`grant ${pg.escapeIdentifier(group)} to ${pg.escapeIdentifier(login)}`)
-    }
+  const [key] = secrets.derive(passwordPurpose) as [DerivedKey]
+  const login = loginName(group, key)
+  if (await createRole(client, login, `login password ${pg.escapeLiteral(passwordOf(key))}`)) {
+    await client.query(`grant ${pg.escapeIdentifier(group)} to ${pg.escapeIdentifier(login)}`)
   }
-  if (!schemaChanged && (await hasGrants(client, group))) return
-  const text = readFileSync(join(folder, 'after_each.sql'), 'utf8')
-  await client.query(text.replaceAll(':service_role', pg.escapeIdentifier(group)))
+  const text = readFileSync(join(folder, afterEach), 'utf8').replaceAll(':service_role', pg.escapeIdentifier(group))
+  const { rows } = await client.query<{ name: string; checksum: string }>(
+    'select name, checksum from migrations order by name',
+  )
+  const checksum = hash(
+    'sha256',
+    [text, ...rows.map(({ name }) => name).filter((name) => name !== afterEach)].join('\n'),
+  )
+  if (rows.find(({ name }) => name === afterEach)?.checksum === checksum && (await hasGrants(client, group))) return
+  // Recorded with what it records: a run that is killed between a migration and its walls builds them when it is run again.
+  await client.query(`begin; ${text}`)
+  await client.query(
+    `insert into migrations (name, checksum) values ($1, $2)
+     on conflict (name) do update set checksum = excluded.checksum, applied_at = now()`,
+    [afterEach, checksum],
+  )
+  await client.query('commit')
+}
+
+/** PostgreSQL cuts names at 63 bytes, and the names of roles are made of the database's. */
+function requireShortName(database: string): void {
+  const longest = 63 - '_service_01234567'.length
+  if (Buffer.byteLength(database) > longest) {
+    throw new MigrationFailed(`The name of the database is longer than ${longest} bytes: ${database}`)
+  }
 }
 
 /** False for a database that was restored, or copied under another name. */

@@ -6,6 +6,7 @@ import type { Config } from '../config.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { createSecrets, type Secrets } from '../lib/secrets.ts'
+import { usePlans } from '../plans/plans.ts'
 import { type Bus, openLocalBus, openRedisBus } from './bus.ts'
 import { type Database, openDatabase } from './database.ts'
 import { openEmbeddedPostgres } from './embedded-postgres.ts'
@@ -33,8 +34,12 @@ export interface StoreOptions {
 export async function openStores(config: Config, options: StoreOptions): Promise<Stores> {
   const { clock, log, claim, onProgress } = options
   const secrets = createSecrets(config.secrets)
+  usePlans(config.plans)
   const postgres = config.databaseUrl
-    ? { connection: parseIntoClientConfig(config.databaseUrl), stop: async () => undefined }
+    ? {
+        connection: { ...parseIntoClientConfig(config.databaseUrl), connectionTimeoutMillis: 10_000 },
+        stop: async () => undefined,
+      }
     : await openEmbeddedPostgres({ dataDir: config.dataDir, claim, ...(onProgress && { onProgress }) })
   const closers = [postgres.stop]
   const close = async () => {

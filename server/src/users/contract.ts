@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { operation } from '../operation.ts'
 import { Role } from '../organizations/contract.ts'
+import { Success } from '../shapes.ts'
 
 const Profile = z
   .strictObject({
@@ -30,6 +31,6 @@ export const logout = operation({
   access: 'user',
   tag: 'Users',
   summary: 'End the token that makes this call',
-  response: z.strictObject({ success: z.boolean() }),
+  response: Success,
   errors: [],
 })

@@ -1,4 +1,4 @@
-import { type Caller, revokeToken } from '../access.ts'
+import { type Caller, membershipChanged, revokeToken } from '../access.ts'
 import { newId } from '../lib/ids.ts'
 import type { Output } from '../operation.ts'
 import { acceptInvitations } from '../organizations/invitations.ts'
@@ -28,8 +28,8 @@ export interface User {
 export async function signIn(service: Service, identity: Identity): Promise<User> {
   const { issuer, subject, email_verified, name, avatar_url } = identity
   const email = identity.email.toLowerCase()
-  const [user] = await service.database.asService(
-    (sql) => sql<User>`
+  const [found] = await service.database.asService(
+    (sql) => sql<User & { changed: boolean }>`
       insert into users (id, issuer, subject, email, email_verified, name, avatar_url)
       values (${newId()}, ${issuer}, ${subject}, ${email}, ${email_verified}, ${name}, ${avatar_url})
       on conflict (issuer, subject) do update set
@@ -38,9 +38,11 @@ export async function signIn(service: Service, identity: Identity): Promise<User
         updated_at = case when (users.email, users.email_verified, users.name, users.avatar_url)
                             is distinct from (excluded.email, excluded.email_verified, excluded.name, excluded.avatar_url)
                           then now() else users.updated_at end
-      returning id, email, name`,
+      returning id, email, name, updated_at = now()::timestamptz(3) as changed`,
   )
-  if (!user) throw new Error('An upsert returned no row')
+  if (!found) throw new Error('An upsert returned no row')
+  const { changed, ...user } = found
+  if (changed) await service.bus.publish(membershipChanged, { user_id: user.id })
   if (email_verified) await acceptInvitations(service, user)
   return user
 }

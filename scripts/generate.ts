@@ -1,0 +1,60 @@
+// Writes the files that are made from the code and committed, or with --check says which of them are out of date.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { api } from '../server/src/api.ts'
+import { type Setting, settings } from '../server/src/config.ts'
+import { describeApi } from '../server/src/openapi.ts'
+
+const root = join(import.meta.dirname, '..')
+
+const introduction = `<!-- Made from server/src/config.ts by \`npm run generate\`; change it there. -->
+
+# Configuration
+
+Inlay reads its settings from environment variables when it starts, and nowhere else. On one machine, in development,
+none of them is needed. Production needs two: \`INLAY_PUBLIC_URL\` and \`INLAY_SECRET\`.
+
+An empty variable counts as one that is not set. With a value that cannot be right the server does not start; it names
+the setting and says what to change. \`npx inlay doctor\` checks a configuration and what it points to.
+`
+
+const files: Record<string, () => string> = {
+  'openapi.json': () => `${JSON.stringify(describeApi(api.map(({ operation }) => operation)), null, 2)}\n`,
+  'docs/configuration.md': describeSettings,
+}
+
+export const outdatedFiles = () => Object.keys(files).filter((file) => read(file) !== files[file]?.())
+
+if (import.meta.main) {
+  const outdated = outdatedFiles()
+  if (process.argv.includes('--check')) {
+    for (const file of outdated) console.error(`${file} is out of date: run \`npm run generate\` and commit the result`)
+    process.exitCode = outdated.length > 0 ? 1 : 0
+  } else {
+    for (const file of outdated) write(file, files[file]?.() ?? '')
+    console.log(outdated.length > 0 ? `Wrote ${outdated.join(', ')}` : 'Everything is up to date')
+  }
+}
+
+function read(file: string): string | undefined {
+  try {
+    return readFileSync(join(root, file), 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    return undefined
+  }
+}
+
+function write(file: string, text: string): void {
+  mkdirSync(dirname(join(root, file)), { recursive: true })
+  writeFileSync(join(root, file), text)
+}
+
+function describeSettings(): string {
+  const sections = Object.entries<Setting<unknown>>(settings).map(([name, setting]) => {
+    const secret = setting.secret ? ' **Secret:** keep it out of repositories, images and logs.' : ''
+    const byDefault = setting.default === undefined ? 'Not set by default.' : `Default: \`${setting.default}\`.`
+    return `## ${name}\n\n${byDefault}${secret}\n\n${setting.text}\n`
+  })
+  return `${introduction}\n${sections.join('\n')}`
+}

@@ -1,0 +1,22 @@
+import type { OrgCaller } from '../access.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import type * as contract from './contract.ts'
+
+type Refusals = Output<typeof contract.listRefusals>
+
+export async function listRefusals(
+  { database, activity }: Service,
+  { organization }: OrgCaller,
+  { limit, offset }: Input<typeof contract.listRefusals>,
+): Promise<Refusals> {
+  // Whoever asks has just seen something go wrong.
+  await activity.flush()
+  return database.asOrg(organization.id, async (sql) => {
+    const [row] = await sql<{ total: number }>`select count(*) as total from refusals`
+    const refusals = await sql<Refusals['refusals'][number]>`
+      select id, surface, step, code, message, expected, seen, origin, publishable_key_id, count, first_at, last_at
+      from refusals order by last_at desc, id desc limit ${limit} offset ${offset}`
+    return { refusals, total: row?.total ?? 0 }
+  })
+}

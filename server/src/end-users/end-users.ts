@@ -1,0 +1,58 @@
+import type { OrgCaller } from '../access.ts'
+import { recordAudit, trailOf } from '../audit/audit.ts'
+import { notFound } from '../errors.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import { eraseEndUserThreads } from '../threads/threads.ts'
+import { eraseEndUserUsage } from '../usage/usage.ts'
+import type * as contract from './contract.ts'
+import { endUserErased } from './identities.ts'
+
+type EndUser = Output<typeof contract.getEndUser>
+
+export async function listEndUsers(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { limit, offset }: Input<typeof contract.listEndUsers>,
+): Promise<Output<typeof contract.listEndUsers>> {
+  return database.asOrg(organization.id, async (sql) => {
+    const [row] = await sql<{ total: number }>`select count(*) as total from end_users`
+    const users = await sql<EndUser>`
+      select id, organization_id, external_id, email, metadata, last_activity_at, created_at, updated_at
+      from end_users order by created_at, id limit ${limit} offset ${offset}`
+    return { users, total: row?.total ?? 0 }
+  })
+}
+
+export async function getEndUser(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { id }: Input<typeof contract.getEndUser>,
+): Promise<EndUser> {
+  const [user] = await database.asOrg(
+    organization.id,
+    (sql) => sql<EndUser>`
+      select id, organization_id, external_id, email, metadata, last_activity_at, created_at, updated_at
+      from end_users where id = ${id}`,
+  )
+  if (!user) throw notFound('end_user', id)
+  return user
+}
+
+/** The person goes, with threads and the identity in usage; what the organization used stays counted. */
+export async function eraseEndUser(
+  { database, bus }: Service,
+  caller: OrgCaller,
+  { id }: Input<typeof contract.eraseEndUser>,
+): Promise<Output<typeof contract.eraseEndUser>> {
+  await database.asOrg(caller.organization.id, async (sql) => {
+    const [known] = await sql`select from end_users where id = ${id} for update`
+    if (!known) throw notFound('end_user', id)
+    await eraseEndUserThreads(sql, id)
+    await eraseEndUserUsage(sql, id)
+    await sql`delete from end_users where id = ${id}`
+    await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
+  })
+  await bus.publish(endUserErased, { id })
+  return { success: true }
+}

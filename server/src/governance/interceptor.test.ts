@@ -1,0 +1,270 @@
+import fc from 'fast-check'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { answerWith, startInterceptor } from '../../test/interceptor.ts'
+import { createLog } from '../lib/log.ts'
+import { createSafeFetch, type LookupAll, type SafeFetchOptions } from '../lib/safe-fetch.ts'
+import { askInterceptor, type Question, readVerdict } from './interceptor.ts'
+
+const apiKey = 'key-of-the-test"\\/1234'
+const context = {
+  mcp_call_id: 'call',
+  organization_id: 'organization',
+  caller_identity: 'somebody@example.com',
+  source: { tabId: 'tab', origin: 'https://app.example.com', url: 'https://app.example.com/a', title: 'App' },
+  tool: 'delete_order',
+}
+const question: Question = { phase: 'request', context: { ...context, arguments: { id: 1 } } }
+
+function ask(interceptor_url: string, options: Partial<SafeFetchOptions> = {}, asking: Question = question) {
+  const fetch = createSafeFetch({ allowedPrivateNetworks: ['127.0.0.0/8'], ...options })
+  onTestFinished(() => fetch.close())
+  const connection = { interceptor_url, interceptor_name: 'policies', api_key: apiKey }
+  return askInterceptor({ fetch, log: createLog('silent') }, connection, asking)
+}
+
+const refusal = (message: unknown) => ({
+  status: 'failure',
+  message,
+  violations: [],
+  latency_ms: expect.any(Number),
+})
+
+describe('asking', () => {
+  test.each<Question>([question, { phase: 'response', context: { ...context, result: { content: [] } } }])(
+    'sends one JSON-RPC call about the $phase, with the key',
+    async (asking) => {
+      const { url, asked } = await startInterceptor()
+      await ask(url, {}, asking)
+      expect(asked).toEqual([
+        {
+          method: 'POST',
+          headers: expect.objectContaining({
+            authorization: `Bearer ${apiKey}`,
+            'content-type': 'application/json',
+          }),
+          body: {
+            jsonrpc: '2.0',
+            id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+            method: 'interceptor/validate',
+            params: { interceptor_name: 'policies', event: 'tools/call', ...asking },
+          },
+        },
+      ])
+    },
+  )
+
+  test.each([
+    ['success', { status: 'success', violations: [] }, 'The interceptor allowed the call'],
+    ['notify', { status: 'notify', violations: [] }, 'The interceptor allowed the call and reported it'],
+    ['failure', { status: 'failure', violations: [] }, 'The interceptor refused the call'],
+    ['success', { status: 'success', message: 'Fine', violations: [] }, 'Fine'],
+  ])('brings back %s', async (status, result, message) => {
+    const { url } = await startInterceptor(answerWith(result))
+    expect(await ask(url)).toEqual({ status, message, violations: [], latency_ms: expect.any(Number) })
+  })
+
+  test('brings back violations, and takes whole milliseconds', async () => {
+    const violations = [
+      { policy_id: 'pii', status: 'notify', details: 'An address' },
+      { policy_id: 'hours', status: 'success', details: '' },
+    ]
+    const { url } = await startInterceptor(answerWith({ status: 'notify', message: 'Look', violations, more: 1 }))
+    const answer = await ask(url)
+    expect(answer).toEqual({ status: 'notify', message: 'Look', violations, latency_ms: expect.any(Number) })
+    expect(Number.isInteger(answer.latency_ms)).toBe(true)
+  })
+
+  test('shows nothing of the key that the interceptor quotes, in whatever escapes', async () => {
+    const quoted = `You sent Bearer ${apiKey}`
+    const violation = { policy_id: quoted, status: 'failure', details: `${'x'.repeat(990)}${apiKey}` }
+    const { url } = await startInterceptor(({ id }, response) => {
+      const result = { status: 'failure', message: quoted, violations: [violation] }
+      const text = JSON.stringify({ jsonrpc: '2.0', id, result })
+      response.end(text.replaceAll('/', '\\/').replaceAll('key-of', '\\u006bey-of'))
+    })
+    expect(await ask(url)).toMatchObject({
+      message: 'You sent Bearer [API key]',
+      violations: [{ policy_id: 'You sent Bearer [API key]', details: `${'x'.repeat(990)}[API key]` }],
+    })
+  })
+
+  test('makes text from outside fit to be stored and shown', async () => {
+    const message = `a\u0000\n\u202eb\ud800${'x'.repeat(2000)}`
+    const { url } = await startInterceptor(answerWith({ status: 'success', message, violations: [] }))
+    expect((await ask(url)).message).toBe(`a b\ufffd${'x'.repeat(996)}`)
+  })
+})
+
+// Abuse cases 48 to 51: whatever goes wrong, the call is refused and the reason says what to do.
+describe('an interceptor that cannot be asked is a refusal:', () => {
+  const failing: LookupAll = (_hostname, _options, callback) =>
+    callback(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), [])
+
+  test.each<[string, string, Partial<SafeFetchOptions>, RegExp]>([
+    ['a private address', 'https://10.0.0.1/', {}, /private or reserved address.*Enter the address of a public host/],
+    ['plain http to the Internet', 'http://8.8.8.8/', {}, /only be reached with https:\/\/.*Enter an https:\/\/ URL/],
+    ['an unknown name', 'https://name.test/', { lookup: failing }, /could not be resolved.*how the host is spelled/],
+  ])('%s', async (_, url, options, message) => {
+    expect(await ask(url, options)).toEqual(refusal(expect.stringMatching(message)))
+  })
+
+  test('no TLS', async () => {
+    const { url, asked } = await startInterceptor()
+    const answer = await ask(url.replace('http:', 'https:'))
+    expect(answer).toEqual(refusal(expect.stringMatching(/no valid TLS certificate.*Give the interceptor a cert/)))
+    expect(asked).toEqual([])
+  })
+
+  test('a cut connection', async () => {
+    const { url } = await startInterceptor((_, response) => void response.destroy())
+    expect(await ask(url)).toEqual(
+      refusal(expect.stringMatching(/^The exchange with .* failed.*Check that the interc/)),
+    )
+  })
+
+  test('no answer in time', async () => {
+    const { url } = await startInterceptor(() => undefined)
+    const answer = await ask(url, { timeoutMs: 50 })
+    expect(answer).toEqual(refusal(expect.stringMatching(/did not answer in full within 50 ms.*answer sooner/)))
+  })
+
+  test('an answer without end', async () => {
+    const { url } = await startInterceptor((_, response) => void response.end('x'.repeat(1024 * 1024 + 1)))
+    expect(await ask(url)).toEqual(refusal(expect.stringMatching(/more than 1048576 bytes.*a shorter answer/)))
+  })
+
+  test.each([
+    [301, 'Enter the address that it redirects to'],
+    [307, 'Enter the address that it redirects to'],
+    [401, 'Enter an API key that it accepts'],
+    [403, 'Enter an API key that it accepts'],
+    [404, 'Check the path of the URL'],
+    [405, 'Check the path of the URL'],
+    [201, 'Look into its log, or try again'],
+    [204, 'Look into its log, or try again'],
+    [500, 'Look into its log, or try again'],
+    [503, 'Look into its log, or try again'],
+  ])('HTTP %i, even with a good answer in it', async (status, todo) => {
+    const elsewhere = await startInterceptor()
+    const { url } = await startInterceptor((request, response) => {
+      response.writeHead(status, { location: elsewhere.url })
+      answerWith({ status: 'success', violations: [] })(request, response)
+    })
+    const answer = await ask(url)
+    expect(answer).toEqual(refusal(expect.stringMatching(`^The interceptor answered with HTTP ${status}\\b.*${todo}$`)))
+    expect(elsewhere.asked, 'redirects are not followed').toEqual([])
+  })
+
+  test.each(['', 'OK', '{"jsonrpc":"2.0"', '<html>', '{"id":1,"id":2}', `${'['.repeat(65)}${']'.repeat(65)}`])(
+    'the text %j',
+    async (text) => {
+      const { url } = await startInterceptor((_, response) => void response.end(text))
+      expect(await ask(url)).toEqual(refusal(expect.stringMatching(/^The interceptor did not answer with JSON: /)))
+    },
+  )
+})
+
+describe('reading an answer', () => {
+  const wellFormed = fc.record({
+    status: fc.constantFrom('success', 'notify', 'failure'),
+    message: fc.string({ minLength: 1 }),
+    violations: fc.array(
+      fc.record({
+        policy_id: fc.string(),
+        status: fc.constantFrom('success', 'notify', 'failure'),
+        details: fc.string(),
+      }),
+      { minLength: 1, maxLength: 3 },
+    ),
+  })
+
+  test('takes every well-formed one as it is', () => {
+    fc.assert(
+      fc.property(wellFormed, fc.uuid(), (result, id) => {
+        expect(readVerdict({ jsonrpc: '2.0', id, result }, id)).toEqual(result)
+      }),
+    )
+  })
+
+  test('refuses one with any member missing or of another type, and names it', () => {
+    const wrong = fc.oneof(
+      fc.constant(undefined),
+      fc.jsonValue().filter((value) => typeof value !== 'string' && (typeof value !== 'object' || value === null)),
+    )
+    const paths = [
+      'jsonrpc',
+      'id',
+      'result',
+      'result.status',
+      'result.violations',
+      'result.violations.0',
+      'result.violations.0.policy_id',
+      'result.violations.0.status',
+      'result.violations.0.details',
+    ]
+    fc.assert(
+      fc.property(wellFormed, fc.constantFrom(...paths), wrong, (result, path, value) => {
+        const answer = structuredClone({ jsonrpc: '2.0', id: 'one', result })
+        const steps = path.split('.')
+        const last = steps.pop() ?? ''
+        // biome-ignore lint/suspicious/noExplicitAny: it is about to be of any shape
+        const parent = steps.reduce<any>((at, step) => at[step], answer)
+        parent[last] = value
+        const message = expect.stringMatching(`^The interceptor breaks the contract in ${path}: .`)
+        expect(readVerdict(answer, 'one')).toEqual({ status: 'failure', message, violations: [] })
+      }),
+    )
+  })
+
+  test('lets nothing pass that is not an answer', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (answer) => {
+        expect(readVerdict(answer, 'one')).toEqual({
+          status: 'failure',
+          message: expect.stringMatching(/^The interceptor /),
+          violations: [],
+        })
+      }),
+    )
+  })
+
+  const result = { status: 'success', violations: [] }
+  const violation = { policy_id: 'a', status: 'notify', details: 'b' }
+  test.each<[string, unknown, string]>([
+    ['another id', { jsonrpc: '2.0', id: 'two', result }, 'breaks the contract in id: it is not the id of the request'],
+    ['no id', { jsonrpc: '2.0', result }, 'breaks the contract in id: '],
+    ['JSON-RPC 1.0', { jsonrpc: '1.0', id: 'one', result }, 'breaks the contract in jsonrpc: '],
+    ['no result', { jsonrpc: '2.0', id: 'one' }, 'breaks the contract in result: '],
+    ['an array', [{ jsonrpc: '2.0', id: 'one', result }], 'breaks the contract in its answer: '],
+    [
+      'an unknown status',
+      { jsonrpc: '2.0', id: 'one', result: { ...result, status: 'ok' } },
+      'breaks the contract in result.status: ',
+    ],
+    [
+      'a message that is no text',
+      { jsonrpc: '2.0', id: 'one', result: { ...result, message: 1 } },
+      'breaks the contract in result.message: ',
+    ],
+    [
+      '101 violations',
+      { jsonrpc: '2.0', id: 'one', result: { ...result, violations: Array(101).fill(violation) } },
+      'breaks the contract in result.violations: ',
+    ],
+    [
+      'an error',
+      { jsonrpc: '2.0', id: null, error: { code: -32601, message: 'Method not found' } },
+      'answered with the JSON-RPC error -32601: Method not found',
+    ],
+    ['an error beside a result', { jsonrpc: '2.0', id: 'one', result, error: { code: 1, message: 'x' } }, 'error 1: x'],
+    ['half an error', { jsonrpc: '2.0', id: 'one', result, error: 'x' }, 'breaks the contract in error: '],
+  ])('refuses %s', (_, answer, message) => {
+    const verdict = readVerdict(answer, 'one')
+    expect(verdict).toEqual({ status: 'failure', message: expect.stringContaining(message), violations: [] })
+  })
+
+  test.each([0, 1, 100])('takes %i violations', (count) => {
+    const verdict = { status: 'notify', message: 'x', violations: Array(count).fill(violation) }
+    expect(readVerdict({ jsonrpc: '2.0', id: 'one', error: null, result: verdict }, 'one')).toEqual(verdict)
+  })
+})

@@ -1,0 +1,145 @@
+import { z } from 'zod'
+import { newId } from '../lib/ids.ts'
+import { InvalidJson, parseJson } from '../lib/json.ts'
+import { SafeFetchError, type SafeFetchReason } from '../lib/safe-fetch.ts'
+import type { Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import { type testProvider, VerdictStatus, Violation } from './contract.ts'
+
+export interface Connection {
+  interceptor_url: string
+  interceptor_name: string
+  api_key: string
+}
+
+/** A tool call to be decided on: before it runs, by its arguments, and after it ran, by its result. */
+export type Question =
+  | { phase: 'request'; context: CallContext & { arguments: unknown } }
+  | { phase: 'response'; context: CallContext & { result: unknown } }
+
+interface CallContext {
+  mcp_call_id: string
+  organization_id: string
+  /** The address of the person on whose behalf the tool is called. */
+  caller_identity: string
+  /** The page that offers the tool. */
+  source: { tabId: string; origin: string; url: string; title: string }
+  tool: string
+}
+
+type Verdict = Pick<Output<typeof testProvider>, 'status' | 'message' | 'violations'>
+
+/** What it takes to be a verdict; more may be in it. */
+const Answer = z.object({
+  jsonrpc: z.literal('2.0'),
+  id: z.string(),
+  error: z.null().optional(),
+  result: z.object({
+    status: VerdictStatus,
+    message: z.string().optional(),
+    violations: z.array(z.object(Violation.shape)).max(100),
+  }),
+})
+const RemoteError = z.object({ error: z.object({ code: z.number(), message: z.string() }) })
+
+/**
+ * Asks with one JSON-RPC call, `interceptor/validate`. Whatever is not an answer as agreed is a `failure` whose message
+ * says why: a call that nobody judged must not run.
+ */
+export async function askInterceptor(
+  service: Pick<Service, 'fetch' | 'log'>,
+  connection: Connection,
+  question: Question,
+): Promise<Verdict & { latency_ms: number }> {
+  const started = performance.now()
+  const { status, message, violations } = await exchange(service, connection, question)
+  // An interceptor may well quote the key it was sent, and its texts are stored and shown.
+  const clean = (text: string) => cleanText(text.replaceAll(connection.api_key, '[API key]'))
+  return {
+    status,
+    message: clean(message),
+    violations: violations.map(({ policy_id, status, details }) => ({
+      policy_id: clean(policy_id),
+      status,
+      details: clean(details),
+    })),
+    latency_ms: Math.round(performance.now() - started),
+  }
+}
+
+async function exchange(
+  { fetch, log }: Pick<Service, 'fetch' | 'log'>,
+  { interceptor_url, interceptor_name, api_key }: Connection,
+  question: Question,
+): Promise<Verdict> {
+  const id = newId()
+  const params = { interceptor_name, event: 'tools/call', ...question }
+  try {
+    const response = await fetch(interceptor_url, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${api_key}`,
+        'content-type': 'application/json',
+        accept: 'application/json',
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id, method: 'interceptor/validate', params }),
+    })
+    if (response.status !== 200) return refuse(explainStatus(response.status))
+    return readVerdict(parseJson(await response.text()), id)
+  } catch (error) {
+    if (error instanceof InvalidJson) return refuse(`The interceptor did not answer with JSON: ${error.message}`)
+    if (!(error instanceof SafeFetchError)) throw error
+    log.warn({ organization_id: question.context.organization_id, err: error }, 'governance interceptor not reached')
+    return refuse(`${error.message}. ${advice[error.reason]}`)
+  }
+}
+
+/** The verdict in the answer to the request with this id; a `failure` that names the field when there is none. */
+export function readVerdict(answer: unknown, id: string): Verdict {
+  const remoteError = RemoteError.safeParse(answer)
+  if (remoteError.success) {
+    const { code, message } = remoteError.data.error
+    return refuse(`The interceptor answered with the JSON-RPC error ${code}: ${message}`)
+  }
+  const read = Answer.safeParse(answer)
+  if (!read.success) {
+    const [issue] = read.error.issues
+    return refuse(`The interceptor breaks the contract in ${issue?.path.join('.') || 'its answer'}: ${issue?.message}`)
+  }
+  if (read.data.id !== id) return refuse('The interceptor breaks the contract in id: it is not the id of the request')
+  const { status, message, violations } = read.data.result
+  return { status, message: message || defaultMessages[status], violations }
+}
+
+const defaultMessages: Record<Verdict['status'], string> = {
+  success: 'The interceptor allowed the call',
+  notify: 'The interceptor allowed the call and reported it',
+  failure: 'The interceptor refused the call',
+}
+
+const refuse = (message: string): Verdict => ({ status: 'failure', message, violations: [] })
+
+/** Text from outside that is safe to store and to show: no control or bidirectional characters, no end of pages. */
+const cleanText = (text: string) =>
+  text
+    .replace(/[\p{Cc}\p{Bidi_Control}]+/gu, ' ')
+    .slice(0, 1000)
+    .toWellFormed()
+
+const advice: Record<SafeFetchReason, string> = {
+  invalid_url: 'Enter an https:// URL',
+  blocked_address: 'Enter the address of a public host, or ask the operator to allow the network',
+  dns: 'Check how the host is spelled',
+  tls: 'Give the interceptor a certificate that is valid for this host',
+  timeout: 'Make the interceptor answer sooner, or try again',
+  too_large: 'Make the interceptor send a shorter answer',
+  connection: 'Check that the interceptor runs and can be reached from this server',
+}
+
+function explainStatus(status: number): string {
+  const answered = `The interceptor answered with HTTP ${status}`
+  if (status >= 300 && status < 400) return `${answered}. Enter the address that it redirects to`
+  if (status === 401 || status === 403) return `${answered}. Enter an API key that it accepts`
+  if (status === 404 || status === 405) return `${answered}. Check the path of the URL`
+  return `${answered} instead of 200. Look into its log, or try again`
+}

@@ -1,0 +1,526 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { testSecret } from '../../test/engines/engines.ts'
+import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
+import { answerWith, startInterceptor } from '../../test/interceptor.ts'
+import { createSecrets } from '../lib/secrets.ts'
+import { apiKeyPlace, governanceChanged, resealApiKey } from './provider.ts'
+
+let app: TestService
+let token: string
+beforeAll(async () => {
+  app = await startTestService()
+  token = await app.tokenFor('admin@demo.test', 'demo')
+})
+afterAll(() => app.close())
+beforeEach(() => clear())
+
+const path = '/governance/providers/config'
+const get = async () => (await app.request('GET', path, { token })).body
+const patch = (body: unknown) => app.request('PATCH', path, { token, body })
+const clear = () => app.request('DELETE', path, { token })
+const runTest = (body: unknown = {}) => app.request('POST', '/governance/providers/test', { token, body })
+
+const timestamp = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+const apiKey = 'canary-key-5678'
+const complete = {
+  provider_key: 'vendor_default',
+  interceptor_url: 'https://gov.example.com/v1',
+  interceptor_name: 'policies',
+  api_key: apiKey,
+  is_enabled: true,
+}
+const none = {
+  effective_status: 'bypassed',
+  reason: 'No governance provider is configured: tool calls are not checked.',
+  config: null,
+}
+const invalidField = (field: string, details: unknown = expect.stringMatching(/\S/)) => ({
+  defined: true,
+  code: 'BAD_REQUEST',
+  status: 400,
+  message: 'Invalid request data',
+  data: { code: 'VALIDATION_ERROR', field, details },
+})
+
+describe('configuring', () => {
+  test('nothing is configured at first', async () => {
+    expect(await get()).toEqual(none)
+  })
+
+  test('saves every field, and of the key only its end is seen again', async () => {
+    const { body } = await patch({ ...complete, interceptor_url: 'https://GOV.example.com:443/v1?a=b' })
+    expect(body).toEqual({
+      effective_status: 'active',
+      reason: 'The governance provider decides on every tool call.',
+      config: {
+        provider_key: 'vendor_default',
+        interceptor_url: 'https://gov.example.com/v1?a=b',
+        interceptor_name: 'policies',
+        api_key_last4: '5678',
+        has_api_key: true,
+        is_enabled: true,
+        last_test_status: '',
+        last_test_message: '',
+        last_test_at: null,
+        created_at: timestamp,
+        updated_at: timestamp,
+      },
+    })
+    expect(await get()).toEqual(body)
+    const member = await app.tokenFor('member@demo.test', 'demo')
+    expect((await app.request('GET', path, { token: member })).body).toEqual(body)
+  })
+
+  test('the first change leaves the rest empty and disabled', async () => {
+    expect((await patch({ interceptor_name: ' policies ' })).body.config).toMatchObject({
+      provider_key: 'byo',
+      interceptor_url: '',
+      interceptor_name: 'policies',
+      api_key_last4: '',
+      has_api_key: false,
+      is_enabled: false,
+    })
+  })
+
+  test.each([
+    ['the provider', { provider_key: 'byo' }, { provider_key: 'byo' }],
+    ['the path', { interceptor_url: 'https://gov.example.com/v2' }, { interceptor_url: 'https://gov.example.com/v2' }],
+    ['the name', { interceptor_name: 'others' }, { interceptor_name: 'others' }],
+    ['the key', { api_key: 'another-key-0000' }, { api_key_last4: '0000' }],
+    ['the switch', { is_enabled: false }, { is_enabled: false }],
+    ['nothing', {}, {}],
+  ])('changes %s and nothing else', async (_, changes, expected) => {
+    const { config: before } = (await patch(complete)).body
+    const { config } = (await patch(changes)).body
+    expect(config).toEqual({ ...before, ...expected, updated_at: timestamp })
+  })
+
+  // Abuse case 11.
+  test('different fields at once, from the first one on, loses none', async () => {
+    const fields = Object.entries(complete).map(([field, value]) => ({ [field]: value }))
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => patch(fields[n % fields.length])))
+    expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200))
+    const { api_key, ...shown } = complete
+    expect((await get()).config).toMatchObject({ ...shown, has_api_key: true, api_key_last4: '5678' })
+  })
+
+  test.each<[string, unknown]>([
+    ['one character', { interceptor_name: 'x' }],
+    ['200 characters', { interceptor_name: 'ü'.repeat(200) }],
+    ['a key of 8 characters', { api_key: '12345678' }],
+    ['a key of 2000 characters', { api_key: '~'.repeat(2000) }],
+    ['a URL of 2000 characters', { interceptor_url: `https://a.example.com/${'x'.repeat(1978)}` }],
+    ['plain http in development', { interceptor_url: 'http://127.0.0.1:9000/' }],
+  ])('accepts %s', async (_, body) => {
+    expect((await patch(body)).status).toBe(200)
+  })
+
+  test.each<[unknown, string]>([
+    [null, ''],
+    [[], ''],
+    [{ unknown: 1 }, 'unknown'],
+    [{ api_key_last4: '1234' }, 'api_key_last4'],
+    [{ last_test_status: 'success' }, 'last_test_status'],
+    ...[null, '', 'other', 1].map((value): [unknown, string] => [{ provider_key: value }, 'provider_key']),
+    ...[null, 'true', 1].map((value): [unknown, string] => [{ is_enabled: value }, 'is_enabled']),
+    ...[null, 1, '', ' ', 'x'.repeat(201), 'a\u0000b', '\ud800'].map((value): [unknown, string] => [
+      { interceptor_name: value },
+      'interceptor_name',
+    ]),
+    ...[null, 1, '', '1234567', 'x'.repeat(2001), 'with space', 'line\nbreak', 'schlüssel'].map(
+      (value): [unknown, string] => [{ api_key: value }, 'api_key'],
+    ),
+    ...[
+      null,
+      1,
+      '',
+      'gov.example.com',
+      '/relative',
+      'ftp://gov.example.com/',
+      'javascript:alert(1)',
+      'file:///etc/passwd',
+      'https://',
+      'https://user@gov.example.com/',
+      'https://user:pass@gov.example.com/',
+      'https://gov.example.com/#fragment',
+      `https://a.example.com/${'x'.repeat(1979)}`,
+    ].map((value): [unknown, string] => [{ interceptor_url: value }, 'interceptor_url']),
+  ])('refuses %j', async (body, field) => {
+    expect((await patch(body)).body).toEqual(invalidField(field))
+    expect(await get(), 'nothing was saved').toEqual(none)
+  })
+
+  test('takes https only, in production', async () => {
+    const production = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
+    const token = await production.tokenFor('admin@demo.test', 'demo')
+    const refusal = invalidField('interceptor_url', 'Must start with https://')
+    const body = { interceptor_url: 'http://127.0.0.1:9000/' }
+    expect((await production.request('PATCH', path, { token, body })).body).toEqual(refusal)
+    expect((await production.request('POST', '/governance/providers/test', { token, body })).body).toEqual(refusal)
+    const https = { interceptor_url: 'https://gov.example.com/' }
+    expect((await production.request('PATCH', path, { token, body: https })).status).toBe(200)
+  })
+
+  test('clearing forgets everything, and twice changes nothing', async () => {
+    await patch(complete)
+    expect((await clear()).body).toEqual(none)
+    expect((await clear()).body).toEqual(none)
+    expect(await get()).toEqual(none)
+    expect((await patch({ interceptor_name: 'new' })).body.config.has_api_key).toBe(false)
+  })
+
+  test('is one organization’s own', async () => {
+    await patch(complete)
+    const other = await app.tokenFor('admin@other.test', 'other')
+    expect((await app.request('GET', path, { token: other })).body).toEqual(none)
+    await app.request('DELETE', path, { token: other })
+    expect((await get()).effective_status).toBe('active')
+  })
+})
+
+describe('the effective status', () => {
+  const { interceptor_url, interceptor_name, api_key } = complete
+  test.each([
+    [
+      'bypassed',
+      'The governance provider is disabled: tool calls are not checked.',
+      { ...complete, is_enabled: false },
+    ],
+    ['bypassed', 'The governance provider is disabled: tool calls are not checked.', {}],
+    [
+      'misconfigured',
+      'The governance provider still needs: interceptor_url, interceptor_name, api_key.',
+      { is_enabled: true },
+    ],
+    [
+      'misconfigured',
+      'The governance provider still needs: interceptor_url.',
+      { is_enabled: true, interceptor_name, api_key },
+    ],
+    [
+      'misconfigured',
+      'The governance provider still needs: interceptor_name.',
+      { is_enabled: true, interceptor_url, api_key },
+    ],
+    [
+      'misconfigured',
+      'The governance provider still needs: api_key.',
+      { is_enabled: true, interceptor_url, interceptor_name, provider_key: 'vendor_default' },
+    ],
+    [
+      'active',
+      'The governance provider decides on every tool call.',
+      { is_enabled: true, interceptor_url, interceptor_name, api_key },
+    ],
+  ])('is %s: %s', async (effective_status, reason, body) => {
+    expect((await patch(body)).body).toMatchObject({ effective_status, reason })
+    expect(await get()).toMatchObject({ effective_status, reason })
+  })
+
+  test.each([
+    ['success', 'active', 'The governance provider decides on every tool call.'],
+    ['notify', 'active', 'The governance provider decides on every tool call.'],
+    ['failure', 'misconfigured', 'The last test failed: Because'],
+  ])('after a test with %s is %s', async (status, effective_status, reason) => {
+    const { url } = await startInterceptor(answerWith({ status, message: 'Because', violations: [] }))
+    await patch({ ...complete, interceptor_url: url })
+    await runTest()
+    expect(await get()).toMatchObject({
+      effective_status,
+      reason,
+      config: { last_test_status: status, last_test_message: 'Because' },
+    })
+  })
+})
+
+describe('testing', () => {
+  test('asks about a sample call, and answers what was said', async () => {
+    const violations = [{ policy_id: 'pii', status: 'notify', details: 'An address' }]
+    const { url, asked } = await startInterceptor(answerWith({ status: 'notify', message: 'Look', violations }))
+    const saved = (await patch({ ...complete, interceptor_url: url })).body.config
+    const { body } = await runTest()
+    expect(body).toEqual({
+      provider_key: 'vendor_default',
+      interceptor_url: url,
+      interceptor_name: 'policies',
+      status: 'notify',
+      message: 'Look',
+      violations,
+      latency_ms: expect.any(Number),
+    })
+    expect(asked).toHaveLength(1)
+    expect(asked[0]?.headers.authorization).toBe(`Bearer ${apiKey}`)
+    expect(asked[0]?.body.params).toEqual({
+      interceptor_name: 'policies',
+      event: 'tools/call',
+      phase: 'request',
+      context: {
+        mcp_call_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        organization_id: await app.organization('demo'),
+        caller_identity: 'admin@demo.test',
+        source: {
+          tabId: 'test',
+          origin: 'http://localhost:8787',
+          url: 'http://localhost:8787/',
+          title: expect.any(String),
+        },
+        tool: 'echo',
+        arguments: { message: expect.any(String) },
+      },
+    })
+    expect((await get()).config).toEqual({
+      ...saved,
+      last_test_status: 'notify',
+      last_test_message: 'Look',
+      last_test_at: new Date(app.clock.now).toISOString(),
+    })
+  })
+
+  test('needs nothing saved when everything is given, and saves nothing', async () => {
+    const { url, asked } = await startInterceptor()
+    const { body } = await runTest({ interceptor_url: url, interceptor_name: 'trial', api_key: 'trial-key' })
+    expect(body).toEqual({
+      provider_key: 'byo',
+      interceptor_url: url,
+      interceptor_name: 'trial',
+      status: 'success',
+      message: 'The interceptor allowed the call',
+      violations: [],
+      latency_ms: expect.any(Number),
+    })
+    expect(asked[0]?.headers.authorization).toBe('Bearer trial-key')
+    expect(await get()).toEqual(none)
+  })
+
+  test.each<['remembered' | 'not remembered', string, Record<string, unknown>]>([
+    ['remembered', 'what is saved', {}],
+    ['remembered', 'what is saved, spelled out', { provider_key: 'vendor_default', interceptor_name: 'policies' }],
+    ['not remembered', 'another provider', { provider_key: 'byo' }],
+    ['not remembered', 'another name', { interceptor_name: 'others' }],
+    ['not remembered', 'another key', { api_key: 'another-key' }],
+  ])('is %s: a test of %s', async (outcome, _, overrides) => {
+    const { url } = await startInterceptor()
+    const before = (await patch({ ...complete, interceptor_url: url })).body
+    const { api_key, ...shown } = overrides
+    expect((await runTest(overrides)).body).toMatchObject({ status: 'success', ...shown })
+    const remembered = {
+      last_test_status: 'success',
+      last_test_message: expect.stringMatching(/./),
+      last_test_at: timestamp,
+    }
+    const config = { ...before.config, ...(outcome === 'remembered' && remembered) }
+    expect(await get()).toEqual({ ...before, config })
+  })
+
+  test('of another path sends the saved key there, and is not remembered', async () => {
+    const { url, asked } = await startInterceptor()
+    await patch({ ...complete, interceptor_url: url })
+    await runTest({ interceptor_url: `${url}/other` })
+    expect(asked[0]?.headers.authorization).toBe(`Bearer ${apiKey}`)
+    expect((await get()).config.last_test_status).toBe('')
+  })
+
+  test('that ends after the connection was changed is not remembered', async () => {
+    const { url } = await startInterceptor(async (request, response) => {
+      await patch({ interceptor_name: 'changed' })
+      answerWith({ status: 'failure', violations: [] })(request, response)
+    })
+    await patch({ ...complete, interceptor_url: url })
+    expect((await runTest()).body).toMatchObject({ status: 'failure', interceptor_name: 'policies' })
+    expect((await get()).config).toMatchObject({ interceptor_name: 'changed', last_test_status: '' })
+  })
+
+  test.each<['kept' | 'forgotten', string, (url: string) => Record<string, unknown>]>([
+    ['kept', 'the switch', () => ({ is_enabled: false })],
+    ['kept', 'the provider', () => ({ provider_key: 'byo' })],
+    ['kept', 'nothing', (url) => ({ interceptor_url: url, interceptor_name: 'policies' })],
+    ['forgotten', 'the path', (url) => ({ interceptor_url: `${url}/v2` })],
+    ['forgotten', 'the name', () => ({ interceptor_name: 'others' })],
+    ['forgotten', 'the key', () => ({ api_key: apiKey })],
+  ])('is %s when a change touches %s', async (outcome, _, changes) => {
+    const { url } = await startInterceptor()
+    await patch({ ...complete, interceptor_url: url })
+    await runTest()
+    const { config } = (await patch(changes(url))).body
+    expect([config.last_test_status, config.last_test_at]).toEqual(
+      outcome === 'kept' ? ['success', timestamp] : ['', null],
+    )
+  })
+
+  test('remembers why an interceptor could not be asked', async () => {
+    await patch({ ...complete, interceptor_url: 'https://10.0.0.1/' })
+    const { message } = (await runTest()).body
+    expect(message).toMatch(/private or reserved address/)
+    expect(await get()).toMatchObject({
+      effective_status: 'misconfigured',
+      reason: `The last test failed: ${message}`,
+      config: { last_test_status: 'failure', last_test_message: message },
+    })
+  })
+
+  test('survives whatever text the interceptor sends', async () => {
+    const message = `\u0000\ud800${'\u202e'.repeat(5)}`
+    const { url } = await startInterceptor(answerWith({ status: 'failure', message, violations: [] }))
+    await patch({ ...complete, interceptor_url: url })
+    expect((await runTest()).status).toBe(200)
+    expect((await get()).config.last_test_message).toBe(' \ufffd ')
+  })
+
+  test.each([
+    ['interceptor_url', { interceptor_name: 'x', api_key: 'trial-key' }],
+    ['interceptor_name', { interceptor_url: 'https://gov.example.com/', api_key: 'trial-key' }],
+    ['api_key', { interceptor_url: 'https://gov.example.com/', interceptor_name: 'x' }],
+  ])('asks for %s when none is saved', async (field, body) => {
+    expect((await runTest(body)).body).toEqual(invalidField(field, 'Required: none is saved'))
+    await patch({ is_enabled: true })
+    expect((await runTest(body)).body).toEqual(invalidField(field, 'Required: none is saved'))
+  })
+
+  test.each([
+    [{ is_enabled: true }, 'is_enabled'],
+    [{ api_key: 'short' }, 'api_key'],
+    [{ interceptor_url: 'x' }, 'interceptor_url'],
+  ])('refuses %j', async (body, field) => {
+    expect((await runTest(body)).body).toEqual(invalidField(field))
+  })
+})
+
+// Abuse case 35.
+describe('the saved key', () => {
+  const enterAgain = invalidField(
+    'api_key',
+    'Enter the API key again: the saved one is only ever sent to the host it was saved for',
+  )
+
+  test.each([
+    'https://evil.test/v1',
+    'https://gov.example.com.evil.test/v1',
+    'https://gov.example.co/v1',
+    'https://gov.example.com:444/v1',
+    'http://gov.example.com/v1',
+    'https://evil.test/?https://gov.example.com/v1',
+  ])('has to be entered again for %s', async (interceptor_url) => {
+    const before = (await patch(complete)).body
+    expect((await patch({ interceptor_url, interceptor_name: 'new' })).body).toEqual(enterAgain)
+    expect((await runTest({ interceptor_url })).body).toEqual(enterAgain)
+    expect(await get(), 'nothing is lost').toEqual(before)
+
+    const { config } = (await patch({ interceptor_url, api_key: 'key-of-the-new-host' })).body
+    expect(config).toMatchObject({ interceptor_url, api_key_last4: 'host' })
+  })
+
+  test('is not sent to another host, where an overriding one is', async () => {
+    const home = await startInterceptor()
+    const elsewhere = await startInterceptor()
+    await patch({ ...complete, interceptor_url: home.url })
+    await runTest({ interceptor_url: elsewhere.url })
+    expect(elsewhere.asked).toEqual([])
+    await runTest({ interceptor_url: elsewhere.url, api_key: 'key-of-elsewhere' })
+    expect(elsewhere.asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer key-of-elsewhere'])
+    expect(home.asked).toEqual([])
+  })
+
+  test('saved before there is a host belongs to the first one', async () => {
+    await patch({ api_key: apiKey })
+    expect((await runTest({ interceptor_url: 'https://gov.example.com/', interceptor_name: 'x' })).body).toEqual(
+      enterAgain,
+    )
+    expect((await patch({ interceptor_url: 'https://gov.example.com/' })).body.config.has_api_key).toBe(true)
+    expect((await patch({ interceptor_url: 'https://evil.test/' })).body).toEqual(enterAgain)
+  })
+
+  test('never meets another host by a race', async () => {
+    for (let round = 0; round < 10; round++) {
+      await clear()
+      await patch({ interceptor_url: 'https://gov.example.com/' })
+      await Promise.all([
+        patch({ interceptor_url: 'https://evil.test/' }),
+        patch({ interceptor_url: 'https://gov.example.com/', api_key: apiKey }),
+        patch({ interceptor_url: 'https://evil.test/' }),
+      ])
+      expect((await get()).config).toMatchObject({ interceptor_url: 'https://gov.example.com/', has_api_key: true })
+    }
+  })
+
+  // Abuse cases 18 and 63.
+  test('is in no answer, no row and no log line, even when the interceptor quotes it', async () => {
+    const { url } = await startInterceptor(
+      answerWith({ status: 'failure', message: `Bad key ${apiKey}`, violations: [] }),
+    )
+    const answers = [await patch({ ...complete, interceptor_url: url }), await runTest(), await get(), await clear()]
+    await patch({ ...complete, interceptor_url: url })
+    const rows = await app.service.database.asOrg(await app.organization('demo'), async (sql) => [
+      ...(await sql`select * from governance_providers`),
+      ...(await sql`select * from audit_events`),
+    ])
+    expect(rows.length).toBeGreaterThan(1)
+    expect(JSON.stringify(answers)).toContain('Bad key [API key]')
+    for (const text of [JSON.stringify(answers), JSON.stringify(rows), app.logged()]) expect(text).not.toContain(apiKey)
+  })
+})
+
+// Abuse case 61.
+test('the saved key moves to a new secret, once', async () => {
+  const { database } = app.service
+  const organizationId = await app.organization('demo')
+  const next = 'a-secret-that-came-later-0123456789'
+  const both = createSecrets([next, testSecret])
+  expect(await resealApiKey({ database, secrets: both }, organizationId), 'nothing is configured').toBe(0)
+  await patch({ is_enabled: true })
+  expect(await resealApiKey({ database, secrets: both }, organizationId), 'no key is saved').toBe(0)
+
+  const before = (await patch(complete)).body
+  expect(await resealApiKey({ database, secrets: both }, organizationId)).toBe(1)
+  expect(await resealApiKey({ database, secrets: both }, organizationId)).toBe(0)
+  const [row] = await database.asOrg(
+    organizationId,
+    (sql) => sql<{ api_key_sealed: string }>`select api_key_sealed from governance_providers`,
+  )
+  expect(createSecrets([next]).open(row?.api_key_sealed ?? '', apiKeyPlace(organizationId))).toBe(apiKey)
+  expect(await get()).toEqual(before)
+})
+
+test('every change has its audit row, and only changes have one', async () => {
+  const { service } = app
+  const id = await app.organization('demo')
+  const lengthBefore = (await auditRows()).length
+  const { url } = await startInterceptor()
+  await patch({ interceptor_url: url, interceptor_name: 'policies', api_key: apiKey })
+  await patch({ is_enabled: true })
+  await patch({ interceptor_url: 'https://evil.test/' })
+  await runTest()
+  await runTest({ interceptor_name: 'others' })
+  await clear()
+  await clear()
+  expect((await auditRows()).slice(lengthBefore)).toEqual([
+    {
+      actor: 'admin@demo.test',
+      action: 'governance_provider.updated',
+      target: id,
+      data: { interceptor_url: url, interceptor_name: 'policies', api_key: 'set' },
+    },
+    { actor: 'admin@demo.test', action: 'governance_provider.updated', target: id, data: { is_enabled: true } },
+    { actor: 'admin@demo.test', action: 'governance_provider.tested', target: id, data: { status: 'success' } },
+    { actor: 'admin@demo.test', action: 'governance_provider.cleared', target: id, data: {} },
+  ])
+
+  function auditRows() {
+    return service.database.asOrg(
+      id,
+      (sql) => sql`select actor, action, target, data from audit_events order by sequence`,
+    )
+  }
+})
+
+test('the other nodes hear of every change', async () => {
+  const heard: unknown[] = []
+  const { url } = await startInterceptor()
+  const end = await app.service.bus.subscribe(governanceChanged, (message) => heard.push(message))
+  await patch({ ...complete, interceptor_url: url })
+  await runTest()
+  await runTest({ interceptor_name: 'others' })
+  await clear()
+  await end()
+  const message = { organization_id: await app.organization('demo') }
+  expect(heard).toEqual([message, message, message])
+})

@@ -1,0 +1,205 @@
+import type { OrgCaller } from '../access.ts'
+import { recordAudit, trailOf } from '../audit/audit.ts'
+import { invalid } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import type { Sql } from '../stores/database.ts'
+import type * as contract from './contract.ts'
+import { askInterceptor, type Question } from './interceptor.ts'
+
+type Provider = Output<typeof contract.getProvider>
+type Config = NonNullable<Provider['config']>
+
+/** On the bus when a provider is changed, tested or cleared, so that every node forgets what it knew of it. */
+export const governanceChanged = 'governance-changed'
+
+/** Where the sealed key lives: part of what seals it. */
+export const apiKeyPlace = (organizationId: string) => `governance_providers.api_key_sealed:${organizationId}`
+
+export async function getProvider({ database }: Service, { organization }: OrgCaller): Promise<Provider> {
+  const [config] = await database.asOrg(organization.id, (sql) => selectConfig(sql))
+  return describeProvider(config)
+}
+
+export async function updateProvider(
+  service: Service,
+  caller: OrgCaller,
+  { api_key, ...changes }: Input<typeof contract.updateProvider>,
+): Promise<Provider> {
+  const { database, secrets, bus } = service
+  const { provider_key = null, interceptor_url = null, interceptor_name = null, is_enabled = null } = changes
+  requireHttps(service, interceptor_url)
+  const { id } = caller.organization
+  const api_key_sealed = api_key ? secrets.seal(api_key, apiKeyPlace(id)) : null
+  const api_key_last4 = api_key?.slice(-4) ?? null
+  // Every URL starts with nothing: without a new one the host stays the same.
+  const origin = interceptor_url ? originOf(interceptor_url) : ''
+
+  const [config] = await database.asOrg(id, async (sql) => {
+    // One statement, so that of changes at once none is lost and a key never meets a host that it was not saved for.
+    const [changed] = await sql`
+      insert into governance_providers as saved
+        (organization_id, provider_key, interceptor_url, interceptor_name, api_key_sealed, api_key_last4, is_enabled)
+      values (current_organization(), coalesce(${provider_key}, 'byo'), coalesce(${interceptor_url}, ''),
+              coalesce(${interceptor_name}, ''), ${api_key_sealed}, coalesce(${api_key_last4}, ''),
+              coalesce(${is_enabled}, false))
+      on conflict (organization_id) do update set
+        provider_key = coalesce(${provider_key}, saved.provider_key),
+        interceptor_url = coalesce(${interceptor_url}, saved.interceptor_url),
+        interceptor_name = coalesce(${interceptor_name}, saved.interceptor_name),
+        api_key_sealed = coalesce(${api_key_sealed}, saved.api_key_sealed),
+        api_key_last4 = coalesce(${api_key_last4}, saved.api_key_last4),
+        is_enabled = coalesce(${is_enabled}, saved.is_enabled),
+        last_test = case
+          when ${interceptor_url} <> saved.interceptor_url or ${interceptor_name} <> saved.interceptor_name
+            or ${api_key_sealed}::text is not null then null
+          else saved.last_test end,
+        updated_at = now()
+      where ${api_key_sealed}::text is not null or saved.api_key_sealed is null
+        or saved.interceptor_url = '' or starts_with(saved.interceptor_url, ${origin})
+      returning organization_id`
+    if (!changed) throw keyNeededAgain()
+    const newKey = api_key && { api_key: 'set' }
+    await recordAudit(sql, trailOf(caller), 'governance_provider.updated', id, { ...changes, ...newKey })
+    return selectConfig(sql)
+  })
+  await bus.publish(governanceChanged, { organization_id: id })
+  return describeProvider(config)
+}
+
+export async function clearProvider({ database, bus }: Service, caller: OrgCaller): Promise<Provider> {
+  const { id } = caller.organization
+  await database.asOrg(id, async (sql) => {
+    const [cleared] = await sql`delete from governance_providers returning organization_id`
+    if (cleared) await recordAudit(sql, trailOf(caller), 'governance_provider.cleared', id)
+  })
+  await bus.publish(governanceChanged, { organization_id: id })
+  return describeProvider(undefined)
+}
+
+export async function testProvider(
+  service: Service,
+  caller: OrgCaller,
+  overrides: Input<typeof contract.testProvider>,
+): Promise<Output<typeof contract.testProvider>> {
+  const { database, bus, clock } = service
+  requireHttps(service, overrides.interceptor_url)
+  const { id } = caller.organization
+  const [saved] = await database.asOrg(id, (sql) => selectConnection(sql))
+  const { api_key, api_key_sealed, ...shown } = completeConnection(service, id, saved, overrides)
+  const outcome = await askInterceptor(service, { ...shown, api_key }, sampleQuestion(service, caller))
+
+  const { status, message } = outcome
+  const last_test = JSON.stringify({ status, message, at: new Date(clock()).toISOString() })
+  const [remembered] = await database.asOrg(id, async (sql) => {
+    // What was tested may be what is saved, may never have been, or may have been changed in the meantime.
+    const rows = await sql`
+      update governance_providers set last_test = ${last_test}
+      where provider_key = ${shown.provider_key} and interceptor_url = ${shown.interceptor_url}
+        and interceptor_name = ${shown.interceptor_name} and api_key_sealed = ${api_key_sealed}
+      returning organization_id`
+    if (rows[0]) await recordAudit(sql, trailOf(caller), 'governance_provider.tested', id, { status })
+    return rows
+  })
+  if (remembered) await bus.publish(governanceChanged, { organization_id: id })
+  return { ...shown, ...outcome }
+}
+
+/** Seals the key again when an older secret did it, and returns how many it sealed. Safe to repeat. */
+export async function resealApiKey(
+  { database, secrets }: Pick<Service, 'database' | 'secrets'>,
+  organizationId: string,
+): Promise<number> {
+  return database.asOrg(organizationId, async (sql) => {
+    const [saved] = await sql<Pick<SavedConnection, 'api_key_sealed'>>`
+      select api_key_sealed from governance_providers for update`
+    if (!saved?.api_key_sealed || secrets.isCurrent(saved.api_key_sealed)) return 0
+    const place = apiKeyPlace(organizationId)
+    const resealed = secrets.seal(secrets.open(saved.api_key_sealed, place), place)
+    await sql`update governance_providers set api_key_sealed = ${resealed}`
+    return 1
+  })
+}
+
+interface SavedConnection extends Pick<Config, 'provider_key' | 'interceptor_url' | 'interceptor_name'> {
+  api_key_sealed: string | null
+}
+
+/** The saved connection with the overrides in it, and the key in clear; a key is never used for another host. */
+function completeConnection(
+  { secrets }: Service,
+  organizationId: string,
+  saved: SavedConnection | undefined,
+  overrides: Input<typeof contract.testProvider>,
+) {
+  const { provider_key = 'byo', interceptor_url = '', interceptor_name = '' } = { ...saved, ...overrides }
+  if (!interceptor_url) throw invalid('interceptor_url', 'Required: none is saved')
+  if (!interceptor_name) throw invalid('interceptor_name', 'Required: none is saved')
+  const connection = { provider_key, interceptor_url, interceptor_name }
+  if (overrides.api_key) return { ...connection, api_key: overrides.api_key, api_key_sealed: null }
+  if (!saved?.api_key_sealed) throw invalid('api_key', 'Required: none is saved')
+  if (!saved.interceptor_url.startsWith(originOf(interceptor_url))) throw keyNeededAgain()
+  const { api_key_sealed } = saved
+  return { ...connection, api_key: secrets.open(api_key_sealed, apiKeyPlace(organizationId)), api_key_sealed }
+}
+
+const sampleQuestion = ({ config }: Service, { organization, user }: OrgCaller): Question => ({
+  phase: 'request',
+  context: {
+    mcp_call_id: newId(),
+    organization_id: organization.id,
+    caller_identity: user.email,
+    source: { tabId: 'test', origin: config.publicUrl, url: `${config.publicUrl}/`, title: 'Connection test' },
+    tool: 'echo',
+    arguments: { message: 'Connection test' },
+  },
+})
+
+/** Ends with a slash, so that no longer host name starts with it. */
+const originOf = (url: string) => `${new URL(url).origin}/`
+
+const keyNeededAgain = () =>
+  invalid('api_key', 'Enter the API key again: the saved one is only ever sent to the host it was saved for')
+
+/** In development safe-fetch lets plain http reach the networks that it was told to allow. */
+function requireHttps({ config }: Service, url: string | null | undefined): void {
+  if (config.mode === 'production' && url?.startsWith('http:')) {
+    throw invalid('interceptor_url', 'Must start with https://')
+  }
+}
+
+function describeProvider(config: Config | undefined): Provider {
+  return { ...judge(config), config: config ?? null }
+}
+
+function judge(config: Config | undefined): Pick<Provider, 'effective_status' | 'reason'> {
+  if (!config) {
+    return { effective_status: 'bypassed', reason: 'No governance provider is configured: tool calls are not checked.' }
+  }
+  if (!config.is_enabled) {
+    return { effective_status: 'bypassed', reason: 'The governance provider is disabled: tool calls are not checked.' }
+  }
+  const missing = [
+    config.interceptor_url ? [] : 'interceptor_url',
+    config.interceptor_name ? [] : 'interceptor_name',
+    config.has_api_key ? [] : 'api_key',
+  ].flat()
+  if (missing.length > 0) {
+    return { effective_status: 'misconfigured', reason: `The governance provider still needs: ${missing.join(', ')}.` }
+  }
+  if (config.last_test_status === 'failure') {
+    return { effective_status: 'misconfigured', reason: `The last test failed: ${config.last_test_message}` }
+  }
+  return { effective_status: 'active', reason: 'The governance provider decides on every tool call.' }
+}
+
+const selectConfig = (sql: Sql) => sql<Config>`
+  select provider_key, interceptor_url, interceptor_name, api_key_last4, api_key_sealed is not null as has_api_key,
+         is_enabled, coalesce(last_test ->> 'status', '') as last_test_status,
+         coalesce(last_test ->> 'message', '') as last_test_message, last_test ->> 'at' as last_test_at,
+         created_at, updated_at
+  from governance_providers`
+
+const selectConnection = (sql: Sql) => sql<SavedConnection>`
+  select provider_key, interceptor_url, interceptor_name, api_key_sealed from governance_providers`

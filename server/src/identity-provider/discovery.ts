@@ -1,0 +1,61 @@
+import { SafeFetchError } from '../lib/safe-fetch.ts'
+import type { Service } from '../service.ts'
+import type { TrustedIssuer } from './issuers.ts'
+
+/** Why a provider's documents cannot be used. `step` is for diagnostics, the message for the administrator. */
+export class DiscoveryFailed extends Error {
+  override name = 'DiscoveryFailed'
+  readonly step: string
+
+  constructor(step: string, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.step = step
+  }
+}
+
+export interface ProviderDocument {
+  issuer: string
+  jwks_uri: string
+}
+
+/** OpenID Connect Discovery 1.0, section 4: the document must name the very issuer it was found under. */
+export async function discover(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<ProviderDocument> {
+  const address = `${trusted.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
+  const document = await fetchJson(service, address, 'the discovery document')
+  const { issuer, jwks_uri } = document
+  const isExpected =
+    typeof issuer === 'string' && (issuer === trusted.issuer || (trusted.issuerPattern?.test(issuer) ?? false))
+  if (!isExpected) {
+    throw new DiscoveryFailed(
+      'issuer_mismatch',
+      `Expected the issuer ${trusted.issuer}, but ${address} says ${show(issuer)}`,
+    )
+  }
+  if (typeof jwks_uri !== 'string' || !URL.canParse(jwks_uri)) {
+    throw new DiscoveryFailed('no_jwks_uri', `${address} has no jwks_uri`)
+  }
+  return { issuer, jwks_uri }
+}
+
+export async function fetchJson(
+  { fetch }: Pick<Service, 'fetch'>,
+  address: string,
+  what: string,
+): Promise<Record<string, unknown>> {
+  const response = await fetch(address, { headers: { accept: 'application/json' } }).catch((error) => {
+    if (error instanceof SafeFetchError) throw new DiscoveryFailed(error.reason, error.message, { cause: error })
+    throw error
+  })
+  if (response.status !== 200) {
+    throw new DiscoveryFailed('status', `${address} answered with status ${response.status}, not with ${what}`)
+  }
+  try {
+    const json: unknown = await response.json()
+    if (typeof json === 'object' && json !== null && !Array.isArray(json)) return json as Record<string, unknown>
+  } catch {
+    // Said below, as for JSON that is something else.
+  }
+  throw new DiscoveryFailed('not_json', `${address} did not answer with JSON`)
+}
+
+const show = (value: unknown) => (typeof value === 'string' ? value.slice(0, 200) : 'none')

@@ -1,0 +1,96 @@
+import type { OrgCaller } from '../access.ts'
+import { recordAudit, trailOf } from '../audit/audit.ts'
+import { invalid } from '../errors.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import { declareSites } from '../sites/sites.ts'
+import type { Sql } from '../stores/database.ts'
+import type * as contract from './contract.ts'
+import { DiscoveryFailed, discover } from './discovery.ts'
+import { IncompleteProvider, InvalidProvider, type ProviderSettings, trustedIssuer } from './issuers.ts'
+
+export type IdentityProviderConfig = Output<typeof contract.getConfig>
+
+/** On the bus when an organization trusts another provider or other origins. */
+export const identityProviderChanged = 'identity-provider-changed'
+
+export async function getConfig({ database }: Service, { organization }: OrgCaller): Promise<IdentityProviderConfig> {
+  return database.asOrg(organization.id, readConfig)
+}
+
+/** Only the fields that are given change, each in place: of two updates of different fields at once none is lost. */
+export async function updateConfig(
+  { database, bus, config: { mode } }: Service,
+  caller: OrgCaller,
+  changes: Input<typeof contract.updateConfig>,
+): Promise<IdentityProviderConfig> {
+  const has = (field: keyof typeof changes) => changes[field] !== undefined
+  const config = await database.asOrg(caller.organization.id, async (sql) => {
+    await sql`insert into identity_providers (organization_id) values (current_organization()) on conflict do nothing`
+    await sql`
+      update identity_providers set
+        idp_type = case when ${has('idp_type')} then ${changes.idp_type ?? null} else idp_type end,
+        allowed_audiences = case when ${has('allowed_audiences')} then ${changes.allowed_audiences ?? null} else allowed_audiences end,
+        idp_domain = case when ${has('idp_domain')} then ${changes.idp_domain ?? null} else idp_domain end,
+        idp_issuer = case when ${has('idp_issuer')} then ${changes.idp_issuer ?? null} else idp_issuer end,
+        allowed_domains = coalesce(${changes.allowed_domains ?? null}, allowed_domains),
+        updated_at = now()`
+    const updated = await readConfig(sql)
+    requireUsable(updated, mode)
+    if (changes.allowed_domains) await declareSites(sql, changes.allowed_domains)
+    await recordAudit(sql, trailOf(caller), 'identity_provider.updated', caller.organization.id, changes)
+    return updated
+  })
+  await bus.publish(identityProviderChanged, { organization_id: caller.organization.id })
+  return config
+}
+
+export async function testProvider(
+  service: Service,
+  _caller: OrgCaller,
+  { idp_type, idp_domain = null, idp_issuer = null, allowed_audiences = null }: Input<typeof contract.testProvider>,
+): Promise<Output<typeof contract.testProvider>> {
+  try {
+    const trusted = trustedIssuer({ idp_type, idp_domain, idp_issuer, allowed_audiences }, service.config.mode)
+    if (!trusted) throw new InvalidProvider('idp_type', 'Choose a provider')
+    return { success: true, ...(await discover(service, trusted)), error: null }
+  } catch (error) {
+    if (error instanceof InvalidProvider) throw invalid(error.field, error.message)
+    if (error instanceof DiscoveryFailed) return { success: false, issuer: null, jwks_uri: null, error: error.message }
+    throw error
+  }
+}
+
+export async function getAllowedDomains(
+  service: Service,
+  caller: OrgCaller,
+): Promise<Output<typeof contract.getAllowedDomains>> {
+  const { allowed_domains } = await getConfig(service, caller)
+  return { allowed_domains }
+}
+
+export async function setAllowedDomains(
+  service: Service,
+  caller: OrgCaller,
+  { allowed_domains }: Input<typeof contract.setAllowedDomains>,
+): Promise<Output<typeof contract.setAllowedDomains>> {
+  const updated = await updateConfig(service, caller, { allowed_domains })
+  return { allowed_domains: updated.allowed_domains }
+}
+
+/** An organization that has configured nothing trusts nobody. */
+export async function readConfig(sql: Sql): Promise<IdentityProviderConfig> {
+  const [config] = await sql<IdentityProviderConfig>`
+    select idp_type, allowed_audiences, idp_domain, idp_issuer, allowed_domains from identity_providers`
+  return config ?? { idp_type: null, allowed_audiences: null, idp_domain: null, idp_issuer: null, allowed_domains: [] }
+}
+
+/** What could never verify a token is refused when it is entered, not when the first user comes. What is still missing may come next. */
+function requireUsable(settings: ProviderSettings, mode: 'development' | 'production'): void {
+  try {
+    trustedIssuer(settings, mode)
+  } catch (error) {
+    if (error instanceof IncompleteProvider) return
+    throw error instanceof InvalidProvider ? invalid(error.field, error.message) : error
+  }
+}

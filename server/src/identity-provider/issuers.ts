@@ -1,0 +1,132 @@
+/** The identity providers the widget can trust, and how each one's issuer follows from what an administrator enters. */
+
+export const idpTypes = [
+  'okta',
+  'azure',
+  'auth0',
+  'google',
+  'workos',
+  'firebase',
+  'onelogin',
+  'logto',
+  'custom_oidc',
+] as const
+export type IdpType = (typeof idpTypes)[number]
+
+/** What the interface description writes instead of vendors' names; accepted, never returned. */
+export const idpAliases = {
+  idp_vendor_1: 'okta',
+  idp_vendor_2: 'azure',
+  idp_vendor_3: 'auth0',
+  idp_vendor_4: 'google',
+  idp_vendor_5: 'workos',
+  idp_vendor_6: 'firebase',
+  idp_vendor_7: 'onelogin',
+  idp_vendor_8: 'logto',
+} as const satisfies Record<string, IdpType>
+
+export interface ProviderSettings {
+  idp_type: IdpType | null
+  idp_domain: string | null
+  idp_issuer: string | null
+  allowed_audiences: readonly string[] | null
+}
+
+/** What the tokens of a provider must say. */
+export interface TrustedIssuer {
+  issuer: string
+  /** Microsoft's tenants may be entered by name, but sign with their id: then the discovery document says which. */
+  issuerPattern?: RegExp
+  /** Null accepts any, which is for development only. */
+  audiences: readonly string[] | null
+  /** Google has one issuer for everybody: the claim `hd` tells whose user it is. */
+  hostedDomain?: string
+}
+
+/** Something is missing or malformed; `field` is the setting to put right. */
+export class InvalidProvider extends Error {
+  override name = 'InvalidProvider'
+  readonly field: 'idp_type' | 'idp_domain' | 'idp_issuer'
+
+  constructor(field: InvalidProvider['field'], message: string) {
+    super(message)
+    this.field = field
+  }
+}
+
+/** The domain may be entered after the type; until then the provider vouches for nobody. */
+export class IncompleteProvider extends InvalidProvider {
+  override name = 'IncompleteProvider'
+}
+
+/** Undefined when no provider is configured. */
+export function trustedIssuer(
+  settings: ProviderSettings,
+  mode: 'development' | 'production',
+): TrustedIssuer | undefined {
+  const { idp_type, allowed_audiences: audiences } = settings
+  if (idp_type === null) return undefined
+  if (idp_type === 'custom_oidc') return { issuer: customIssuer(settings.idp_issuer, mode), audiences }
+  if (idp_type === 'google') {
+    const hostedDomain = settings.idp_domain
+    return { issuer: 'https://accounts.google.com', audiences, ...(hostedDomain && { hostedDomain }) }
+  }
+  const domain = settings.idp_domain
+  if (!domain) throw new IncompleteProvider('idp_domain', `${idp_type} needs its domain`)
+  return vendorIssuers[idp_type](domain, audiences)
+}
+
+type VendorIssuer = (domain: string, audiences: TrustedIssuer['audiences']) => TrustedIssuer
+
+const vendorIssuers: Record<Exclude<IdpType, 'custom_oidc' | 'google'>, VendorIssuer> = {
+  okta(domain, audiences) {
+    const [, host = domain, path = ''] = /^([^/]+)(\/oauth2\/[\w-]+)$/.exec(domain) ?? []
+    return { issuer: `https://${requireHost(host)}${path}`, audiences }
+  },
+  azure(tenant, audiences) {
+    if (/^(common|organizations|consumers)$/i.test(tenant)) {
+      throw new InvalidProvider('idp_domain', `"${tenant}" stands for every Microsoft tenant; enter the id of yours`)
+    }
+    const issuer = `https://login.microsoftonline.com/${tenant.toLowerCase()}/v2.0`
+    if (guid.test(tenant)) return { issuer, audiences }
+    requireHost(tenant)
+    return { issuer, issuerPattern: /^https:\/\/login\.microsoftonline\.com\/[0-9a-f-]{36}\/v2\.0$/, audiences }
+  },
+  auth0: (domain, audiences) => ({ issuer: `https://${requireHost(domain)}/`, audiences }),
+  workos(domain, audiences) {
+    const isClientId = /^client_\w+$/.test(domain)
+    const issuer = isClientId ? `https://api.workos.com/user_management/${domain}` : `https://${requireHost(domain)}`
+    return { issuer, audiences }
+  },
+  firebase(project, audiences) {
+    if (!/^[a-z0-9-]{4,64}$/.test(project))
+      throw new InvalidProvider('idp_domain', 'Enter the id of the Firebase project')
+    return { issuer: `https://securetoken.google.com/${project}`, audiences: audiences ?? [project] }
+  },
+  onelogin(domain, audiences) {
+    const host = domain.includes('.') ? domain : `${domain}.onelogin.com`
+    return { issuer: `https://${requireHost(host)}/oidc/2`, audiences }
+  },
+  logto: (domain, audiences) => ({ issuer: `https://${requireHost(domain)}/oidc`, audiences }),
+}
+
+const guid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+function requireHost(text: string): string {
+  const host = text.toLowerCase()
+  const isHost = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/.test(host)
+  if (!isHost) throw new InvalidProvider('idp_domain', `"${text}" is not a domain such as tenant.provider.com`)
+  return host
+}
+
+function customIssuer(text: string | null, mode: 'development' | 'production'): string {
+  if (!text) throw new InvalidProvider('idp_issuer', 'custom_oidc needs its issuer')
+  const url = URL.parse(text)
+  if (!url || url.username || url.password || url.search || url.hash || !/^https?:$/.test(url.protocol)) {
+    throw new InvalidProvider('idp_issuer', 'The issuer is a URL without user, query or fragment')
+  }
+  if (url.protocol === 'http:' && mode === 'production') {
+    throw new InvalidProvider('idp_issuer', 'The issuer must start with https://')
+  }
+  return text
+}

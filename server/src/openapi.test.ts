@@ -1,0 +1,147 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createConfig, lintFromString } from '@redocly/openapi-core'
+import { expect, test } from 'vitest'
+import { useTestService } from '../test/harness.ts'
+import { api } from './api.ts'
+import { type ErrorCode, errorTable } from './errors.ts'
+import { describeApi } from './openapi.ts'
+import type { Access, Operation } from './operation.ts'
+
+interface Schema {
+  $ref?: string
+  oneOf?: Schema[]
+  properties: { defined: { const: boolean }; status: { const: number }; data: Schema; code: { const: string } }
+}
+
+interface Described {
+  operationId: string
+  tags: string[]
+  summary: string
+  'x-access': Access
+  security?: unknown[]
+  responses: Record<string, { content: { 'application/json': { schema: Schema } } }>
+}
+
+interface Specification {
+  openapi: string
+  info: { version: string }
+  tags: { name: string }[]
+  paths: Record<string, Record<string, Described>>
+  components: { schemas: Record<string, Schema> }
+}
+
+const operations = api.map(({ operation }) => operation)
+const specification = describeApi(operations) as unknown as Specification
+const described = ({ path, method }: Operation) => specification.paths[path]?.[method] as Described
+
+const resolve = (ref: string) => {
+  const name = ref.replace('#/components/schemas/', '')
+  return specification.components.schemas[name]
+}
+
+const errorVariants = ({ responses }: Described, status: string): Schema[] =>
+  (responses[status]?.content['application/json'].schema.oneOf ?? []).map(({ $ref = '' }) => resolve($ref) as Schema)
+
+test('it is OpenAPI 3.1.1 of interface version 1.0.0', () => {
+  expect(specification).toMatchObject({ openapi: '3.1.1', info: { version: '1.0.0' } })
+})
+
+test('it is valid and has nothing for a linter to say', async () => {
+  const problems = await lintFromString({
+    source: JSON.stringify(specification),
+    config: await createConfig({ extends: ['recommended'] }),
+  })
+  expect(problems.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual([])
+})
+
+test('every reference leads to a schema', () => {
+  const refs = [...JSON.stringify(specification).matchAll(/"\$ref":"([^"]+)"/g)].map(([, ref = '']) => ref)
+  expect(refs).not.toEqual([])
+  for (const ref of refs) expect(resolve(ref), ref).toBeDefined()
+})
+
+test('operation ids are unique', () => {
+  const ids = operations.map(({ id }) => id)
+  expect(ids).toEqual([...new Set(ids)])
+})
+
+test('the server serves the document of the repository', async () => {
+  const { fetch } = await useTestService()
+  const response = await fetch('/api/spec.json')
+  const committed = readFileSync(join(import.meta.dirname, '../../openapi.json'), 'utf8')
+  expect(response.headers.get('content-type')).toBe('application/json')
+  expect(await response.json()).toEqual(JSON.parse(committed))
+})
+
+const errorsOfAccess: Record<Access, ErrorCode[]> = {
+  public: [],
+  user: ['AUTH_REQUIRED'],
+  org: ['AUTH_REQUIRED', 'ORG_CONTEXT_REQUIRED', 'ACCESS_DENIED'],
+  admin: ['AUTH_REQUIRED', 'ORG_CONTEXT_REQUIRED', 'ACCESS_DENIED'],
+}
+
+test.each(operations)('$id says who may call it and how it can fail', (operation) => {
+  const description = described(operation)
+  expect(description).toMatchObject({
+    operationId: operation.id,
+    tags: [operation.tag],
+    summary: operation.summary,
+    'x-access': operation.access,
+  })
+  expect(specification.tags.map(({ name }) => name)).toContain(operation.tag)
+  expect(description.security).toEqual(operation.access === 'public' ? [] : undefined)
+
+  const { 200: success, default: other, ...failures } = description.responses
+  expect(other?.content['application/json'].schema.$ref).toMatch(/UndefinedError$/)
+  expect(success?.content['application/json'].schema).toBeDefined()
+  const found = Object.keys(failures).flatMap((status) =>
+    errorVariants(description, status)
+      .filter(({ properties }) => properties.defined.const)
+      .map(({ properties }) => [Number(status), properties.status.const, properties.data.properties.code.const]),
+  )
+  const codes = new Set<ErrorCode>([...operation.errors, ...errorsOfAccess[operation.access], 'INTERNAL_ERROR'])
+  if ((operation.body && !operation.refuseBody) || operation.query) codes.add('VALIDATION_ERROR')
+  const variants = [
+    ...[...codes].map((code) => [code, errorTable[code]] as const),
+    ...Object.entries(operation.ownErrors ?? {}),
+  ]
+  const expected = variants.map(([code, { status }]) => [status, status, code])
+  expect(found.toSorted()).toEqual(expected.toSorted())
+})
+
+test('the 403 of an admin operation lists its variants with their fields', () => {
+  const operation = operations.find(({ id }) => id === 'updateMember') as Operation
+  const envelope = (code: string, message: string, data: Record<string, object>) => ({
+    type: 'object',
+    properties: {
+      defined: { type: 'boolean', const: true },
+      code: { type: 'string', const: code },
+      status: { type: 'number', const: 403 },
+      message: { type: 'string', default: message },
+      data: { type: 'object', properties: data, required: Object.keys(data), additionalProperties: false },
+    },
+    required: ['defined', 'code', 'status', 'message', 'data'],
+    additionalProperties: false,
+  })
+  expect(errorVariants(described(operation), '403')).toEqual([
+    envelope('FORBIDDEN', 'Access denied', {
+      code: { type: 'string', const: 'ACCESS_DENIED' },
+      reason: { type: 'string' },
+    }),
+    envelope('ORG_CONTEXT_REQUIRED', 'Organization context required', {
+      code: { type: 'string', const: 'ORG_CONTEXT_REQUIRED' },
+    }),
+    {
+      type: 'object',
+      properties: {
+        defined: { type: 'boolean', const: false },
+        code: { type: 'string' },
+        status: { type: 'number' },
+        message: { type: 'string' },
+        data: {},
+      },
+      required: ['defined', 'code', 'status', 'message'],
+    },
+  ])
+})

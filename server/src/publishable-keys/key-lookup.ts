@@ -1,0 +1,57 @@
+import {
+  type IdentityProviderConfig,
+  identityProviderChanged,
+  readConfig,
+} from '../identity-provider/identity-provider.ts'
+import { BoundedMap } from '../lib/bounded-map.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import type { Foundation } from '../service.ts'
+import { isWellFormedKey } from './key-format.ts'
+import { publishableKeyChanged } from './keys.ts'
+
+/** A live key and what its organization allows: all that a ticket exchange has to know. */
+export interface LiveKey {
+  id: string
+  organization_id: string
+  allowed_origins: readonly string[]
+  provider: IdentityProviderConfig
+  /** Sites that the key was used on, by origin. */
+  siteIds: BoundedMap<string, string>
+}
+
+export interface KeyLookup {
+  /** Undefined for a malformed, an unknown and a revoked key alike. */
+  find(key: string): Promise<LiveKey | undefined>
+}
+
+/** A node that missed a message on the bus asks again after this long. */
+const rememberMs = 30_000
+const rememberedKeys = 10_000
+
+export async function createKeyLookup({ database, bus, clock }: Foundation): Promise<KeyLookup> {
+  const known = new BoundedMap<string, { key: LiveKey; checkedAt: number }>(rememberedKeys)
+  await bus.subscribe<{ id: string }>(publishableKeyChanged, ({ id }) => known.deleteWhere(({ key }) => key.id === id))
+  await bus.subscribe<{ organization_id: string }>(identityProviderChanged, ({ organization_id }) =>
+    known.deleteWhere(({ key }) => key.organization_id === organization_id),
+  )
+
+  return {
+    async find(text) {
+      if (!isWellFormedKey(text)) return undefined
+      const hash = fingerprint(text)
+      const remembered = known.get(hash)
+      if (remembered && clock() - remembered.checkedAt < rememberMs) return remembered.key
+      const checkedAt = clock()
+      const [row] = await database.asKeyHolder(
+        hash,
+        (sql) => sql<Pick<LiveKey, 'id' | 'organization_id' | 'allowed_origins'>>`
+          select id, organization_id, allowed_origins from publishable_keys where key_hash = ${hash} and revoked_at is null`,
+      )
+      if (!row) return undefined
+      const provider = await database.asOrg(row.organization_id, readConfig)
+      const key = { ...row, provider, siteIds: new BoundedMap<string, string>(100) }
+      known.set(hash, { key, checkedAt })
+      return key
+    },
+  }
+}

@@ -1,0 +1,40 @@
+import { z } from 'zod'
+import { isId } from './lib/ids.ts'
+import { InvalidOrigin, parseOriginPattern } from './lib/origins.ts'
+
+/** Shapes that several contracts share. */
+
+/** `2026-11-15T03:02:21.123Z` */
+export const Timestamp = z.iso.datetime({ precision: 3 })
+
+/** A path parameter; what does not look like an id is answered as unknown, not as invalid. */
+export const Id = z.strictObject({ id: z.string().refine(isId) })
+
+export const Success = z.strictObject({ success: z.boolean() })
+
+/** `limit` and `offset` of a list. */
+export const Page = z.strictObject({
+  limit: z.int().min(1).max(100).default(50),
+  offset: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0),
+})
+
+const OriginPattern = z
+  .string()
+  .max(300)
+  .meta({ examples: ['https://app.example.com'] })
+  .transform((text, context) => {
+    try {
+      return parseOriginPattern(text)
+    } catch (error) {
+      if (!(error instanceof InvalidOrigin)) throw error
+      context.addIssue({ code: 'custom', message: error.message })
+      return z.NEVER
+    }
+  })
+
+/** Origins as browsers send them, or with a single leading wildcard label; stored in canonical form, each once. */
+export const originPatterns = (max: number) =>
+  z
+    .array(OriginPattern)
+    .max(max)
+    .transform((origins) => [...new Set(origins)])

@@ -1,0 +1,233 @@
+import type { OrgCaller } from '../access.ts'
+import { recordAudit, trailOf } from '../audit/audit.ts'
+import { accessDenied, duplicate, failure, notFound } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
+import type { Input, Output } from '../operation.ts'
+import { requireRoom } from '../plans/plans.ts'
+import type { Service } from '../service.ts'
+import { isUniqueViolation, type Sql } from '../stores/database.ts'
+import { builtInSkills } from './built-in-skills.ts'
+import type * as contract from './contract.ts'
+import { parseSkillDocument, type SkillDocument } from './skill-document.ts'
+import { applyOperations } from './skill-patch.ts'
+
+type Skill = Output<typeof contract.getSkill>
+type SavedSkill = Output<typeof contract.createSkill>
+type SkillVersion = Output<typeof contract.getSkillVersion>
+
+export async function listSkills(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { limit, offset, query }: Input<typeof contract.listSkills>,
+): Promise<Output<typeof contract.listSkills>> {
+  const wanted = foldCase(query)
+  const builtIn = [...builtInSkills.values()]
+    .filter((skill) => searchTextOf(skill).includes(wanted))
+    .map(({ id, name, description }) => ({ id, name, description }))
+  const shown = builtIn.slice(offset, offset + limit)
+  const own = await database.asOrg(
+    organization.id,
+    (sql) => sql<(typeof builtIn)[number]>`
+      select id, name, description from organization_skills
+      where archived_at is null and strpos(search_text, ${wanted}) > 0
+      order by name collate "C"
+      limit ${limit - shown.length} offset ${Math.max(0, offset - builtIn.length)}`,
+  )
+  return [...shown, ...own]
+}
+
+export async function getSkill(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { id }: Input<typeof contract.getSkill>,
+): Promise<Skill> {
+  const builtIn = builtInSkills.get(id)
+  if (builtIn) return builtIn
+  const rows = await database.asOrg(organization.id, (sql) => selectRows(sql, id))
+  return toSkill(rows, id)
+}
+
+export async function createSkill(
+  service: Service,
+  caller: OrgCaller,
+  { content }: Input<typeof contract.createSkill>,
+): Promise<SavedSkill> {
+  const parsed = parseSkillDocument(content)
+  return changeSkills(service, caller, async (sql) => {
+    const skill = await saveVersion(sql, caller, { id: newId(), version: 1, content, domains: ['*'] }, parsed)
+    await requireRoom(sql, 'skills')
+    await recordAudit(sql, trailOf(caller), 'skill.created', skill.id, { name: skill.name })
+    return skill
+  })
+}
+
+export async function patchSkill(
+  service: Service,
+  caller: OrgCaller,
+  { id, patch, domains, expected_version }: Input<typeof contract.patchSkill>,
+): Promise<SavedSkill> {
+  requireOwn(id)
+  return changeSkills(service, caller, async (sql) => {
+    const before = await selectSkill(sql, id)
+    if (before.archived_at) throw archived()
+    if (expected_version !== undefined && expected_version !== before.version) throw staleVersion(before.version)
+    const skill = await saveVersion(sql, caller, {
+      id,
+      version: before.version + 1,
+      content: applyOperations(before.content, patch?.operations ?? []),
+      domains: domains ?? before.domains,
+    })
+    await recordAudit(sql, trailOf(caller), 'skill.updated', id, { name: skill.name, version: skill.version })
+    return skill
+  })
+}
+
+export async function archiveSkill(
+  service: Service,
+  caller: OrgCaller,
+  { id }: Input<typeof contract.archiveSkill>,
+): Promise<Skill> {
+  requireOwn(id)
+  return changeSkills(service, caller, async (sql) => {
+    const [newly] = await sql<{ name: string }>`
+      update organization_skills set archived_at = now() where id = ${id} and archived_at is null returning name`
+    if (newly) await recordAudit(sql, trailOf(caller), 'skill.archived', id, { name: newly.name })
+    return selectSkill(sql, id)
+  })
+}
+
+export async function listSkillVersions(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { id, limit, offset }: Input<typeof contract.listSkillVersions>,
+): Promise<Output<typeof contract.listSkillVersions>> {
+  return database.asOrg(organization.id, async (sql) => {
+    const total = await selectVersionNumber(sql, id)
+    const versions = await sql<Omit<SkillVersion, 'content' | 'domains'>>`
+      select version, created_by, created_at from organization_skill_versions
+      where skill_id = ${id} order by version desc limit ${limit} offset ${offset}`
+    return { versions, total }
+  })
+}
+
+export async function getSkillVersion(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { id, version }: Input<typeof contract.getSkillVersion>,
+): Promise<SkillVersion> {
+  return database.asOrg(organization.id, async (sql) => {
+    await selectVersionNumber(sql, id)
+    return selectVersion(sql, id, version)
+  })
+}
+
+export async function restoreSkill(
+  service: Service,
+  caller: OrgCaller,
+  { id, version }: Input<typeof contract.restoreSkill>,
+): Promise<SavedSkill> {
+  requireOwn(id)
+  return changeSkills(service, caller, async (sql) => {
+    const before = await selectSkill(sql, id)
+    const { content, domains } = await selectVersion(sql, id, String(version))
+    const skill = await saveVersion(sql, caller, { id, version: before.version + 1, content, domains })
+    if (before.archived_at) await requireRoom(sql, 'skills')
+    await recordAudit(sql, trailOf(caller), 'skill.restored', id, {
+      name: skill.name,
+      version: skill.version,
+      restored_version: version,
+    })
+    return skill
+  })
+}
+
+/**
+ * Changes of an organization's skills queue: each sees what the one before it did, and two that swap names cannot wait
+ * for each other.
+ */
+async function changeSkills<T>({ database }: Service, caller: OrgCaller, work: (sql: Sql) => Promise<T>): Promise<T> {
+  try {
+    return await database.asOrg(caller.organization.id, async (sql) => {
+      await sql`select from organizations where id = current_organization() for no key update`
+      return work(sql)
+    })
+  } catch (error) {
+    throw isUniqueViolation(error, 'organization_skills_name') ? duplicate('skill') : error
+  }
+}
+
+/** Keeps a text that is valid, and makes it the active one. */
+async function saveVersion(
+  sql: Sql,
+  caller: OrgCaller,
+  { id, version, content, domains }: Pick<Skill, 'id' | 'version' | 'content' | 'domains'>,
+  { document, warnings } = parseSkillDocument(content),
+): Promise<SavedSkill> {
+  const { name, description } = document
+  if ([...builtInSkills.values()].some((builtIn) => builtIn.name === name)) throw duplicate('skill')
+  const [stored] = await sql<Pick<Skill, 'created_at' | 'updated_at' | 'archived_at'>>`
+    insert into organization_skills (organization_id, id, name, description, search_text, version)
+    values (current_organization(), ${id}, ${name}, ${description}, ${searchTextOf(document)}, ${version})
+    on conflict (organization_id, id) do update
+      set name = excluded.name, description = excluded.description, search_text = excluded.search_text,
+          version = excluded.version, updated_at = now(), archived_at = null
+    returning created_at, updated_at, archived_at`
+  await sql`
+    insert into organization_skill_versions (organization_id, skill_id, version, content, domains, created_by)
+    values (current_organization(), ${id}, ${version}, ${content}, ${domains}, ${caller.user.email})`
+  const saved = { id, ...document, content, domains, location: null, version, ...stored } as Skill
+  return warnings.length > 0 ? { ...saved, warnings } : saved
+}
+
+type StoredSkill = Omit<Skill, keyof SkillDocument | 'location'>
+
+const selectSkill = async (sql: Sql, id: string): Promise<Skill> => toSkill(await selectRows(sql, id), id)
+
+const selectRows = (sql: Sql, id: string) => sql<StoredSkill>`
+  select s.id, v.content, v.domains, s.version, s.created_at, s.updated_at, s.archived_at
+  from organization_skills s
+  join organization_skill_versions v
+    on v.organization_id = s.organization_id and v.skill_id = s.id and v.version = s.version
+  where s.id = ${id}`
+
+/** The text is the truth: what is in it is read off it, not kept beside it. */
+function toSkill([row]: StoredSkill[], id: string): Skill {
+  if (!row) throw notFound('skill', id)
+  return { ...row, ...parseSkillDocument(row.content).document, location: null }
+}
+
+async function selectVersionNumber(sql: Sql, id: string): Promise<number> {
+  const [skill] = await sql<{ version: number }>`select version from organization_skills where id = ${id}`
+  if (!skill) throw notFound('skill', id)
+  return skill.version
+}
+
+/** The version may come from a path, and be no number at all. */
+async function selectVersion(sql: Sql, id: string, version: string): Promise<SkillVersion> {
+  const isNumber = /^[1-9]\d{0,8}$/.test(version)
+  const [row] = isNumber
+    ? await sql<SkillVersion>`
+        select version, content, domains, created_by, created_at from organization_skill_versions
+        where skill_id = ${id} and version = ${version}`
+    : []
+  if (!row) throw notFound('skill_version', version)
+  return row
+}
+
+function requireOwn(id: string): void {
+  if (builtInSkills.has(id)) throw accessDenied('A built-in skill cannot be changed')
+}
+
+/** By rules of Unicode that do not depend on the database's locale. */
+const foldCase = (text: string): string => text.normalize('NFKC').toLowerCase()
+
+const searchTextOf = ({ name, description }: Pick<Skill, 'name' | 'description'>): string =>
+  foldCase(`${name}\n${description}`)
+
+const archived = () =>
+  failure(409, 'CONFLICT', 'The skill is archived; restore it first', { data: { code: 'SKILL_ARCHIVED' } })
+
+const staleVersion = (current: number) =>
+  failure(409, 'CONFLICT', `The skill is at version ${current} by now`, {
+    data: { code: 'STALE_VERSION', version: current },
+  })

@@ -1,0 +1,134 @@
+import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { newId } from '../lib/ids.ts'
+import { type Bus, openLocalBus, openRedisBus } from './bus.ts'
+import { connectRedis } from './kv.ts'
+
+const { redisUrl } = inject('engines')
+
+function openBus(prefix: string, onError?: (error: Error) => void): Bus {
+  const bus = redisUrl ? openRedisBus(redisUrl, prefix, onError) : openLocalBus()
+  onTestFinished(() => bus.close())
+  return bus
+}
+
+/** A node, and another one of the same installation; on one machine both are the same. */
+function openNodes(onError?: (error: Error) => void): { prefix: string; bus: Bus; other: Bus } {
+  const prefix = newId()
+  const bus = openBus(prefix, onError)
+  return { prefix, bus, other: redisUrl ? openBus(prefix) : bus }
+}
+
+/** Remembers what it was told. */
+function listener() {
+  const heard: unknown[] = []
+  return { heard, hear: (message: unknown) => void heard.push(message) }
+}
+
+/** Messages of one channel stay in order: a node that hears this one has heard, or missed, all before it. */
+async function publishLast({ bus, other }: { bus: Bus; other: Bus }, channel: string): Promise<void> {
+  const { heard, hear } = listener()
+  const end = await bus.subscribe(channel, hear)
+  await other.publish(channel, 'last')
+  await vi.waitFor(() => expect(heard).toEqual(['last']))
+  await end()
+}
+
+test('a message reaches every subscriber of its channel once, and only those', async () => {
+  const nodes = openNodes()
+  const { bus } = nodes
+  const [first, second, stranger] = [listener(), listener(), listener()]
+  await bus.subscribe('news', first.hear)
+  await bus.subscribe('news', second.hear)
+  await bus.subscribe('newsletter', stranger.hear)
+  const message = { id: 1, list: ['ü', null, { a: true }] }
+  await bus.publish('news', message)
+  await publishLast(nodes, 'news')
+  await publishLast(nodes, 'newsletter')
+  expect(first.heard).toEqual([message, 'last'])
+  expect(second.heard).toEqual([message, 'last'])
+  expect(stranger.heard).toEqual(['last'])
+})
+
+test('a message has reached its own node when publishing returns', async () => {
+  const { bus } = openNodes()
+  const { heard, hear } = listener()
+  await bus.subscribe('news', hear)
+  await bus.publish('news', 1)
+  expect(heard).toEqual([1])
+})
+
+test('messages of another node arrive in order', async () => {
+  const { bus, other } = openNodes()
+  const { heard, hear } = listener()
+  await bus.subscribe('news', hear)
+  const messages = Array.from({ length: 200 }, (_, number) => ({ number }))
+  await Promise.all(messages.map((message) => other.publish('news', message)))
+  await vi.waitFor(() => expect(heard).toEqual(messages))
+})
+
+test('whoever ended a subscription hears nothing more, while others do', async () => {
+  const nodes = openNodes()
+  const [leaving, staying] = [listener(), listener()]
+  const end = await nodes.bus.subscribe('news', leaving.hear)
+  await nodes.bus.subscribe('news', staying.hear)
+  await end()
+  await end()
+  await nodes.bus.publish('news', 1)
+  await publishLast(nodes, 'news')
+  expect(leaving.heard).toEqual([])
+  expect(staying.heard).toEqual([1, 'last'])
+})
+
+test('a channel whose last subscriber left can be subscribed again', async () => {
+  const nodes = openNodes()
+  const [first, second] = [listener(), listener()]
+  await (await nodes.bus.subscribe('news', first.hear))()
+  await nodes.bus.subscribe('news', second.hear)
+  await publishLast(nodes, 'news')
+  expect(first.heard).toEqual([])
+  expect(second.heard).toEqual(['last'])
+})
+
+test('a message to nobody is no error', async () => {
+  await expect(openNodes().bus.publish('news', 1)).resolves.toBeUndefined()
+})
+
+test('of two subscriptions at once each is in force when it returns', async () => {
+  const { bus, other } = openNodes()
+  const [first, second] = [listener(), listener()]
+  const firstInForce = bus.subscribe('news', first.hear)
+  await bus.subscribe('news', second.hear)
+  await other.publish('news', 1)
+  await vi.waitFor(() => expect(second.heard).toEqual([1]))
+  await firstInForce
+})
+
+describe.runIf(redisUrl)('over Redis', () => {
+  test('installations with prefixes of their own do not hear each other', async () => {
+    const [ours, theirs] = [openNodes(), openNodes()]
+    const { heard, hear } = listener()
+    await ours.bus.subscribe('news', hear)
+    await theirs.bus.publish('news', 'theirs')
+    await publishLast(ours, 'news')
+    expect(heard).toEqual(['last'])
+  })
+
+  test.each([
+    ['is no JSON', 'not json', /JSON/],
+    ['a subscriber fails on', '{"from":"another node","message":{"fail":true}}', /failed/],
+  ])('a message that %s is reported, and the next one is heard', async (_, text, problem) => {
+    const onError = vi.fn()
+    const { prefix, bus, other } = openNodes(onError)
+    const heard: unknown[] = []
+    await bus.subscribe<{ fail?: true }>('news', (message) => {
+      if (message.fail) throw new Error('failed')
+      heard.push(message)
+    })
+    const redis = connectRedis(redisUrl ?? '')
+    onTestFinished(() => redis.disconnect())
+    await redis.publish(`${prefix}:news`, text)
+    await other.publish('news', { id: 1 })
+    await vi.waitFor(() => expect(heard).toEqual([{ id: 1 }]))
+    expect(onError.mock.calls).toEqual([[expect.objectContaining({ message: expect.stringMatching(problem) })]])
+  })
+})

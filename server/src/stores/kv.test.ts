@@ -1,0 +1,335 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { open as openLmdb } from 'lmdb'
+import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { newId } from '../lib/ids.ts'
+import { createSecrets, type Secrets, UnreadableSecret } from '../lib/secrets.ts'
+import { connectRedis, type Kv, openFileKv, openRedisKv } from './kv.ts'
+
+const { redisUrl } = inject('engines')
+const [oldSecret, newSecret] = ['old-secret-0123456789-abcdefghijklmno', 'new-secret-0123456789-abcdefghijklmno']
+
+/** An empty store of the current engine. Its handles are closed with the test. */
+function useStore() {
+  const folder = mkdtempSync(join(tmpdir(), 'inlay-kv-'))
+  const path = join(folder, 'kv.mdb')
+  const prefix = newId()
+  const clock = { now: Date.now() }
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  return {
+    path,
+    prefix,
+    /** Redis has a clock of its own, so its values expire in real time. */
+    clock,
+    open(secrets: Secrets | readonly string[] = [oldSecret], at = { path, prefix }): Kv {
+      const options = { secrets: 'seal' in secrets ? secrets : createSecrets(secrets), clock: () => clock.now }
+      const kv = redisUrl ? openRedisKv(redisUrl, at.prefix, options) : openFileKv(at.path, options)
+      onTestFinished(() => kv.close())
+      return kv
+    },
+    /** The engine without our code in between. */
+    raw: redisUrl ? rawRedis(redisUrl, prefix) : rawLmdb(path),
+  }
+}
+
+interface Raw {
+  /** What is stored under a key, and the moment at which it expires. */
+  read(key: string): Promise<{ value: string; expiresAt: number | null }>
+  write(key: string, value: string): Promise<void>
+}
+
+function rawLmdb(path: string): Raw {
+  const entries = openLmdb<{ value: string; expiresAt: number | null }, string>({
+    path,
+    encoding: 'json',
+    noSubdir: true,
+  })
+  onTestFinished(() => entries.close())
+  return {
+    async read(key) {
+      // A handle reads one snapshot per turn of the event loop, which may be older than what another one wrote.
+      entries.resetReadTxn()
+      return entries.get(key) ?? { value: '', expiresAt: null }
+    },
+    write: async (key, value) => void (await entries.put(key, { value, expiresAt: null })),
+  }
+}
+
+function rawRedis(url: string, prefix: string): Raw {
+  const redis = connectRedis(url)
+  onTestFinished(() => redis.disconnect())
+  return {
+    async read(key) {
+      const expiresAt = await redis.pexpiretime(`${prefix}:${key}`)
+      return { value: (await redis.get(`${prefix}:${key}`)) ?? '', expiresAt: expiresAt < 0 ? null : expiresAt }
+    },
+    write: async (key, value) => void (await redis.set(`${prefix}:${key}`, value)),
+  }
+}
+
+const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i))
+
+describe('a value', () => {
+  test.each([['text'], [''], [0], [false], [null], [['a', { b: 'ü🙂\0' }]], [{ long: 'x'.repeat(100_000) }]])(
+    'comes back as it was: %j',
+    async (value) => {
+      const kv = useStore().open()
+      await kv.set('key', value)
+      expect(await kv.get('key')).toEqual(value)
+      expect(await kv.take('key')).toEqual(value)
+      expect(await kv.get('key')).toBeUndefined()
+    },
+  )
+
+  test('is replaced, and deleted', async () => {
+    const kv = useStore().open()
+    expect(await kv.get('key')).toBeUndefined()
+    await kv.set('key', 1)
+    await kv.set('key', 2)
+    expect(await kv.get('key')).toBe(2)
+    await kv.delete('key')
+    await kv.delete('key')
+    expect(await kv.get('key')).toBeUndefined()
+  })
+
+  test('is still there when the store is opened again', async () => {
+    const store = useStore()
+    const first = store.open()
+    await first.set('key', 'kept')
+    await first.close()
+    expect(await store.open().get('key')).toBe('kept')
+  })
+
+  test.runIf(redisUrl)('is not seen by another installation on the same Redis', async () => {
+    const store = useStore()
+    await store.open().set('key', 1)
+    expect(await store.open([oldSecret], { path: '', prefix: newId() }).get('key')).toBeUndefined()
+  })
+
+  test.skipIf(redisUrl)('lives in a file that nobody else may read', () => {
+    const store = useStore()
+    store.open()
+    expect([store.path, `${store.path}-lock`].map((file) => statSync(file).mode & 0o777)).toEqual([0o600, 0o600])
+  })
+})
+
+describe('a time to live', () => {
+  const seconds = 0.3
+
+  test.each<[string, (kv: Kv) => Promise<unknown>]>([
+    ['get', (kv) => kv.get('key')],
+    ['take', (kv) => kv.take('key')],
+  ])('ends a value for %s', async (_, read) => {
+    const { open, clock } = useStore()
+    const kv = open()
+    await kv.set('key', 'short', seconds)
+    await kv.set('other', 'long', 60)
+    await kv.set('third', 'for ever')
+    expect(await kv.get('key')).toBe('short')
+    clock.now += seconds * 1000
+    // `take` would end the value by itself, so the waiting looks at it with `get`.
+    await vi.waitFor(async () => expect(await kv.get('key')).toBeUndefined())
+    expect(await read(kv)).toBeUndefined()
+    expect([await kv.get('other'), await kv.get('third')]).toEqual(['long', 'for ever'])
+  })
+
+  test('ends a value for setIfAbsent', async () => {
+    const { open, clock } = useStore()
+    const kv = open()
+    expect(await kv.setIfAbsent('key', 'first', seconds)).toBe(true)
+    expect(await kv.setIfAbsent('key', 'second', seconds)).toBe(false)
+    clock.now += seconds * 1000
+    await vi.waitFor(async () => expect(await kv.setIfAbsent('key', 'third')).toBe(true))
+    expect(await kv.get('key')).toBe('third')
+  })
+
+  test.skipIf(redisUrl)('ends to the millisecond', async () => {
+    const { open, clock } = useStore()
+    const kv = open()
+    await kv.set('key', 1, 60)
+    clock.now += 59_999
+    expect(await kv.get('key')).toBe(1)
+    clock.now += 1
+    expect(await kv.get('key')).toBeUndefined()
+  })
+
+  test('starts anew when a value is set again, and ends when it is set without one', async () => {
+    const { open, raw, clock } = useStore()
+    const kv = open()
+    const left = async () => ((await raw.read('key')).expiresAt ?? Number.NaN) - (redisUrl ? Date.now() : clock.now)
+    await kv.set('key', 1, 60)
+    await kv.set('key', 2, 600)
+    expect(await left()).toSatisfy((ms: number) => ms > 500_000 && ms <= 600_000)
+    await kv.set('key', 3)
+    expect(await left()).toBeNaN()
+  })
+
+  test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('is never %s', async (ttl) => {
+    const kv = useStore().open()
+    await expect(kv.set('key', 1, ttl)).rejects.toThrow(RangeError)
+    await expect(kv.setIfAbsent('key', 1, ttl)).rejects.toThrow(RangeError)
+    expect(await kv.get('key')).toBeUndefined()
+  })
+})
+
+describe('of fifty callers at once, over two handles,', () => {
+  test('exactly one sets a value that was absent', async () => {
+    const store = useStore()
+    const handles = [store.open(), store.open()]
+    const answers = await Promise.all(times(50, (i) => (handles[i % 2] as Kv).setIfAbsent('key', i, 60)))
+    expect(answers.filter(Boolean)).toHaveLength(1)
+    expect(await handles[0]?.get('key')).toBe(answers.indexOf(true))
+  })
+
+  test('exactly one takes a value', async () => {
+    const store = useStore()
+    const handles = [store.open(), store.open()]
+    for (let turn = 0; turn < 10; turn += 1) {
+      await handles[0]?.set('ticket', turn)
+      const answers = await Promise.all(times(50, (i) => (handles[i % 2] as Kv).take('ticket')))
+      expect(answers.filter((answer) => answer !== undefined)).toEqual([turn])
+    }
+  })
+})
+
+describe('at rest', () => {
+  test('a value cannot be read', async () => {
+    const { open, raw, path } = useStore()
+    await open().set('session', { canary: 'c4n4ry-in-the-mine' }, 60)
+    const bytes = redisUrl ? (await raw.read('session')).value : readFileSync(path, 'latin1')
+    expect(bytes).toContain('v1.')
+    expect(bytes).not.toContain('c4n4ry')
+  })
+
+  test.each<[string, (kv: Kv) => Promise<unknown>]>([
+    ['get', (kv) => kv.get('mine')],
+    ['take', (kv) => kv.take('mine')],
+  ])('a value that was moved to another key does not open for %s', async (_, read) => {
+    const { open, raw } = useStore()
+    const kv = open()
+    await kv.set('theirs', 'admin')
+    await raw.write('mine', (await raw.read('theirs')).value)
+    await expect(read(kv)).rejects.toThrow(UnreadableSecret)
+    expect(await kv.get('theirs')).toBe('admin')
+  })
+
+  test('a value of a secret that is not configured does not open', async () => {
+    const store = useStore()
+    await store.open([oldSecret]).set('key', 1)
+    await expect(store.open([newSecret]).get('key')).rejects.toThrow(UnreadableSecret)
+  })
+})
+
+describe('after a new secret', () => {
+  const count = 300
+  const fill = async (kv: Kv) => Promise.all(times(count, (i) => kv.set(`key-${i}`, { i })))
+  const readAll = async (kv: Kv) => Promise.all(times(count, (i) => kv.get(`key-${i}`)))
+  const everything = times(count, (i) => ({ i }))
+
+  test('everything is readable before, during and after it is sealed again', async () => {
+    const store = useStore()
+    await fill(store.open([oldSecret]))
+    const both = store.open([newSecret, oldSecret])
+    expect(await readAll(both)).toEqual(everything)
+    const resealing = both.reseal()
+    expect(await readAll(both)).toEqual(everything)
+    expect(await resealing).toBe(count)
+    expect(await readAll(both)).toEqual(everything)
+    expect(await readAll(store.open([newSecret]))).toEqual(everything)
+    expect(await both.reseal(), 'a second run').toBe(0)
+  })
+
+  test('a run that was killed half way leaves everything readable, and is run again', async () => {
+    const store = useStore()
+    await fill(store.open([oldSecret]))
+    expect(await resealAndDie(store, 100)).toBe('SIGKILL')
+    const both = store.open([newSecret, oldSecret])
+    expect(await readAll(both)).toEqual(everything)
+    expect(await both.reseal()).toBe(count - 100)
+    expect(await readAll(store.open([newSecret]))).toEqual(everything)
+  })
+
+  test.runIf(redisUrl).each(['in*lay', 'in?lay', 'in[l]ay', 'in\\lay'])(
+    'a prefix like %s is sealed again too',
+    async (odd) => {
+      const store = useStore()
+      const at = { path: '', prefix: odd }
+      await store.open([oldSecret], at).set('key', 1)
+      expect(await store.open([newSecret, oldSecret], at).reseal()).toBe(1)
+      expect(await store.open([newSecret], at).get('key')).toBe(1)
+    },
+  )
+
+  test('a value keeps the moment at which it ends', async () => {
+    const { open, raw } = useStore()
+    const before = open([oldSecret])
+    await before.set('short', 1, 60)
+    await before.set('for ever', 1)
+    const [short, forEver] = [await raw.read('short'), await raw.read('for ever')]
+    await open([newSecret, oldSecret]).reseal()
+    expect(await raw.read('short')).toEqual({
+      value: expect.not.stringMatching(short.value),
+      expiresAt: short.expiresAt,
+    })
+    expect(short.expiresAt).toBeGreaterThan(0)
+    expect(await raw.read('for ever')).toEqual({ value: expect.not.stringMatching(forEver.value), expiresAt: null })
+  })
+
+  test('an expired value does not come back', async () => {
+    const { open, clock } = useStore()
+    await open([oldSecret]).set('key', 1, 0.05)
+    clock.now += 50
+    const both = open([newSecret, oldSecret])
+    await vi.waitFor(async () => expect(await both.get('key')).toBeUndefined())
+    expect(await both.reseal()).toBe(0)
+    expect(await both.get('key')).toBeUndefined()
+  })
+
+  test.each<[string, (kv: Kv) => Promise<unknown>, unknown]>([
+    ['changed', (kv) => kv.set('key', 'newer'), 'newer'],
+    ['taken', (kv) => kv.take('key'), undefined],
+  ])('a value that is %s while it is sealed again stays so', async (_, change, expected) => {
+    const store = useStore()
+    const other = store.open([newSecret, oldSecret])
+    await store.open([oldSecret]).set('key', 'older')
+    const secrets = createSecrets([newSecret, oldSecret])
+    let changed: Promise<unknown> | undefined
+    const both = store.open({
+      ...secrets,
+      seal(plaintext, place) {
+        // Between its reading and its writing.
+        changed = change(other)
+        return secrets.seal(plaintext, place)
+      },
+    })
+    await both.reseal()
+    await changed
+    expect(changed).toBeDefined()
+    expect(await other.get('key')).toEqual(expected)
+  })
+})
+
+/** A process of its own that seals so many values again, then is killed before the next. */
+async function resealAndDie({ path, prefix }: { path: string; prefix: string }, after: number): Promise<string | null> {
+  const at = redisUrl
+    ? `openRedisKv(${JSON.stringify(redisUrl)}, '${prefix}', options)`
+    : `openFileKv('${path}', options)`
+  const script = `
+    import { createSecrets } from ${JSON.stringify(import.meta.resolve('../lib/secrets.ts'))}
+    import { openFileKv, openRedisKv } from ${JSON.stringify(import.meta.resolve('./kv.ts'))}
+    const secrets = createSecrets(['${newSecret}', '${oldSecret}'])
+    let left = ${after}
+    const seal = (...args) => {
+      if (left === 0) process.kill(process.pid, 'SIGKILL')
+      left -= 1
+      return secrets.seal(...args)
+    }
+    const options = { secrets: { ...secrets, seal }, clock: Date.now }
+    await ${at}.reseal()`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], { stdio: 'inherit' })
+  const [, signal] = await once(child, 'exit')
+  return signal
+}

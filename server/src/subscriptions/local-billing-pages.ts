@@ -1,0 +1,105 @@
+import { type Context, Hono } from 'hono'
+import { bodyLimit } from 'hono/body-limit'
+import { z } from 'zod'
+import { payloadTooLarge } from '../errors.ts'
+import { escapeHtml, page, pageHeaders } from '../html.ts'
+import { planOfProduct } from '../plans/plans.ts'
+import type { Service } from '../service.ts'
+import { changeSubscription, issueLink, readLink, readSubscription, subscribe, takeLink } from './local-billing.ts'
+import { syncFromProvider } from './subscriptions.ts'
+
+const formLimit = 16 * 1024
+
+const Form = z.object({
+  token: z.string().max(100),
+  change: z.enum(['cancel', 'cancel_now', 'resume']).optional(),
+})
+
+/** Checkout and portal of local billing. Every form carries a link that works once, so none can be forged or sent twice. */
+export function serveLocalBilling(service: Service): Hono {
+  const app = new Hono()
+  const refuseLarge = () => {
+    throw payloadTooLarge(formLimit)
+  }
+  app.use(bodyLimit({ maxSize: formLimit, onError: refuseLarge }))
+
+  app.get('/checkout', async (c) => {
+    const { products = '', customerExternalId, token = '' } = c.req.query()
+    const link = await readLink(service, token)
+    if (link?.product_id !== products || link.organization_id !== customerExternalId) return showInvalid(c)
+    return show(
+      c,
+      'Checkout',
+      `<h1>${nameOf(products)}</h1><p>Nothing is charged: this is a development server.</p>
+       <form method="post" action="/billing/checkout">${hidden(token)}<button>Subscribe</button></form>`,
+    )
+  })
+
+  app.post('/checkout', async (c) => {
+    const form = await readForm(c)
+    const link = form && (await takeLink(service, form.token))
+    if (!link?.product_id) return showInvalid(c)
+    await subscribe(service, link.organization_id, link.product_id)
+    await sync(service, link.organization_id)
+    return show(
+      c,
+      'Subscribed',
+      `<h1>Subscribed to ${nameOf(link.product_id)}</h1><p>The plan applies from now on. You can close this page.</p>`,
+    )
+  })
+
+  app.get('/portal', async (c) => {
+    const token = c.req.query('token') ?? ''
+    const link = await readLink(service, token)
+    if (!link || link.product_id) return showInvalid(c)
+    return showPortal(c, service, link.organization_id, token)
+  })
+
+  app.post('/portal', async (c) => {
+    const form = await readForm(c)
+    if (!form?.change) return showInvalid(c)
+    const link = await takeLink(service, form.token)
+    if (!link || link.product_id) return showInvalid(c)
+    await changeSubscription(service, link.organization_id, form.change)
+    await sync(service, link.organization_id)
+    return showPortal(c, service, link.organization_id, await issueLink(service, link))
+  })
+  return app
+}
+
+const sync = (service: Service, organizationId: string) =>
+  syncFromProvider(service, { organizationId, actor: 'billing provider' })
+
+async function showPortal(c: Context, service: Service, organizationId: string, token: string): Promise<Response> {
+  const subscription = await readSubscription(service, organizationId)
+  if (subscription?.status !== 'active') {
+    return show(c, 'Subscription', '<h1>No subscription</h1><p>There is nothing to change.</p>')
+  }
+  const { product_id, current_period_end, cancel_at } = subscription
+  const button = (change: string, text: string) => `<button name="change" value="${change}">${text}</button>`
+  return show(
+    c,
+    'Subscription',
+    `<h1>${nameOf(product_id)}</h1>
+     <p>${cancel_at ? 'Ends' : 'Renews'} on ${current_period_end.slice(0, 10)}.</p>
+     <form method="post" action="/billing/portal">${hidden(token)}
+       ${cancel_at ? button('resume', 'Resume') : button('cancel', 'Cancel at the end of the period')}
+       ${button('cancel_now', 'Cancel now')}
+     </form>`,
+  )
+}
+
+const readForm = async (c: Context) => Form.safeParse(await c.req.parseBody()).data
+
+const nameOf = (productId: string) => escapeHtml(planOfProduct(productId)?.name ?? productId)
+
+const hidden = (token: string) => `<input type="hidden" name="token" value="${escapeHtml(token)}">`
+
+const show = (c: Context, title: string, html: string) => c.body(page(title, html), 200, pageHeaders)
+
+const showInvalid = (c: Context) =>
+  c.body(
+    page('Link not valid', '<h1>This link is not valid</h1><p>It was used already, or it is older than an hour.</p>'),
+    404,
+    pageHeaders,
+  )

@@ -1,0 +1,104 @@
+import { randomBytes } from 'node:crypto'
+import { newId } from '../lib/ids.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import type { Foundation } from '../service.ts'
+import type { BillingProvider, ProvidedSubscription } from './billing-provider.ts'
+
+/**
+ * A billing provider for development that takes no money. It keeps one subscription per organization, and lets whoever
+ * holds one of its links act once; local-billing-pages.ts has the pages.
+ */
+const periodMs = 30 * 24 * 60 * 60 * 1000
+const linkLifetimeSeconds = 60 * 60
+
+type Parts = Pick<Foundation, 'kv' | 'clock' | 'config'>
+
+export function createLocalBilling(parts: Parts): BillingProvider {
+  const { publicUrl } = parts.config
+  return {
+    async checkoutUrl(organizationId, productId) {
+      const token = await issueLink(parts, { organization_id: organizationId, product_id: productId })
+      return `${publicUrl}/billing/checkout?${new URLSearchParams({ products: productId, customerExternalId: organizationId, token })}`
+    },
+    async portalUrl(organizationId) {
+      return `${publicUrl}/billing/portal?token=${await issueLink(parts, { organization_id: organizationId })}`
+    },
+    async listSubscriptions(organizationId) {
+      const subscription = await readSubscription(parts, organizationId)
+      return subscription ? [subscription] : []
+    },
+  }
+}
+
+/** What a link is for: buying a product, or without one the portal. */
+interface Link {
+  organization_id: string
+  product_id?: string
+}
+
+const linkKey = (token: string) => `billing-link:${fingerprint(token)}`
+
+export async function issueLink({ kv }: Parts, link: Link): Promise<string> {
+  const token = randomBytes(24).toString('base64url')
+  await kv.set(linkKey(token), link, linkLifetimeSeconds)
+  return token
+}
+
+export const readLink = ({ kv }: Parts, token: string) => kv.get<Link>(linkKey(token))
+
+/** Exactly one of several callers gets it. */
+export const takeLink = ({ kv }: Parts, token: string) => kv.take<Link>(linkKey(token))
+
+type LocalSubscription = ProvidedSubscription & { current_period_end: string }
+
+const subscriptionKey = (organizationId: string) => `local-subscription:${organizationId}`
+
+/** As it is by now: periods pass, and what was cancelled ends with one. */
+export async function readSubscription(
+  { kv, clock }: Parts,
+  organizationId: string,
+): Promise<LocalSubscription | undefined> {
+  const stored = await kv.get<LocalSubscription>(subscriptionKey(organizationId))
+  if (stored?.status !== 'active') return stored
+  const overdueMs = clock() - Date.parse(stored.current_period_end)
+  if (overdueMs < 0) return stored
+  if (stored.cancel_at) return { ...stored, status: 'canceled', updated_at: stored.cancel_at }
+  const end = Date.parse(stored.current_period_end) + (Math.floor(overdueMs / periodMs) + 1) * periodMs
+  return { ...stored, current_period_end: iso(end), updated_at: iso(end - periodMs) }
+}
+
+/** Buying another product while a subscription runs changes its product, from now on. */
+export async function subscribe(parts: Parts, organizationId: string, productId: string) {
+  const now = parts.clock()
+  const running = await readSubscription(parts, organizationId)
+  const kept = running?.status === 'active' ? running : { id: `local_${newId()}`, created_at: iso(now) }
+  const subscription: LocalSubscription = {
+    id: kept.id,
+    status: 'active',
+    product_id: productId,
+    customer_id: `local_${organizationId}`,
+    current_period_end: iso(now + periodMs),
+    cancel_at: null,
+    created_at: kept.created_at,
+    updated_at: iso(now),
+  }
+  await parts.kv.set(subscriptionKey(organizationId), subscription)
+}
+
+const changes = {
+  cancel: ({ current_period_end }: LocalSubscription) => ({ cancel_at: current_period_end }),
+  cancel_now: (_: LocalSubscription, now: string) => ({ status: 'canceled' as const, cancel_at: now }),
+  resume: () => ({ cancel_at: null }),
+}
+type Change = keyof typeof changes
+
+/** An ended subscription stays ended: buying again starts a new one. */
+export async function changeSubscription(parts: Parts, organizationId: string, change: Change): Promise<void> {
+  const now = iso(parts.clock())
+  const running = await readSubscription(parts, organizationId)
+  if (running?.status !== 'active') return
+  const changed = { ...running, ...changes[change](running, now), updated_at: now }
+  await parts.kv.set(subscriptionKey(organizationId), changed)
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString()

@@ -1,0 +1,128 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { OrgCaller } from '../access.ts'
+import { recordAudit, type Trail, trailOf } from '../audit/audit.ts'
+import { fail, notFound } from '../errors.ts'
+import type { Input, Output } from '../operation.ts'
+import { freePlanId } from '../plans/plan-file.ts'
+import { planOfProduct } from '../plans/plans.ts'
+import type { Service } from '../service.ts'
+import type { Sql } from '../stores/database.ts'
+import type { BillingProvider, ProvidedSubscription } from './billing-provider.ts'
+import type * as contract from './contract.ts'
+import { billingErrors } from './contract.ts'
+
+type Subscription = NonNullable<Output<typeof contract.getSubscription>>
+
+export async function getSubscription(
+  { database }: Service,
+  { organization }: OrgCaller,
+): Promise<Output<typeof contract.getSubscription>> {
+  const [current] = await database.asOrg(organization.id, (sql) => selectSubscriptions(sql))
+  return current ?? null
+}
+
+export async function getSubscriptionStatus(
+  { database }: Service,
+  { organization }: OrgCaller,
+): Promise<Output<typeof contract.getSubscriptionStatus>> {
+  return database.asOrg(organization.id, async (sql) => {
+    const [current] = await selectSubscriptions(sql)
+    if (current) {
+      const { status, plan_id, current_period_end, cancel_at } = current
+      return { has_subscription: true, is_active: isActive(current), status, plan_id, current_period_end, cancel_at }
+    }
+    const [row] = await sql<{ plan_id: string }>`select plan_id from organizations where id = current_organization()`
+    return {
+      has_subscription: false,
+      is_active: false,
+      status: 'none',
+      plan_id: row?.plan_id ?? freePlanId,
+      current_period_end: null,
+      cancel_at: null,
+    }
+  })
+}
+
+export async function getCheckoutUrl(
+  service: Service,
+  { organization }: OrgCaller,
+  { product_id }: Input<typeof contract.getCheckoutUrl>,
+): Promise<string> {
+  const billing = requireBilling(service)
+  if (!planOfProduct(product_id)) throw notFound('product', product_id)
+  return billing.checkoutUrl(organization.id, product_id)
+}
+
+export async function getPortalUrl(service: Service, { organization }: OrgCaller): Promise<string> {
+  return requireBilling(service).portalUrl(organization.id)
+}
+
+export async function syncSubscription(
+  service: Service,
+  caller: OrgCaller,
+): Promise<Output<typeof contract.syncSubscription>> {
+  return syncFromProvider(service, trailOf(caller))
+}
+
+/**
+ * Makes what is stored equal to what the provider has, and the organization's plan to what that pays for. The provider's
+ * whole answer comes first, so that a failure changes nothing; of two answers the one that was asked for later stays.
+ */
+export async function syncFromProvider(
+  service: Pick<Service, 'billing' | 'clock' | 'database'>,
+  trail: Trail,
+): Promise<Output<typeof contract.syncSubscription>> {
+  const askedAt = new Date(service.clock()).toISOString()
+  const found = await requireBilling(service).listSubscriptions(trail.organizationId)
+  return service.database.asOrg(trail.organizationId, async (sql) => {
+    const [organization] = await sql<{ plan_id: string; is_newer: boolean }>`
+      select plan_id, billing_read_at > ${askedAt} as is_newer
+      from organizations where id = current_organization() for no key update`
+    const before = await selectSubscriptions(sql)
+    // An organization that never had a subscription is on a plan that the operator gave it.
+    if (organization?.is_newer || before.length + found.length === 0) return { synced: 0, deleted: 0 }
+
+    for (const subscription of found) await upsertSubscription(sql, subscription)
+    const gone = await sql`delete from subscriptions where not id = any(${found.map(({ id }) => id)}) returning id`
+    const after = await selectSubscriptions(sql)
+    const [current] = after
+    const planId = current && isActive(current) ? current.plan_id : freePlanId
+    await sql`
+      update organizations
+      set billing_read_at = ${askedAt}, plan_id = ${planId},
+          updated_at = case when plan_id = ${planId} then updated_at else now() end
+      where id = current_organization()`
+    const counts = { synced: found.length, deleted: gone.length }
+    if (planId !== organization?.plan_id || !isDeepStrictEqual(before, after)) {
+      await recordAudit(sql, trail, 'subscription.synced', trail.organizationId, { ...counts, plan_id: planId })
+    }
+    return counts
+  })
+}
+
+const isActive = ({ status }: Pick<ProvidedSubscription, 'status'>): boolean =>
+  status === 'active' || status === 'trialing'
+
+function requireBilling({ billing }: Pick<Service, 'billing'>): BillingProvider {
+  if (!billing) throw fail(billingErrors.BILLING_NOT_CONFIGURED, 'BILLING_NOT_CONFIGURED')
+  return billing
+}
+
+/** A product that no plan has buys nothing. */
+async function upsertSubscription(sql: Sql, subscription: ProvidedSubscription): Promise<void> {
+  const { id, status, product_id, customer_id, current_period_end, cancel_at, created_at, updated_at } = subscription
+  await sql`
+    insert into subscriptions (organization_id, id, status, plan_id, product_id, customer_id,
+                               current_period_end, cancel_at, created_at, updated_at)
+    values (current_organization(), ${id}, ${status}, ${planOfProduct(product_id)?.id ?? freePlanId}, ${product_id},
+            ${customer_id}, ${current_period_end}, ${cancel_at}, ${created_at}, ${updated_at})
+    on conflict (organization_id, id) do update set
+      status = excluded.status, plan_id = excluded.plan_id, product_id = excluded.product_id,
+      customer_id = excluded.customer_id, current_period_end = excluded.current_period_end,
+      cancel_at = excluded.cancel_at, created_at = excluded.created_at, updated_at = excluded.updated_at`
+}
+
+/** The one that counts first: active before ended, then the newest. */
+const selectSubscriptions = (sql: Sql) => sql<Subscription>`
+  select id, status, plan_id, product_id, customer_id, current_period_end, cancel_at, created_at, updated_at
+  from subscriptions order by status in ('active', 'trialing') desc, created_at desc, id desc`

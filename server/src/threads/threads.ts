@@ -1,0 +1,135 @@
+import type { OrgCaller } from '../access.ts'
+import { recordAudit, trailOf } from '../audit/audit.ts'
+import { notFound } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import type { Sql } from '../stores/database.ts'
+import type * as contract from './contract.ts'
+
+type Thread = Output<typeof contract.getThread>
+type ThreadList = Output<typeof contract.listThreads>
+
+export async function listThreads(
+  { database }: Service,
+  { organization }: OrgCaller,
+  input: Input<typeof contract.listThreads>,
+): Promise<ThreadList> {
+  return database.asOrg(organization.id, (sql) => selectPage(sql, input))
+}
+
+export async function listEndUserThreads(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { id, ...page }: Input<typeof contract.listEndUserThreads>,
+): Promise<ThreadList> {
+  return database.asOrg(organization.id, async (sql) => {
+    const [endUser] = await sql`select from end_users where id = ${id}`
+    if (!endUser) throw notFound('end_user', id)
+    return selectPage(sql, page, id)
+  })
+}
+
+export async function getThread(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { id }: Input<typeof contract.getThread>,
+): Promise<Thread> {
+  return database.asOrg(organization.id, (sql) => selectThread(sql, id))
+}
+
+export async function updateThread(
+  { database }: Service,
+  caller: OrgCaller,
+  { id, ...changes }: Input<typeof contract.updateThread>,
+): Promise<Thread> {
+  return database.asOrg(caller.organization.id, async (sql) => {
+    const [found] = await sql`
+      update threads
+      set title = coalesce(${changes.title ?? null}, title), status = coalesce(${changes.status ?? null}, status),
+          updated_at = now()
+      where id = ${id} returning id`
+    if (!found) throw notFound('thread', id)
+    await recordAudit(sql, trailOf(caller), 'thread.updated', id, changes)
+    return selectThread(sql, id)
+  })
+}
+
+export async function getThreadAnalytics(
+  { database }: Service,
+  { organization }: OrgCaller,
+): Promise<Output<typeof contract.getThreadAnalytics>> {
+  const [analytics] = await database.asOrg(
+    organization.id,
+    (sql) => sql<Output<typeof contract.getThreadAnalytics>>`
+      select count(*) as total_threads, coalesce(sum(message_count), 0) as total_messages,
+             coalesce(sum(total_tokens), 0) as total_tokens,
+             count(*) filter (where status = 'regular') as active_threads,
+             count(*) filter (where status = 'archived') as archived_threads
+      from threads where status <> 'deleted'`,
+  )
+  return analytics as Output<typeof contract.getThreadAnalytics>
+}
+
+/** A new conversation, of an end user or of an anonymous visitor. */
+export async function startThread(
+  sql: Sql,
+  { endUserId, siteId }: { endUserId: string | null; siteId: string | null },
+): Promise<string> {
+  const id = newId()
+  await sql`
+    insert into threads (organization_id, id, end_user_id, site_id)
+    values (current_organization(), ${id}, ${endUserId}, ${siteId})`
+  return id
+}
+
+/** Adds a message to what is known of a conversation. */
+export async function countMessage(sql: Sql, id: string, message: { tokens: number; at: string }): Promise<void> {
+  const [thread] = await sql`
+    update threads
+    set message_count = message_count + 1, total_tokens = total_tokens + ${message.tokens},
+        last_message_at = greatest(last_message_at, ${message.at})
+    where id = ${id} returning id`
+  if (!thread) throw notFound('thread', id)
+}
+
+/** The caller has locked the end user. */
+export async function eraseEndUserThreads(sql: Sql, endUserId: string): Promise<void> {
+  await sql`delete from threads where end_user_id = ${endUserId}`
+}
+
+interface Page {
+  status?: Thread['status'] | undefined
+  limit: number
+  offset: number
+}
+
+async function selectPage(sql: Sql, { status, ...page }: Page, endUserId: string | null = null): Promise<ThreadList> {
+  const statuses = status ? [status] : ['regular', 'archived']
+  const [counted, threads] = await Promise.all([
+    sql<{ total: number }>`
+      select count(*) as total from threads
+      where status = any(${statuses}) and (${endUserId}::uuid is null or end_user_id = ${endUserId})`,
+    selectThreads(sql, { statuses, endUserId, ...page }),
+  ])
+  return { threads, total: counted[0]?.total ?? 0 }
+}
+
+async function selectThread(sql: Sql, id: string): Promise<Thread> {
+  const [thread] = await selectThreads(sql, { id, statuses: ['regular', 'archived', 'deleted'], limit: 1, offset: 0 })
+  if (!thread) throw notFound('thread', id)
+  return thread
+}
+
+const selectThreads = (
+  sql: Sql,
+  wanted: { statuses: string[]; id?: string; endUserId?: string | null; limit: number; offset: number },
+) => {
+  const { statuses, id = null, endUserId = null, limit, offset } = wanted
+  return sql<Thread>`
+    select id, end_user_id, site_id, title, status, message_count, total_tokens, last_message_at, created_at, updated_at
+    from threads
+    where status = any(${statuses})
+      and (${id}::uuid is null or id = ${id}) and (${endUserId}::uuid is null or end_user_id = ${endUserId})
+    order by coalesce(last_message_at, created_at) desc, id desc limit ${limit} offset ${offset}`
+}

@@ -1,0 +1,438 @@
+import { createHmac } from 'node:crypto'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
+import { startTestProvider, type TestProvider } from '../../test/oidc-provider.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import { generateKey } from '../publishable-keys/key-format.ts'
+
+const origin = 'https://shop.example.com'
+const minute = 60_000
+
+let app: TestService
+let admin: string
+beforeAll(async () => {
+  app = await startTestService()
+  admin = await app.tokenFor('admin@demo.test', 'demo')
+})
+afterAll(() => app.close())
+
+async function makeKey(
+  body: Record<string, unknown> = {},
+  on = app,
+  token = admin,
+): Promise<{ id: string; key: string }> {
+  return (await on.request('POST', '/publishable-keys', { token, body: { name: 'Widget', ...body } })).body
+}
+
+const exchange = (body: unknown, headers: Record<string, string> = {}, on = app) =>
+  on.request('POST', '/auth/pk-ticket', { body, headers })
+
+const refusal = (status: number, code: string, message: string, data = {}) => ({
+  defined: true,
+  code,
+  status,
+  message,
+  data: { code, ...data },
+})
+const invalidKey = refusal(401, 'INVALID_KEY', 'The publishable key is not valid')
+const originNotAllowed = refusal(403, 'ORIGIN_NOT_ALLOWED', 'This origin may not use the publishable key')
+
+describe('a key alone', () => {
+  test('gives an anonymous ticket of the key’s organization', async () => {
+    const { id, key } = await makeKey()
+    const { body } = await exchange({ publishable_key: key })
+    expect(body).toEqual({
+      ticket: expect.stringMatching(/^[\w-]{43}$/),
+      userId: id,
+      orgId: await app.organization('demo'),
+      expiresAt: app.clock.now + 60_000,
+      expiresIn: 60,
+    })
+  })
+
+  test('gives a ticket that is stored by its hash, bound to who asked and where, for one minute', async () => {
+    const { id, key } = await makeKey({ allowed_origins: [origin] })
+    const { body } = await exchange({ publishable_key: key }, { origin })
+    const holder = await app.service.kv.get(`ticket:${fingerprint(body.ticket)}`)
+    expect(holder).toMatchObject({ organization_id: body.orgId, publishable_key_id: id, origin })
+  })
+
+  test('says when it was last used, without a write for each request', async () => {
+    const { id, key } = await makeKey()
+    await Promise.all(Array.from({ length: 20 }, () => exchange({ publishable_key: key })))
+    await app.service.activity.flush()
+    const { keys } = (await app.request('GET', '/publishable-keys', { token: admin })).body
+    expect(keys.find((entry: { id: string }) => entry.id === id).last_used_at).toBe(
+      new Date(app.clock.now).toISOString(),
+    )
+  })
+})
+
+describe('the body', () => {
+  test.each([
+    ['{}', 'publishable_key'],
+    ['null', ''],
+    ['[]', ''],
+    ['not json', ''],
+    ['', ''],
+    ['{"publishable_key":1}', 'publishable_key'],
+    ['{"publishable_key":""}', 'publishable_key'],
+    ['{"publishable_key":"x","id_token":1}', 'id_token'],
+    ['{"publishable_key":"x","id_token":""}', 'id_token'],
+    ['{"publishable_key":"x","embedding_origin":{}}', 'embedding_origin'],
+    ['{"publishable_key":"x","organization_id":"y"}', 'organization_id'],
+    ['{"publishable_key":"x","publishable_key":"y"}', ''],
+  ])('%s is INVALID_BODY', async (body, field) => {
+    expect((await exchange(body, { 'content-type': 'application/json' })).body).toEqual(
+      refusal(400, 'INVALID_BODY', 'The request body is missing or malformed', { field, details: expect.any(String) }),
+    )
+  })
+})
+
+// Abuse case 17.
+describe('the key', () => {
+  test('malformed, mistyped, unknown or revoked gives the same answer', async () => {
+    const { id, key } = await makeKey()
+    await exchange({ publishable_key: key })
+    await app.request('DELETE', `/publishable-keys/${id}`, { token: admin })
+    const unknown = generateKey('development')
+    const mistyped = key.replace(/.$/, (last) => (last === 'a' ? 'b' : 'a'))
+    const answers = await Promise.all(
+      [key, unknown, mistyped, 'pk_test_', 'x', 'pk_live_'.padEnd(57, '0')].map((publishable_key) =>
+        exchange({ publishable_key }),
+      ),
+    )
+    expect(answers.map(({ body }) => body)).toEqual(answers.map(() => invalidKey))
+    const headers = answers.map((answer) => [...answer.headers.keys()])
+    expect(new Set(headers.map(String)).size).toBe(1)
+  })
+
+  // Abuse case 19.
+  test('revoked behind a node’s back is refused there within thirty seconds', async () => {
+    const { id, key } = await makeKey()
+    expect((await exchange({ publishable_key: key })).status).toBe(200)
+    await app.service.database.asOrg(
+      await app.organization('demo'),
+      (sql) => sql`update publishable_keys set revoked_at = now() where id = ${id}`,
+    )
+    app.clock.now += 30_001
+    expect((await exchange({ publishable_key: key })).body).toEqual(invalidKey)
+  })
+})
+
+describe('the origin', () => {
+  const own = 'http://localhost:8787'
+  const restricted = { allowed_origins: [origin, 'https://*.preview.example.com', 'http://localhost:5173'] }
+
+  test.each<[string, string | undefined, string | undefined, boolean]>([
+    ['the page’s own request', origin, undefined, true],
+    ['a preview', 'https://pr-1.preview.example.com', undefined, true],
+    ['a local page', 'http://localhost:5173', undefined, true],
+    ['our frame, for the page', own, origin, true],
+    ['no browser, for the page', undefined, origin, true],
+    ['neither', undefined, undefined, false],
+    ['our frame, for nobody', own, undefined, false],
+    ['our frame, for another page', own, 'https://evil.example', false],
+    // Abuse case 20.
+    ['a foreign page that names an allowed one', 'https://evil.example', origin, false],
+    ['a sandboxed page that names an allowed one', 'null', origin, false],
+    // Abuse case 21.
+    ['a suffix', 'https://shop.example.com.evil.example', undefined, false],
+    ['a prefix', 'https://evilshop.example.com', undefined, false],
+    ['another scheme', 'http://shop.example.com', undefined, false],
+    ['another port', 'https://shop.example.com:8443', undefined, false],
+    ['a trailing dot', 'https://shop.example.com.', undefined, false],
+    ['a user name', 'https://shop.example.com@evil.example', undefined, false],
+    ['a look-alike', 'https://xn--hop-h0a.example.com', undefined, false],
+    ['the bare parent of a wildcard', 'https://preview.example.com', undefined, false],
+    ['two labels for one wildcard', 'https://a.b.preview.example.com', undefined, false],
+  ])('%s', async (_, header, embedding_origin, isAllowed) => {
+    const { key } = await makeKey(restricted)
+    const answer = await exchange(
+      { publishable_key: key, ...(embedding_origin && { embedding_origin }) },
+      header ? { origin: header } : {},
+    )
+    if (isAllowed) expect(answer.status).toBe(200)
+    else expect(answer.body).toEqual(originNotAllowed)
+    // A page may read the answer only if it was allowed.
+    expect(answer.headers.get('access-control-allow-origin')).toBe(isAllowed && header ? header : null)
+  })
+
+  test('of the organization counts for a key without its own', async () => {
+    const app = await useTestService()
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const { key } = await makeKey({}, app, token)
+    const status = async (from: string) => (await exchange({ publishable_key: key }, { origin: from }, app)).status
+    expect(await status('https://anywhere.example')).toBe(200)
+    await app.request('PUT', '/organizations/current/allowed-domains', { token, body: { allowed_domains: [origin] } })
+    expect(await status('https://anywhere.example'), 'at once, although the key is remembered').toBe(403)
+    expect(await status(origin)).toBe(200)
+  })
+
+  test('may ask before it posts', async () => {
+    const response = await app.fetch('/api/auth/pk-ticket', { method: 'OPTIONS', headers: { origin } })
+    expect(response.status).toBe(204)
+    expect(response.headers.get('access-control-allow-origin')).toBe(origin)
+    expect(response.headers.get('access-control-allow-credentials')).toBeNull()
+  })
+
+  test('becomes a site', async () => {
+    const app = await useTestService()
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const { key } = await makeKey({}, app, token)
+    await Promise.all([1, 2, 3].map(() => exchange({ publishable_key: key }, { origin }, app)))
+    expect((await app.request('GET', '/sites', { token })).body).toEqual([
+      {
+        id: expect.any(String),
+        origin,
+        name: 'shop.example.com',
+        created_at: expect.any(String),
+        last_seen_at: expect.any(String),
+      },
+    ])
+  })
+})
+
+describe('an ID token', () => {
+  let provider: TestProvider
+  let app: TestService
+  let key: string
+  let token: string
+  beforeAll(async () => {
+    provider = await startTestProvider()
+  })
+  afterAll(() => provider.stop())
+  beforeEach(async () => {
+    app = await startTestService()
+    token = await app.tokenFor('admin@demo.test', 'demo')
+    key = (await makeKey({}, app, token)).key
+    await trust({ idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] })
+  })
+  afterEach(() => app.close())
+
+  const trust = (body: Record<string, unknown>) => app.request('PATCH', '/identity-providers/config', { token, body })
+  const signIn = (id_token: string) => exchange({ publishable_key: key, id_token }, { origin }, app)
+  const code = async (id_token: string) => (await signIn(id_token)).body.code
+  const refusals = async () => (await app.request('GET', '/diagnostics/refusals', { token })).body.refusals
+
+  test('of the provider makes its subject an end user, once', async () => {
+    const fetched = await provider.keyFetches()
+    const idToken = await provider.idToken({
+      sub: 'ann',
+      email: 'Ann@Example.com',
+      email_verified: true,
+      name: 'Ann',
+      plan: 'gold',
+    })
+    const { body } = await signIn(idToken)
+    const { users, total } = (await app.request('GET', '/end-users', { token })).body
+    expect(total).toBe(1)
+    expect(users).toEqual([
+      {
+        id: body.userId,
+        organization_id: body.orgId,
+        external_id: 'ann',
+        email: 'ann@example.com',
+        metadata: '{"email_verified":true,"name":"Ann","plan":"gold"}',
+        last_activity_at: expect.any(String),
+        created_at: expect.any(String),
+        updated_at: expect.any(String),
+      },
+    ])
+    expect((await signIn(idToken)).body.userId).toBe(body.userId)
+    expect((await signIn(await provider.idToken({ sub: 'ann', email: 'new@example.com' }))).body.userId).toBe(
+      body.userId,
+    )
+    expect((await app.request('GET', `/end-users/${body.userId}`, { token })).body.email).toBe('new@example.com')
+    expect((await provider.keyFetches()) - fetched, 'the keys are fetched once').toBe(1)
+  })
+
+  test('is accepted until it has expired for a minute, also when it is remembered', async () => {
+    const idToken = await provider.idToken()
+    expect((await signIn(idToken)).status).toBe(200)
+    app.clock.now += 60 * minute + 59_000
+    expect((await signIn(idToken)).status).toBe(200)
+    app.clock.now += 2_000
+    expect((await signIn(idToken)).body).toEqual(refusal(401, 'TOKEN_EXPIRED', 'The ID token has expired'))
+  })
+
+  test('signed by a key that the provider has just changed to is accepted', async () => {
+    expect((await signIn(await provider.idToken())).status).toBe(200)
+    await provider.rotate()
+    app.clock.now += 31_000
+    expect((await signIn(await provider.idToken({ sub: 'bob' }))).status).toBe(200)
+  })
+
+  // Abuse case 40.
+  test('with made-up key ids causes at most one fetch in thirty seconds', async () => {
+    const fetched = await provider.keyFetches()
+    await signIn(await provider.idToken())
+    const { privateKey } = await generateKeyPair('RS256')
+    const forge = (kid: string) =>
+      new SignJWT({ sub: 'x' })
+        .setProtectedHeader({ alg: 'RS256', kid })
+        .setIssuer(provider.issuer)
+        .setAudience('shop')
+        .setExpirationTime('1h')
+        .sign(privateKey)
+    const forged = await Promise.all(Array.from({ length: 20 }, (_, n) => forge(`made-up-${n}`)))
+    app.clock.now += 31_000
+    for (const idToken of forged) expect(await code(idToken)).toBe('INVALID_TOKEN')
+    expect((await provider.keyFetches()) - fetched).toBe(2)
+  })
+
+  test('is still verified while the provider is down, for a day', async () => {
+    const provider = await startTestProvider()
+    await trust({ idp_issuer: provider.issuer })
+    const [first, second] = [await provider.idToken({ sub: 'ann' }), await provider.idToken({ sub: 'bob' })]
+    const third = await provider.idToken({ sub: 'cid', exp: Math.floor(app.clock.now / 1000) + 200_000 })
+    expect((await signIn(first)).status).toBe(200)
+    await provider.stop()
+    app.clock.now += 30 * minute
+    expect((await signIn(second)).status).toBe(200)
+    app.clock.now += 24 * 60 * minute
+    expect(await code(third)).toBe('INVALID_TOKEN')
+    token = await app.tokenFor('admin@demo.test', 'demo')
+    expect((await refusals())[0]).toMatchObject({ surface: 'id_token', step: 'provider_connection' })
+  })
+
+  test('is refused when no provider is trusted', async () => {
+    await trust({ idp_type: null })
+    expect((await signIn(await provider.idToken())).body).toEqual(
+      refusal(403, 'IDP_NOT_CONFIGURED', 'The organization trusts no identity provider yet'),
+    )
+  })
+
+  // Abuse cases 22 and 23.
+  describe('is refused', () => {
+    const unsigned = (header: object, claims: object) =>
+      [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.')
+    const claims = () => ({
+      iss: provider.issuer,
+      aud: 'shop',
+      sub: 'ann',
+      exp: Math.floor(app.clock.now / 1000) + 600,
+    })
+    const selfSigned = async (header: Record<string, unknown>) => {
+      const { privateKey, publicKey } = await generateKeyPair('RS256')
+      const jwk = await exportJWK(publicKey)
+      return new SignJWT(claims())
+        .setProtectedHeader({ alg: 'RS256', kid: 'k', ...header, ...('jwk' in header && { jwk }) })
+        .sign(privateKey)
+    }
+
+    test.each<[string, () => Promise<string>, string]>([
+      ['for another audience', () => provider.idToken({ client_id: 'elsewhere' }), 'audience'],
+      ['with alg none', async () => `${unsigned({ alg: 'none' }, claims())}.`, 'algorithm'],
+      [
+        'signed symmetrically with the public key',
+        async () => {
+          const jwks = (await (await fetch(`${provider.issuer}/jwks`)).json()) as { keys: { kid: string; n: string }[] }
+          const text = unsigned({ alg: 'HS256', kid: jwks.keys[0]?.kid }, claims())
+          return `${text}.${createHmac('sha256', jwks.keys[0]?.n ?? '')
+            .update(text)
+            .digest('base64url')}`
+        },
+        'algorithm',
+      ],
+      ['with its own key in the header', () => selfSigned({ jwk: true }), 'key'],
+      ['with an address of keys in the header', () => selfSigned({ jku: 'https://evil.example/jwks' }), 'key'],
+      ['with a certificate address in the header', () => selfSigned({ x5u: 'https://evil.example/cert' }), 'key'],
+      ['with critical extensions', () => selfSigned({ crit: ['b64'], b64: true }), 'format'],
+      ['that is not a token', async () => 'hello', 'format'],
+      ['that is huge', async () => 'x'.repeat(20_000), 'format'],
+      ['with a changed payload', async () => (await provider.idToken()).replace(/\.(.{6})./, '.$1x'), 'signature'],
+      ['from the future', () => provider.idToken({ nbf: Math.floor(app.clock.now / 1000) + 120 }), 'not_before'],
+    ])('%s', async (_, make, step) => {
+      const { body } = await signIn(await make())
+      expect(body).toEqual(refusal(401, 'INVALID_TOKEN', 'The ID token could not be verified'))
+      const [kept] = await refusals()
+      expect(kept).toMatchObject({ surface: 'id_token', step, code: 'INVALID_TOKEN', origin, count: 1 })
+      expect((await app.request('GET', '/end-users', { token })).body.total).toBe(0)
+    })
+
+    test('of another organization’s provider', async () => {
+      const foreign = await startTestProvider()
+      onTestFinished(() => foreign.stop())
+      const { body } = await signIn(await foreign.idToken())
+      expect(body.code).toBe('INVALID_TOKEN')
+    })
+
+    test('and the administrator reads what was expected and what was seen', async () => {
+      await signIn(await provider.idToken({ client_id: 'elsewhere' }))
+      await signIn(await provider.idToken({ client_id: 'elsewhere' }))
+      expect(await refusals()).toEqual([
+        {
+          id: expect.any(String),
+          surface: 'id_token',
+          step: 'audience',
+          code: 'INVALID_TOKEN',
+          message: 'The token is for another application; add its client ID to the allowed audiences',
+          expected: 'shop',
+          seen: 'elsewhere',
+          origin,
+          publishable_key_id: expect.any(String),
+          count: 2,
+          first_at: expect.any(String),
+          last_at: expect.any(String),
+        },
+      ])
+      expect(await (await app.fetch('/metrics')).text()).toContain(
+        'inlay_refusals_total{surface="id_token",code="INVALID_TOKEN"} 2',
+      )
+    })
+  })
+
+  // Abuse case 25.
+  test('of fifty newcomers at once lets in exactly as many as the plan has room for, and later all who came back', async () => {
+    const other = await app.tokenFor('admin@other.test', 'other')
+    const otherKey = (await makeKey({}, app, other)).key
+    await app.request('PATCH', '/identity-providers/config', {
+      token: other,
+      body: { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] },
+    })
+    await app.service.database.asOrg(
+      await app.organization('other'),
+      (sql) => sql`
+        insert into end_users (organization_id, id, external_id)
+        select current_organization(), gen_random_uuid(), 'known-' || n from generate_series(1, 99) n`,
+    )
+    const tokens: string[] = []
+    for (let n = 0; n < 50; n += 1) tokens.push(await provider.idToken({ sub: `new-${n}` }))
+    const come = (id_token: string) => exchange({ publishable_key: otherKey, id_token }, {}, app)
+    const answers = await Promise.all(tokens.map(come))
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+    expect(answers.find(({ status }) => status !== 200)?.body).toEqual(
+      refusal(403, 'PAYMENT_REQUIRED', 'All 100 end users of the plan are taken'),
+    )
+    expect((await app.request('GET', '/end-users?limit=1', { token: other })).body.total).toBe(100)
+    expect((await come(await provider.idToken({ sub: 'known-7' }))).status).toBe(200)
+  })
+
+  test('secrets stay out of refusals and logs', async () => {
+    const bad = await provider.idToken({ client_id: 'elsewhere' })
+    await signIn(bad)
+    const good = (await signIn(await provider.idToken())).body.ticket
+    const written = JSON.stringify(await refusals()) + app.logged()
+    for (const secret of [key, bad, bad.split('.')[2] as string, good]) expect(written).not.toContain(secret)
+  })
+})
+
+test('the plan’s sites are for strangers only: somebody signed in gets a ticket anywhere', async () => {
+  const provider = await startTestProvider()
+  onTestFinished(() => provider.stop())
+  const app = await useTestService()
+  const token = await app.tokenFor('admin@other.test', 'other')
+  const { key } = await makeKey({}, app, token)
+  await app.request('PATCH', '/identity-providers/config', {
+    token,
+    body: { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] },
+  })
+  const visit = async (from: string, id_token?: string) =>
+    (await exchange({ publishable_key: key, ...(id_token && { id_token }) }, { origin: from }, app)).body.code
+  expect(await visit('https://one.example')).toBeUndefined()
+  expect(await visit('https://two.example')).toBe('PAYMENT_REQUIRED')
+  expect(await visit('https://two.example', await provider.idToken())).toBeUndefined()
+  expect((await app.request('GET', '/sites', { token })).body).toHaveLength(1)
+})

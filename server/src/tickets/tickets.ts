@@ -1,0 +1,183 @@
+import { randomBytes } from 'node:crypto'
+import type { Refusal } from '../diagnostics/activity.ts'
+import { Failure } from '../errors.ts'
+import { IdTokenRefused } from '../identity-provider/id-tokens.ts'
+import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
+import { InvalidOrigin, matchesOrigin, parseOrigin } from '../lib/origins.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import type { HttpExchange, Input, Output } from '../operation.ts'
+import type { LiveKey } from '../publishable-keys/key-lookup.ts'
+import type { Service } from '../service.ts'
+import { findOrAddSite } from '../sites/sites.ts'
+import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
+
+/** What a ticket stands for. It is looked up by its hash and can be taken once. */
+export interface TicketHolder {
+  organization_id: string
+  publishable_key_id: string
+  origin: string | undefined
+  /** Undefined for a widget whose user is not signed in. */
+  end_user_id: string | undefined
+  site_id: string | undefined
+}
+
+const lifetimeSeconds = 60
+const ticketKey = (ticket: string) => `ticket:${fingerprint(ticket)}`
+
+/** The checks of an exchange, in order. Each refusal is kept for the administrator of the key's organization. */
+export async function exchangeTicket(
+  service: Service,
+  _caller: undefined,
+  { publishable_key, id_token, embedding_origin }: Input<typeof contract>,
+  http: HttpExchange,
+): Promise<Output<typeof contract>> {
+  const key = await requireLiveKey(service, publishable_key)
+  try {
+    const origin = requestOrigin(service, http.origin, embedding_origin)
+    requireAllowedOrigin(key, origin)
+    if (http.origin) http.allowOrigin(http.origin)
+    const endUserId = id_token === undefined ? undefined : await requireEndUser(service, key, id_token)
+    const siteId = await requireSite(service, key, origin, endUserId !== undefined)
+    return await issueTicket(service, key, { origin, endUserId, siteId })
+  } catch (error) {
+    throw keepRefusal(service, key, error, http.origin ?? embedding_origin)
+  }
+}
+
+/** A check that turned the caller away: what they are told, and what the administrator can read. */
+class StepFailed extends Error {
+  readonly failure: Failure
+  readonly refusal: Refusal
+
+  constructor(step: string, failure: Failure, about: { message: string } & Partial<Refusal>) {
+    super(about.message)
+    this.failure = failure
+    this.refusal = { surface: 'ticket', step, code: failure.envelope.code, ...about }
+  }
+}
+
+function keepRefusal({ activity }: Service, key: LiveKey, error: unknown, origin: string | undefined): unknown {
+  if (!(error instanceof StepFailed)) return error
+  const refusal = { ...error.refusal, origin: origin?.slice(0, 300), publishable_key_id: key.id }
+  activity.refused(key.organization_id, refusal)
+  return error.failure
+}
+
+async function requireLiveKey({ keyLookup, metrics }: Service, text: string): Promise<LiveKey> {
+  const key = await keyLookup.find(text)
+  if (key) return key
+  // Of no organization: there is nobody to show it to.
+  metrics.countRefusal('ticket', 'INVALID_KEY')
+  throw ticketFailure('INVALID_KEY')
+}
+
+/**
+ * The browser's word counts. Only our own frame, whose page is elsewhere, and callers that are no browsers may say it
+ * themselves; a foreign page never can.
+ */
+function requestOrigin({ config }: Service, header: string | undefined, body: string | undefined): string | undefined {
+  const isForeign = header !== undefined && header !== config.publicUrl
+  const text = isForeign ? header : body
+  try {
+    return text === undefined ? undefined : parseOrigin(text)
+  } catch (error) {
+    if (!(error instanceof InvalidOrigin)) throw error
+    return undefined
+  }
+}
+
+/** A key without origins of its own goes by those of the organization. */
+function requireAllowedOrigin({ allowed_origins, provider }: LiveKey, origin: string | undefined): void {
+  const allowed = allowed_origins.length > 0 ? allowed_origins : provider.allowed_domains
+  if (allowed.length === 0 || (origin !== undefined && matchesOrigin(origin, allowed))) return
+  throw new StepFailed('origin', ticketFailure('ORIGIN_NOT_ALLOWED'), {
+    message: 'The page’s origin is not among those allowed. Add it to the key, or embed the widget elsewhere.',
+    expected: allowed.join(', '),
+    seen: origin ?? 'no origin',
+  })
+}
+
+async function requireEndUser(
+  { identities, activity, config }: Service,
+  key: LiveKey,
+  idToken: string,
+): Promise<string> {
+  const trusted = requireProvider(key, config.mode)
+  const { endUserId } = await identities.recognise(key.organization_id, idToken, trusted).catch((error) => {
+    if (isFull(error)) throw new StepFailed('plan', error, { message: error.message })
+    if (!(error instanceof IdTokenRefused)) throw error
+    const { step, message, expected, seen } = error
+    throw new StepFailed(step, ticketFailure(error.code, {}, error), { surface: 'id_token', message, expected, seen })
+  })
+  activity.endUserActive(key.organization_id, endUserId)
+  return endUserId
+}
+
+function requireProvider({ provider }: LiveKey, mode: 'development' | 'production'): TrustedIssuer {
+  const refuse = (message: string) =>
+    new StepFailed('provider', ticketFailure('IDP_NOT_CONFIGURED'), { surface: 'id_token', message })
+  try {
+    const trusted = trustedIssuer(provider, mode)
+    if (!trusted) throw refuse('The widget sends ID tokens, but no identity provider is configured.')
+    if (trusted.audiences === null && mode === 'production') {
+      throw refuse('Allowed audiences are not set, so a token for any application would pass. Enter the client IDs.')
+    }
+    return trusted
+  } catch (error) {
+    throw error instanceof InvalidProvider ? refuse(error.message) : error
+  }
+}
+
+/** Somebody known gets a ticket on any site; beyond the plan's sites it is just not counted for one. */
+async function requireSite(
+  { database, activity }: Service,
+  { organization_id, siteIds }: LiveKey,
+  origin: string | undefined,
+  isSignedIn: boolean,
+): Promise<string | undefined> {
+  if (origin === undefined) return undefined
+  let siteId = siteIds.get(origin)
+  if (siteId === undefined) {
+    try {
+      siteId = await database.asOrg(organization_id, (sql) => findOrAddSite(sql, organization_id, origin))
+    } catch (error) {
+      if (!isFull(error)) throw error
+      if (isSignedIn) return undefined
+      throw new StepFailed('plan', error, { message: error.message, seen: origin })
+    }
+    siteIds.set(origin, siteId)
+  }
+  activity.siteSeen(organization_id, siteId)
+  return siteId
+}
+
+const isFull = (error: unknown): error is Failure =>
+  error instanceof Failure && error.envelope.code === 'PAYMENT_REQUIRED'
+
+async function issueTicket(
+  { kv, activity, clock }: Service,
+  key: LiveKey,
+  {
+    origin,
+    endUserId,
+    siteId,
+  }: { origin: string | undefined; endUserId: string | undefined; siteId: string | undefined },
+): Promise<Output<typeof contract>> {
+  const ticket = randomBytes(32).toString('base64url')
+  const holder: TicketHolder = {
+    organization_id: key.organization_id,
+    publishable_key_id: key.id,
+    origin,
+    end_user_id: endUserId,
+    site_id: siteId,
+  }
+  await kv.set(ticketKey(ticket), holder, lifetimeSeconds)
+  activity.keyUsed(key.organization_id, key.id)
+  return {
+    ticket,
+    userId: endUserId ?? key.id,
+    orgId: key.organization_id,
+    expiresAt: clock() + lifetimeSeconds * 1000,
+    expiresIn: lifetimeSeconds,
+  }
+}

@@ -1,0 +1,320 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestService, type TestService } from '../../test/harness.ts'
+import { addEndUser, addSite, findWrongSums, usageRecord } from '../../test/usage-records.ts'
+import { newId } from '../lib/ids.ts'
+import { startThread } from '../threads/threads.ts'
+import { recordUsage, type UsageRecord } from './record.ts'
+import { createUsageRecorder } from './recorder.ts'
+
+let app: TestService
+let demo = ''
+let other = ''
+beforeAll(async () => {
+  app = await startTestService()
+  demo = await app.organization('demo')
+  other = await app.organization('other')
+})
+afterAll(() => app.close())
+
+const countEvents = async (organizationId = demo) => {
+  const [row] = await app.service.database.asOrg(
+    organizationId,
+    (sql) => sql<{ count: number }>`select count(*) from usage_events`,
+  )
+  return row?.count ?? 0
+}
+
+const sumsOf = async (endUserId: string) => {
+  const [row] = await app.service.database.asOrg(
+    demo,
+    (sql) => sql`
+      select requests, prompt_tokens, completion_tokens from usage_end_users where end_user_id = ${endUserId}`,
+  )
+  return row
+}
+
+const refusal = (field: string) => ({
+  envelope: { status: 400, data: { code: 'VALIDATION_ERROR', field, details: expect.stringMatching(/\S/) } },
+})
+
+describe('recording', () => {
+  test('keeps every field of an event, and its thread', async () => {
+    const [end_user_id, site_id] = [await addEndUser(app, demo), await addSite(app, demo)]
+    const thread_id = await app.service.database.asOrg(demo, (sql) =>
+      startThread(sql, { endUserId: end_user_id, siteId: site_id }),
+    )
+    const event = usageRecord(demo, {
+      end_user_id,
+      site_id,
+      thread_id,
+      model: 'größer "x", {y}\\',
+      finish_reason: 'NULL',
+      created_at: '2026-03-10T23:59:59.999Z',
+    })
+    expect(await recordUsage(app.service, event)).toBe(1)
+    const [row] = await app.service.database.asOrg(
+      demo,
+      (sql) => sql`select * from usage_events where id = ${event.id}`,
+    )
+    expect(row).toEqual(event)
+    expect(await findWrongSums(app, demo)).toEqual([])
+  })
+
+  test('nothing is nothing', async () => {
+    expect(await recordUsage(app.service, [])).toBe(0)
+  })
+
+  test.each(['prompt_tokens', 'completion_tokens'] as const)('takes zero and a billion as %s', async (field) => {
+    const end_user_id = await addEndUser(app, demo)
+    await recordUsage(app.service, [
+      usageRecord(demo, { end_user_id, [field]: 0 }),
+      usageRecord(demo, { end_user_id, [field]: 1_000_000_000 }),
+    ])
+    expect(await sumsOf(end_user_id)).toEqual({
+      requests: 2,
+      prompt_tokens: 20,
+      completion_tokens: 10,
+      [field]: 1_000_000_000,
+    })
+  })
+
+  // Abuse case 55.
+  test('counts an event once: twice in a batch, in a second batch, and at the same time', async () => {
+    const end_user_id = await addEndUser(app, demo)
+    const events = Array.from({ length: 20 }, () => usageRecord(demo, { end_user_id }))
+    expect(await recordUsage(app.service, [...events, ...events.toReversed()])).toBe(20)
+    expect(await recordUsage(app.service, events.slice(5))).toBe(0)
+    const fresh = usageRecord(demo, { end_user_id })
+    const added = await Promise.all(Array.from({ length: 8 }, () => recordUsage(app.service, [...events, fresh])))
+    expect(added.reduce((total, count) => total + count)).toBe(1)
+    expect(await sumsOf(end_user_id)).toEqual({ requests: 21, prompt_tokens: 210, completion_tokens: 105 })
+  })
+
+  test('of an id that was used for something else keeps the first', async () => {
+    const end_user_id = await addEndUser(app, demo)
+    const first = usageRecord(demo, { end_user_id })
+    await recordUsage(app.service, [first, { ...first, prompt_tokens: 99 }])
+    await recordUsage(app.service, { ...first, prompt_tokens: 77 })
+    expect(await sumsOf(end_user_id)).toEqual({ requests: 1, prompt_tokens: 10, completion_tokens: 5 })
+  })
+
+  // Abuse case 55.
+  test.each<[string, string, Partial<UsageRecord>]>([
+    ['a negative count', 'prompt_tokens', { prompt_tokens: -1 }],
+    ['a fraction', 'completion_tokens', { completion_tokens: 1.5 }],
+    ['not a number', 'prompt_tokens', { prompt_tokens: Number.NaN }],
+    ['infinity', 'prompt_tokens', { prompt_tokens: Number.POSITIVE_INFINITY }],
+    ['more than any model reads', 'prompt_tokens', { prompt_tokens: 1_000_000_001 }],
+    ['more than JSON can say', 'completion_tokens', { completion_tokens: Number.MAX_SAFE_INTEGER + 1 }],
+    ['a count as text', 'prompt_tokens', { prompt_tokens: '1' as never }],
+    ['an id that is none', 'id', { id: 'x' }],
+    ['an end user that is none', 'end_user_id', { end_user_id: 'x' }],
+    ['an unknown end user', 'end_user_id', { end_user_id: newId() }],
+    ['an unknown site', 'site_id', { site_id: newId() }],
+    ['an unknown thread', 'thread_id', { thread_id: newId() }],
+    ['an unknown organization', 'organization_id', { organization_id: newId() }],
+    ['an empty model', 'model', { model: '' }],
+    ['a model of 201 characters', 'model', { model: 'x'.repeat(201) }],
+    ['a NUL', 'finish_reason', { finish_reason: 'a\0' }],
+    ['a day that does not exist', 'created_at', { created_at: '2026-02-30T00:00:00.000Z' }],
+    ['an unknown field', '', { total_tokens: 1 } as never],
+  ])('refuses %s', async (_, field, changes) => {
+    const before = await countEvents()
+    await expect(recordUsage(app.service, usageRecord(demo, changes))).rejects.toMatchObject(refusal(field))
+    expect(await countEvents()).toBe(before)
+    expect(await findWrongSums(app, demo)).toEqual([])
+  })
+
+  // Abuse cases 8 and 55.
+  test.each<[string, keyof UsageRecord, () => Promise<string>]>([
+    ['end user', 'end_user_id', () => addEndUser(app, other)],
+    ['site', 'site_id', () => addSite(app, other)],
+    [
+      'thread',
+      'thread_id',
+      () => app.service.database.asOrg(other, (sql) => startThread(sql, { endUserId: null, siteId: null })),
+    ],
+  ])('refuses another organization’s %s like an unknown one, and its neighbours with it', async (_, field, add) => {
+    const before = [await countEvents(), await countEvents(other)]
+    const events = [usageRecord(demo), usageRecord(demo, { [field]: await add() }), usageRecord(demo)]
+    const foreign = await recordUsage(app.service, events).catch((error) => error.envelope)
+    const unknown = await recordUsage(app.service, usageRecord(demo, { [field]: newId() })).catch(
+      (error) => error.envelope,
+    )
+    expect(foreign).toMatchObject(refusal(field).envelope)
+    expect(foreign).toEqual(unknown)
+    expect([await countEvents(), await countEvents(other)]).toEqual(before)
+  })
+
+  test('refuses a batch of two organizations', async () => {
+    const before = [await countEvents(), await countEvents(other)]
+    await expect(recordUsage(app.service, [usageRecord(demo), usageRecord(other)])).rejects.toMatchObject(
+      refusal('organization_id'),
+    )
+    expect([await countEvents(), await countEvents(other)]).toEqual(before)
+  })
+
+  test.each([
+    ['an end user', 'usage_end_users'],
+    ['a day', 'usage_site_days'],
+  ])('refuses what would make the total of %s inexact', async (_, table) => {
+    const end_user_id = await addEndUser(app, demo)
+    const created_at = '1999-12-31T00:00:00.000Z'
+    const record = (prompt_tokens: number) =>
+      recordUsage(app.service, usageRecord(demo, { end_user_id, created_at, prompt_tokens, completion_tokens: 0 }))
+    const setSum = (tokens: number) =>
+      app.service.database.asOrg(demo, (sql) =>
+        table === 'usage_end_users'
+          ? sql`update usage_end_users set prompt_tokens = ${tokens} where end_user_id = ${end_user_id}`
+          : sql`update usage_site_days set prompt_tokens = ${tokens} where day = '1999-12-31'`,
+      )
+    await record(10)
+    await setSum(Number.MAX_SAFE_INTEGER - 5)
+    await expect(record(6)).rejects.toMatchObject(refusal('prompt_tokens'))
+    await expect(record(5)).resolves.toBe(1)
+    await app.service.database.asOrg(demo, async (sql) => {
+      const [row] = await sql`select sum(prompt_tokens) from usage_events where end_user_id = ${end_user_id}`
+      expect(row).toEqual({ sum: 15 })
+      await sql`delete from usage_events where created_at = ${created_at}`
+      await sql`delete from usage_site_days where day = '1999-12-31'`
+      await sql`delete from usage_end_user_days where day = '1999-12-31'`
+      await sql`delete from usage_end_users where end_user_id = ${end_user_id}`
+    })
+  })
+
+  test('by eight writers of the same people, days and events at once: none deadlocks, every sum is exact', async () => {
+    const endUsers = await Promise.all(Array.from({ length: 5 }, () => addEndUser(app, demo)))
+    const sites = [null, await addSite(app, demo), await addSite(app, demo)]
+    const pool = Array.from({ length: 2_000 }, (_, n) =>
+      usageRecord(demo, {
+        end_user_id: [null, ...endUsers][n % 6] as string | null,
+        site_id: sites[n % 3] as string | null,
+        prompt_tokens: n,
+        created_at: `2026-04-0${1 + (n % 4)}T00:00:00.000Z`,
+      }),
+    )
+    const before = await countEvents()
+    const writer = async (seed: number) => {
+      let added = 0
+      for (let batch = 0; batch < 20; batch += 1) {
+        // Every writer meets the others' events and keys, in an order of its own.
+        const events = Array.from({ length: 50 }, (_, n) => pool[(seed * 977 + batch * 331 + n * 89) % pool.length])
+        added += await recordUsage(app.service, events as UsageRecord[])
+      }
+      return added
+    }
+    const added = await Promise.all(Array.from({ length: 8 }, (_, seed) => writer(seed)))
+    expect((await countEvents()) - before).toBe(added.reduce((total, count) => total + count))
+    expect(await findWrongSums(app, demo)).toEqual([])
+  })
+
+  test('while the end user is being erased leaves nothing of them, and no deadlock', async () => {
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    for (let round = 0; round < 10; round += 1) {
+      const end_user_id = await addEndUser(app, demo)
+      const before = await countEvents()
+      await recordUsage(app.service, usageRecord(demo, { end_user_id }))
+      const writers = Array.from({ length: 6 }, () =>
+        recordUsage(
+          app.service,
+          Array.from({ length: 20 }, () => usageRecord(demo, { end_user_id })),
+        ).catch((error) => {
+          expect(error).toMatchObject(refusal('end_user_id'))
+          return 0
+        }),
+      )
+      const erased = await app.request('DELETE', `/end-users/${end_user_id}`, { token })
+      expect(erased.status).toBe(200)
+      const added = (await Promise.all(writers)).reduce((total, count) => total + count)
+      expect(await countEvents(), 'the organization’s events stay').toBe(before + 1 + added)
+      const left = await app.service.database.asOrg(
+        demo,
+        (sql) => sql`
+          select from usage_events where end_user_id = ${end_user_id}
+          union all select from usage_end_user_days where end_user_id = ${end_user_id}
+          union all select from usage_end_users where end_user_id = ${end_user_id}`,
+      )
+      expect(left).toEqual([])
+    }
+    expect(await findWrongSums(app, demo)).toEqual([])
+  })
+})
+
+describe('the recorder', () => {
+  test('acknowledges what is durable, in few statements', async () => {
+    const end_user_id = await addEndUser(app, demo)
+    let transactions = 0
+    const { database } = app.service
+    const recorder = createUsageRecorder({
+      database: {
+        ...database,
+        asOrg(id, work) {
+          transactions += 1
+          return database.asOrg(id, work)
+        },
+      },
+    })
+    await Promise.all(Array.from({ length: 2_500 }, () => recorder.record(usageRecord(demo, { end_user_id }))))
+    expect(await sumsOf(end_user_id)).toEqual({ requests: 2500, prompt_tokens: 25_000, completion_tokens: 12_500 })
+    expect(transactions).toBe(3)
+    await recorder.close()
+  })
+
+  test('keeps organizations apart', async () => {
+    const recorder = createUsageRecorder(app.service)
+    const before = [await countEvents(), await countEvents(other)]
+    await Promise.all([demo, other, demo].map((id) => recorder.record(usageRecord(id))))
+    await recorder.close()
+    expect([await countEvents(), await countEvents(other)]).toEqual([(before[0] ?? 0) + 2, (before[1] ?? 0) + 1])
+  })
+
+  test('refuses one event without its neighbours', async () => {
+    const recorder = createUsageRecorder(app.service)
+    const end_user_id = await addEndUser(app, demo)
+    const events = [
+      ...Array.from({ length: 30 }, () => usageRecord(demo, { end_user_id })),
+      usageRecord(demo, { end_user_id: newId() }),
+      usageRecord(demo, { end_user_id, prompt_tokens: -1 }),
+    ].sort((one, two) => (one.id.slice(-4) < two.id.slice(-4) ? -1 : 1))
+    const outcomes = await Promise.allSettled(events.map((event) => recorder.record(event)))
+    expect(outcomes.map(({ status }) => status)).toEqual(
+      events.map((event) => (event.end_user_id === end_user_id && event.prompt_tokens > 0 ? 'fulfilled' : 'rejected')),
+    )
+    expect(await sumsOf(end_user_id)).toMatchObject({ requests: 30 })
+    await recorder.close()
+  })
+
+  test('passes a failure of the database on, tries nothing again, and works afterwards', async () => {
+    const { database } = app.service
+    let attempts = 0
+    const recorder = createUsageRecorder({
+      database: {
+        ...database,
+        asOrg(id, work) {
+          attempts += 1
+          return attempts === 1 ? Promise.reject(new Error('gone')) : database.asOrg(id, work)
+        },
+      },
+    })
+    const events = [usageRecord(demo), usageRecord(demo)]
+    const outcomes = await Promise.allSettled(events.map((event) => recorder.record(event)))
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    expect(attempts).toBe(1)
+    await expect(recorder.record(usageRecord(demo))).resolves.toBeUndefined()
+    await recorder.close()
+  })
+
+  test('flushes what waits, and after closing takes nothing more', async () => {
+    const recorder = createUsageRecorder(app.service)
+    const before = await countEvents()
+    const first = recorder.record(usageRecord(demo))
+    await recorder.flush()
+    expect(await countEvents()).toBe(before + 1)
+    const second = recorder.record(usageRecord(demo))
+    await recorder.close()
+    expect(await countEvents()).toBe(before + 2)
+    await Promise.all([first, second])
+    await expect(recorder.record(usageRecord(demo))).rejects.toMatchObject({ envelope: { status: 503 } })
+    expect(await countEvents()).toBe(before + 2)
+  })
+})

@@ -1,0 +1,127 @@
+import { z } from 'zod'
+import { type Failure, invalid } from '../errors.ts'
+import { isId } from '../lib/ids.ts'
+import type { Service } from '../service.ts'
+import { Timestamp } from '../shapes.ts'
+import { violatedConstraint } from '../stores/database.ts'
+
+const Uuid = z.string().refine(isId, 'Not an id')
+/** No model reads or writes nearly as much: a count beyond it is a mistake that would spoil the sums. */
+const TokenCount = z.int().min(0).max(1_000_000_000)
+const Word = z
+  .string()
+  .min(1)
+  .max(200)
+  .refine((text) => !text.includes('\0'), 'Must not contain NUL')
+
+const UsageRecord = z.strictObject({
+  /** Recording the same id again changes nothing. */
+  id: Uuid,
+  organization_id: Uuid,
+  end_user_id: Uuid.nullable(),
+  site_id: Uuid.nullable(),
+  thread_id: Uuid.nullable(),
+  prompt_tokens: TokenCount,
+  completion_tokens: TokenCount,
+  model: Word,
+  finish_reason: Word,
+  created_at: Timestamp,
+})
+export type UsageRecord = z.infer<typeof UsageRecord>
+
+/** Stands in the sums for what happened on no site. */
+export const noSite = '00000000-0000-0000-0000-000000000000'
+
+export function checkUsage(event: UsageRecord): void {
+  const issue = UsageRecord.safeParse(event).error?.issues[0]
+  if (issue) throw invalid(issue.path.join('.'), issue.message)
+}
+
+/**
+ * Adds events of one organization and their sums, all or nothing, in one statement, and says how many were new. Each table
+ * is written in the order of its keys, so that writers may wait for each other but never in a circle. People are locked
+ * before anything else, as in erasing one: whoever is gone by then is refused by the foreign key.
+ */
+export async function recordUsage(
+  { database }: Pick<Service, 'database'>,
+  recorded: UsageRecord | readonly UsageRecord[],
+): Promise<number> {
+  const events = [recorded].flat()
+  const [first] = events
+  if (!first) return 0
+  for (const event of events) {
+    checkUsage(event)
+    if (event.organization_id !== first.organization_id) {
+      throw invalid('organization_id', 'Events of two organizations cannot be recorded at once')
+    }
+  }
+  const column = (name: keyof UsageRecord) => events.map((event) => event[name])
+  try {
+    const [row] = await database.asOrg(
+      first.organization_id,
+      (sql) => sql<{ added: number }>`
+        with given as (
+          select distinct on (event.id) event.* from unnest(
+            ${column('id')}::uuid[], ${column('end_user_id')}::uuid[], ${column('site_id')}::uuid[],
+            ${column('thread_id')}::uuid[], ${column('prompt_tokens')}::int[], ${column('completion_tokens')}::int[],
+            ${column('model')}::text[], ${column('finish_reason')}::text[], ${column('created_at')}::timestamptz[]
+          ) with ordinality as event (id, end_user_id, site_id, thread_id, prompt_tokens, completion_tokens,
+                                      model, finish_reason, created_at, position)
+          left join (
+            select id from end_users where id = any(${column('end_user_id')}) order by id for key share
+          ) person on person.id = event.end_user_id
+          order by event.id, position
+        ), added as (
+          insert into usage_events (organization_id, id, end_user_id, site_id, thread_id, prompt_tokens,
+                                    completion_tokens, model, finish_reason, created_at)
+          select current_organization(), id, end_user_id, site_id, thread_id, prompt_tokens,
+                 completion_tokens, model, finish_reason, created_at
+          from given order by id
+          on conflict (organization_id, id) do nothing
+          returning end_user_id, coalesce(site_id, ${noSite}) as site_id, (created_at at time zone 'UTC')::date as day,
+                    prompt_tokens, completion_tokens
+        ), site_days as (
+          insert into usage_site_days as kept (organization_id, day, site_id, requests, prompt_tokens, completion_tokens)
+          select current_organization(), day, site_id, count(*), sum(prompt_tokens), sum(completion_tokens)
+          from added group by day, site_id order by day, site_id
+          on conflict (organization_id, day, site_id) do update set
+            requests = kept.requests + excluded.requests,
+            prompt_tokens = kept.prompt_tokens + excluded.prompt_tokens,
+            completion_tokens = kept.completion_tokens + excluded.completion_tokens
+        ), end_user_totals as (
+          insert into usage_end_users as kept (organization_id, end_user_id, requests, prompt_tokens, completion_tokens)
+          select current_organization(), end_user_id, count(*), sum(prompt_tokens), sum(completion_tokens)
+          from added where end_user_id is not null group by end_user_id order by end_user_id
+          on conflict (organization_id, end_user_id) do update set
+            requests = kept.requests + excluded.requests,
+            prompt_tokens = kept.prompt_tokens + excluded.prompt_tokens,
+            completion_tokens = kept.completion_tokens + excluded.completion_tokens
+        ), end_user_days as (
+          insert into usage_end_user_days as kept
+            (organization_id, day, end_user_id, requests, prompt_tokens, completion_tokens)
+          select current_organization(), day, end_user_id, count(*), sum(prompt_tokens), sum(completion_tokens)
+          from added where end_user_id is not null group by day, end_user_id order by day, end_user_id
+          on conflict (organization_id, day, end_user_id) do update set
+            requests = kept.requests + excluded.requests,
+            prompt_tokens = kept.prompt_tokens + excluded.prompt_tokens,
+            completion_tokens = kept.completion_tokens + excluded.completion_tokens
+        )
+        select count(*) as added from added`,
+    )
+    return row?.added ?? 0
+  } catch (error) {
+    throw refusals[violatedConstraint(error) ?? '']?.() ?? error
+  }
+}
+
+const tooMuch = () => invalid('prompt_tokens', 'The total would pass 9007199254740991')
+
+/** What only the database can know, by the constraint that says so. */
+const refusals: Record<string, () => Failure> = {
+  usage_events_organization_id_fkey: () => invalid('organization_id', 'Unknown organization'),
+  usage_events_end_user: () => invalid('end_user_id', 'Unknown end user'),
+  usage_events_site: () => invalid('site_id', 'Unknown site'),
+  usage_events_thread: () => invalid('thread_id', 'Unknown thread'),
+  usage_site_days_exact: tooMuch,
+  usage_end_users_exact: tooMuch,
+}

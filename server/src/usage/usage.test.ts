@@ -1,0 +1,344 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
+import { addEndUser, addSite, originOf, usageRecord } from '../../test/usage-records.ts'
+import type { OrgCaller } from '../access.ts'
+import { newId } from '../lib/ids.ts'
+import type { Sql } from '../stores/database.ts'
+import { getDailyUsage as dailyContract } from './contract.ts'
+import { recordUsage, type UsageRecord } from './record.ts'
+import * as usage from './usage.ts'
+
+let app: TestService
+let token = ''
+let demo = ''
+let shop = ''
+let help = ''
+let ada = ''
+let bob = ''
+let idle = ''
+
+const today = '2026-03-15'
+const get = (path: string) => app.request('GET', path, { token })
+const read = async (path: string) => (await get(path)).body
+const totals = (requests: number, prompt: number, completion: number) => ({
+  total_requests: requests,
+  total_prompt_tokens: prompt,
+  total_completion_tokens: completion,
+  total_tokens: prompt + completion,
+})
+const validationError = (field: string) => ({
+  defined: true,
+  code: 'BAD_REQUEST',
+  status: 400,
+  message: 'Invalid request data',
+  data: { code: 'VALIDATION_ERROR', field, details: expect.stringMatching(/\S/) },
+})
+const notFound = (resource: string, resourceId: string) => ({
+  defined: true,
+  code: 'NOT_FOUND',
+  status: 404,
+  message: 'Resource not found',
+  data: { code: 'RESOURCE_NOT_FOUND', resource, resourceId },
+})
+
+let events: UsageRecord[] = []
+
+beforeAll(async () => {
+  app = await startTestService()
+  // The token is issued for the moved clock.
+  app.clock.now = Date.parse(`${today}T08:00:00.000Z`)
+  token = await app.tokenFor('member@demo.test', 'demo')
+  demo = await app.organization('demo')
+  shop = await addSite(app, demo)
+  help = await addSite(app, demo)
+  ada = await addEndUser(app, demo)
+  bob = await addEndUser(app, demo)
+  idle = await addEndUser(app, demo)
+  const event = (created_at: string, prompt_tokens: number, changes: Partial<UsageRecord>) =>
+    usageRecord(demo, { created_at, prompt_tokens, completion_tokens: 1, ...changes })
+  events = [
+    event('2026-02-13T23:59:59.999Z', 1, { end_user_id: ada, site_id: shop }),
+    event('2026-02-14T00:00:00.000Z', 10, { end_user_id: ada, site_id: shop }),
+    event('2026-03-14T23:59:59.999Z', 100, { end_user_id: bob, site_id: help }),
+    event('2026-03-15T00:00:00.000Z', 1000, { end_user_id: ada, site_id: help }),
+    event('2026-03-15T07:00:00.000Z', 10_000, {}),
+  ]
+  await recordUsage(app.service, events)
+
+  // Abuse case 2: ten times as much elsewhere moves nothing here.
+  const other = await app.organization('other')
+  const theirs = await addEndUser(app, other)
+  await recordUsage(
+    app.service,
+    Array.from({ length: 50 }, () =>
+      usageRecord(other, { end_user_id: theirs, created_at: `${today}T00:00:00.000Z`, prompt_tokens: 999 }),
+    ),
+  )
+})
+afterAll(() => app.close())
+
+describe('daily usage', () => {
+  test('is that of the last 30 days, today included, with a zero for a day without traffic', async () => {
+    const days = await read('/usage/daily')
+    expect(days).toHaveLength(30)
+    expect(days[0]).toEqual({ date: '2026-02-14', total_requests: 1, total_tokens: 11 })
+    expect(days[1]).toEqual({ date: '2026-02-15', total_requests: 0, total_tokens: 0 })
+    expect(days.slice(-2)).toEqual([
+      { date: '2026-03-14', total_requests: 1, total_tokens: 101 },
+      { date: '2026-03-15', total_requests: 2, total_tokens: 11_002 },
+    ])
+  })
+
+  test.each([
+    ['a start', '?start_date=2026-03-14', ['2026-03-14', '2026-03-15'], 3],
+    ['an end, which counts', '?end_date=2026-02-14', 30, 2],
+    ['one day', '?start_date=2026-03-15&end_date=2026-03-15', ['2026-03-15'], 2],
+    ['moments, which stand for their days', '?start_date=2026-03-14T23:30:00Z&end_date=2026-03-15T00:00:00.000Z', 2, 3],
+    ['moments elsewhere', '?start_date=2026-03-14T20:00:00-05:00&end_date=2026-03-15T23:00:00-05:00', 2, 2],
+    ['a moment without a zone, which is UTC', '?start_date=2026-03-15T23:59:59', ['2026-03-15'], 2],
+    ['a range ahead', '?start_date=2030-01-01&end_date=2030-01-03', 3, 0],
+    ['a leap day', '?start_date=2024-02-28&end_date=2024-03-01', ['2024-02-28', '2024-02-29', '2024-03-01'], 0],
+    ['ten years', '?start_date=2016-03-16&end_date=2026-03-15', 3652, 5],
+  ])('takes %s', async (_, query, dates, requests) => {
+    const days: { date: string; total_requests: number }[] = await read(`/usage/daily${query.replaceAll('+', '%2B')}`)
+    if (typeof dates === 'number') expect(days).toHaveLength(dates)
+    else expect(days.map(({ date }) => date)).toEqual(dates)
+    expect(days.reduce((total, day) => total + day.total_requests, 0)).toBe(requests)
+  })
+
+  test.each([
+    ['', 'start_date'],
+    ['yesterday', 'start_date'],
+    ['2026-02-30', 'start_date'],
+    ['2026-3-1', 'start_date'],
+    ['20260301', 'start_date'],
+    ['0000-01-01', 'start_date'],
+    ['1969-12-31', 'start_date'],
+    ['1773000000', 'start_date'],
+    ['2026-03-16', 'start_date'],
+    ['2016-03-14', 'start_date'],
+  ])('refuses a start of "%s"', async (date, field) => {
+    expect(await read(`/usage/daily?start_date=${date}`)).toEqual(validationError(field))
+  })
+
+  test.each([
+    ['an end before the start', '?start_date=2026-03-02&end_date=2026-03-01', 'start_date'],
+    ['an end after all days', '?end_date=9999-12-31T23:59:59-14:00', 'end_date'],
+    ['a date twice', '?end_date=2026-03-01&end_date=2026-03-02', 'end_date'],
+    ['an unknown parameter', '?organization_id=x', 'organization_id'],
+  ])('refuses %s', async (_, query, field) => {
+    expect(await read(`/usage/daily${query}`)).toEqual(validationError(field))
+  })
+
+  test('of a site is that of the site', async () => {
+    const days = await read(`/usage/daily?start_date=2026-03-14&site_id=${help}`)
+    expect(days).toEqual([
+      { date: '2026-03-14', total_requests: 1, total_tokens: 101 },
+      { date: '2026-03-15', total_requests: 1, total_tokens: 1001 },
+    ])
+  })
+
+  // Abuse case 1.
+  test.each<[string, () => string | Promise<string>]>([
+    ['unknown', newId],
+    ['another organization’s', async () => addSite(app, await app.organization('other'))],
+    ['no id at all', () => 'x'],
+  ])('knows no site that is %s', async (_, find) => {
+    const id = await find()
+    expect(await read(`/usage/daily?site_id=${id}`)).toEqual(notFound('site', id))
+    expect(await read(`/usage/stats?site_id=${id}`)).toEqual(notFound('site', id))
+  })
+
+  test('takes every moment for the UTC day that it falls in', () => {
+    const start = dailyContract.query.shape.start_date
+    const moments = fc.date({ min: new Date('1970-01-02'), max: new Date('9999-12-30'), noInvalidDate: true })
+    const offsets = fc.integer({ min: -14 * 60, max: 14 * 60 })
+    fc.assert(
+      fc.property(moments, offsets, (moment, minutes) => {
+        const day = moment.toISOString().slice(0, 10)
+        const local = new Date(moment.getTime() + minutes * 60_000).toISOString().slice(0, -1)
+        const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60]
+        const zone = `${minutes < 0 ? '-' : '+'}${String(hours).padStart(2, '0')}:${String(rest).padStart(2, '0')}`
+        expect([day, moment.toISOString(), `${local}${zone}`].map((text) => start.parse(text))).toEqual([day, day, day])
+      }),
+    )
+  })
+})
+
+describe('totals', () => {
+  test.each([
+    ['of the last 30 days', '', totals(4, 11_110, 4)],
+    ['of a range', '?start_date=2026-02-01&end_date=2026-02-14', totals(2, 11, 2)],
+    ['of a range without traffic', '?end_date=2020-01-01', totals(0, 0, 0)],
+  ])('%s', async (_, query, expected) => {
+    expect(await read(`/usage/stats${query}`)).toEqual(expected)
+  })
+
+  test('of a site', async () => {
+    expect(await read(`/usage/stats?start_date=2026-01-01&site_id=${shop}`)).toEqual(totals(2, 11, 2))
+  })
+
+  test('per site, the most tokens first, with what happened on no site', async () => {
+    expect(await read('/usage/sites')).toEqual({
+      sites: [
+        { site_id: null, origin: null, ...totals(1, 10_000, 1) },
+        { site_id: help, origin: originOf(help), ...totals(2, 1100, 2) },
+        { site_id: shop, origin: originOf(shop), ...totals(1, 10, 1) },
+      ],
+      total: 3,
+    })
+  })
+
+  test('per end user, the most tokens first, without anonymous visitors and without those who spent nothing', async () => {
+    const user = (id: string) => ({ end_user_id: id, external_id: `external-${id}`, email: `${id}@example.com` })
+    expect(await read('/usage/end-users')).toEqual({
+      users: [
+        { ...user(ada), ...totals(2, 1010, 2) },
+        { ...user(bob), ...totals(1, 100, 1) },
+      ],
+      total: 2,
+    })
+  })
+
+  test.each(['/usage/sites', '/usage/end-users'])('%s comes in pages', async (path) => {
+    const { total, ...lists } = await read(path)
+    const all = Object.values(lists)[0] as unknown[]
+    const page = async (query: string) => {
+      const { total: counted, ...found } = await read(`${path}?${query}`)
+      expect(counted).toBe(total)
+      return Object.values(found)[0]
+    }
+    expect(await page('limit=1')).toEqual(all.slice(0, 1))
+    expect(await page('limit=1&offset=1')).toEqual(all.slice(1, 2))
+    expect(await page('limit=100')).toEqual(all)
+    expect(await page('offset=9007199254740991')).toEqual([])
+    const empty = await read(`${path}?end_date=2020-01-01`)
+    expect(new Set(Object.values(empty))).toEqual(new Set([[], 0]))
+  })
+
+  test.each(['/usage/sites', '/usage/end-users', '/usage/end-users/ID/history'])(
+    '%s keeps its bounds',
+    async (path) => {
+      const place = path.replace('ID', ada)
+      for (const query of ['limit=0', 'limit=101', 'limit=1.5', 'limit=x', 'limit=1&limit=2']) {
+        expect(await read(`${place}?${query}`), query).toEqual(validationError('limit'))
+      }
+      for (const query of ['offset=-1', 'offset=9007199254740992']) {
+        expect(await read(`${place}?${query}`), query).toEqual(validationError('offset'))
+      }
+    },
+  )
+
+  test.each(['/usage/stats', '/usage/sites', '/usage/end-users'])('%s takes the same ranges', async (path) => {
+    for (const query of ['start_date=x', 'start_date=2026-03-16', 'start_date=2016-03-14']) {
+      expect(await read(`${path}?${query}`), query).toEqual(validationError('start_date'))
+    }
+    expect((await get(`${path}?start_date=2016-03-16`)).status).toBe(200)
+  })
+})
+
+describe('an end user', () => {
+  test('has totals over all time', async () => {
+    expect(await read(`/usage/end-users/${ada}/stats`)).toEqual(totals(3, 1011, 3))
+  })
+
+  test('who has spent nothing has zeros', async () => {
+    expect(await read(`/usage/end-users/${idle}/stats`)).toEqual(totals(0, 0, 0))
+    expect(await read(`/usage/end-users/${idle}/history`)).toEqual({ events: [], total: 0 })
+  })
+
+  test('has a history, the newest event first', async () => {
+    const { events: history, total } = await read(`/usage/end-users/${ada}/history`)
+    const [first, second, , third] = events as [UsageRecord, UsageRecord, UsageRecord, UsageRecord]
+    expect(total).toBe(3)
+    expect(history).toEqual(
+      [third, second, first].map(({ organization_id, thread_id, ...event }) => ({
+        ...event,
+        total_tokens: event.prompt_tokens + event.completion_tokens,
+      })),
+    )
+    const page = await read(`/usage/end-users/${ada}/history?limit=1&offset=1`)
+    expect(page).toEqual({ events: [history[1]], total: 3 })
+    expect(await read(`/usage/end-users/${ada}/history?offset=9007199254740991`)).toEqual({ events: [], total: 3 })
+  })
+
+  test('that does not exist is not found', async () => {
+    const id = newId()
+    expect(await read(`/usage/end-users/${id}/stats`)).toEqual(notFound('end_user', id))
+    expect(await read(`/usage/end-users/${id}/history`)).toEqual(notFound('end_user', id))
+  })
+
+  test('who is erased stays in the organization’s totals', async () => {
+    const end_user_id = await addEndUser(app, demo)
+    const gone = usageRecord(demo, { end_user_id, site_id: shop, created_at: '2026-01-05T00:00:00.000Z' })
+    await recordUsage(app.service, gone)
+    const paths = ['/usage/daily', '/usage/stats', '/usage/sites'].map((path) => `${path}?end_date=2026-01-10`)
+    const before = await Promise.all(paths.map(read))
+    expect(before[1]).toEqual(totals(1, 10, 5))
+    expect((await read('/usage/end-users?end_date=2026-01-10')).total).toBe(1)
+
+    const admin = await app.tokenFor('admin@demo.test', 'demo')
+    expect((await app.request('DELETE', `/end-users/${end_user_id}`, { token: admin })).status).toBe(200)
+    expect(await Promise.all(paths.map(read))).toEqual(before)
+    expect(await read('/usage/end-users?end_date=2026-01-10')).toEqual({ users: [], total: 0 })
+    expect(await recordUsage(app.service, { ...gone, end_user_id: null }), 'the event is still known').toBe(0)
+  })
+})
+
+test('reading sums touches no event', async () => {
+  const { database } = app.service
+  const plans: unknown[] = []
+  const explaining = {
+    ...app.service,
+    database: {
+      ...database,
+      asOrg: <T>(id: string, work: (sql: Sql) => Promise<T>) =>
+        database.asOrg(id, async (sql) => {
+          const explain: Sql = async (strings, ...values) => {
+            const [first = '', ...rest] = strings
+            const texts = Object.assign([`explain (format json) ${first}`, ...rest], { raw: strings.raw })
+            plans.push(...(await sql(texts, ...values)))
+            return sql(strings, ...values)
+          }
+          return work(explain)
+        }),
+    },
+  }
+  const caller = { organization: { id: demo } } as OrgCaller
+  const page = { limit: 50, offset: 0 }
+  const relationsOf = async (reading: Promise<unknown>) => {
+    await reading
+    const text = JSON.stringify(plans.splice(0))
+    return new Set([...text.matchAll(/"Relation Name":"(\w+)"/g)].map(([, name]) => name))
+  }
+  expect(await relationsOf(usage.getDailyUsage(explaining, caller, {}))).toEqual(new Set(['usage_site_days']))
+  expect(await relationsOf(usage.getUsageStats(explaining, caller, { site_id: shop }))).toEqual(
+    new Set(['sites', 'usage_site_days']),
+  )
+  expect(await relationsOf(usage.listSiteUsage(explaining, caller, page))).toEqual(
+    new Set(['sites', 'usage_site_days']),
+  )
+  expect(await relationsOf(usage.listEndUserUsage(explaining, caller, page))).toEqual(
+    new Set(['end_users', 'usage_end_user_days']),
+  )
+  expect(await relationsOf(usage.getEndUserStats(explaining, caller, { end_user_id: ada }))).toEqual(
+    new Set(['end_users', 'usage_end_users']),
+  )
+})
+
+test('an organization takes its usage and its threads with it', async () => {
+  const app = await useTestService()
+  const organizationId = await app.organization('other')
+  const [end_user_id, site_id] = [await addEndUser(app, organizationId), await addSite(app, organizationId)]
+  await recordUsage(app.service, usageRecord(organizationId, { end_user_id, site_id }))
+  await app.service.database.asOrg(organizationId, async (sql) => {
+    await sql`insert into threads (organization_id, id, end_user_id, site_id)
+              values (current_organization(), ${newId()}, ${end_user_id}, ${site_id})`
+    await sql`update usage_events set thread_id = (select id from threads)`
+    await sql`delete from organizations where id = ${organizationId}`
+    expect(
+      await sql`select from usage_events union all select from usage_site_days union all select from threads`,
+    ).toEqual([])
+  })
+})

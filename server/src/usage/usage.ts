@@ -1,0 +1,180 @@
+import type { OrgCaller } from '../access.ts'
+import { invalid, notFound } from '../errors.ts'
+import { isId } from '../lib/ids.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import type { Sql } from '../stores/database.ts'
+import type * as contract from './contract.ts'
+import { noSite } from './record.ts'
+
+type Totals = Output<typeof contract.getUsageStats>
+type DayTotals = Totals & { date: string }
+type Reading = Pick<Service, 'database' | 'clock'>
+
+export async function getDailyUsage(
+  service: Reading,
+  { organization }: OrgCaller,
+  input: Input<typeof contract.getDailyUsage>,
+): Promise<Output<typeof contract.getDailyUsage>> {
+  const days = await readDays(service, organization.id, input)
+  return days.map(({ date, total_requests, total_tokens }) => ({ date, total_requests, total_tokens }))
+}
+
+export async function getUsageStats(
+  service: Reading,
+  { organization }: OrgCaller,
+  input: Input<typeof contract.getUsageStats>,
+): Promise<Totals> {
+  const days = await readDays(service, organization.id, input)
+  const sum = (name: keyof Totals) => days.reduce((total, day) => total + day[name], 0)
+  return {
+    total_requests: sum('total_requests'),
+    total_prompt_tokens: sum('total_prompt_tokens'),
+    total_completion_tokens: sum('total_completion_tokens'),
+    total_tokens: sum('total_tokens'),
+  }
+}
+
+export async function listSiteUsage(
+  { database, clock }: Reading,
+  { organization }: OrgCaller,
+  { limit, offset, ...input }: Input<typeof contract.listSiteUsage>,
+): Promise<Output<typeof contract.listSiteUsage>> {
+  const { start, end } = rangeOf(input, clock())
+  const [answer] = await database.asOrg(
+    organization.id,
+    (sql) => sql<Output<typeof contract.listSiteUsage>>`
+      with used as (
+        select site_id, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
+               sum(completion_tokens) as total_completion_tokens, sum(prompt_tokens + completion_tokens) as total_tokens
+        from usage_site_days where day between ${start} and ${end} group by site_id
+      ), page as (
+        select nullif(used.site_id, ${noSite}) as site_id, sites.origin, total_requests, total_prompt_tokens,
+               total_completion_tokens, total_tokens
+        from used left join sites on sites.id = used.site_id
+        order by total_tokens desc, used.site_id limit ${limit} offset ${offset}
+      )
+      select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as sites`,
+  )
+  return answer ?? { sites: [], total: 0 }
+}
+
+export async function listEndUserUsage(
+  { database, clock }: Reading,
+  { organization }: OrgCaller,
+  { limit, offset, ...input }: Input<typeof contract.listEndUserUsage>,
+): Promise<Output<typeof contract.listEndUserUsage>> {
+  const { start, end } = rangeOf(input, clock())
+  const [answer] = await database.asOrg(
+    organization.id,
+    (sql) => sql<Output<typeof contract.listEndUserUsage>>`
+      with used as (
+        select end_user_id, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
+               sum(completion_tokens) as total_completion_tokens, sum(prompt_tokens + completion_tokens) as total_tokens
+        from usage_end_user_days where day between ${start} and ${end} group by end_user_id
+      ), page as (
+        select end_user_id, external_id, email, total_requests, total_prompt_tokens,
+               total_completion_tokens, total_tokens
+        from (select * from used order by total_tokens desc, end_user_id limit ${limit} offset ${offset}) top
+        join end_users on end_users.id = end_user_id
+        order by total_tokens desc, end_user_id
+      )
+      select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as users`,
+  )
+  return answer ?? { users: [], total: 0 }
+}
+
+export async function getEndUserStats(
+  { database }: Reading,
+  { organization }: OrgCaller,
+  { end_user_id }: Input<typeof contract.getEndUserStats>,
+): Promise<Totals> {
+  const [totals] = await database.asOrg(organization.id, (sql) => selectEndUserTotals(sql, end_user_id))
+  if (!totals) throw notFound('end_user', end_user_id)
+  return totals
+}
+
+export async function listEndUserHistory(
+  { database }: Reading,
+  { organization }: OrgCaller,
+  { end_user_id, limit, offset }: Input<typeof contract.listEndUserHistory>,
+): Promise<Output<typeof contract.listEndUserHistory>> {
+  return database.asOrg(organization.id, async (sql) => {
+    const [totals] = await selectEndUserTotals(sql, end_user_id)
+    if (!totals) throw notFound('end_user', end_user_id)
+    const total = totals.total_requests
+    // A page behind the end would be found out by counting through all events.
+    return { events: offset < total ? await selectEvents(sql, end_user_id, limit, offset) : [], total }
+  })
+}
+
+/** Takes an end user off what was spent; the organization's totals stay. The caller has locked the end user. */
+export async function eraseEndUserUsage(sql: Sql, endUserId: string): Promise<void> {
+  await sql`delete from usage_end_users where end_user_id = ${endUserId}`
+  await sql`delete from usage_end_user_days where end_user_id = ${endUserId}`
+  await sql`update usage_events set end_user_id = null where end_user_id = ${endUserId}`
+}
+
+const selectEvents = (sql: Sql, endUserId: string, limit: number, offset: number) => sql<
+  Output<typeof contract.listEndUserHistory>['events'][number]
+>`
+  select id, end_user_id, site_id, prompt_tokens, completion_tokens, prompt_tokens + completion_tokens as total_tokens,
+         model, finish_reason, created_at
+  from usage_events where end_user_id = ${endUserId}
+  order by created_at desc, id desc limit ${limit} offset ${offset}`
+
+const selectEndUserTotals = (sql: Sql, endUserId: string) => sql<Totals>`
+  select coalesce(requests, 0) as total_requests, coalesce(prompt_tokens, 0) as total_prompt_tokens,
+         coalesce(completion_tokens, 0) as total_completion_tokens,
+         coalesce(prompt_tokens + completion_tokens, 0) as total_tokens
+  from end_users left join usage_end_users on end_user_id = id where id = ${endUserId}`
+
+interface Range {
+  start: string
+  end: string
+}
+
+const dayMs = 24 * 60 * 60 * 1000
+const defaultDays = 30
+/** Ten years that hold three leap days. */
+const mostDays = 3653
+
+const dayOf = (moment: number) => new Date(moment).toISOString().slice(0, 10)
+
+/** Both ends are UTC days and both count. */
+function rangeOf(asked: { start_date?: string | undefined; end_date?: string | undefined }, now: number): Range {
+  const end = asked.end_date ?? dayOf(now)
+  const start = asked.start_date ?? dayOf(Date.parse(end) - (defaultDays - 1) * dayMs)
+  if (start > end) throw invalid('start_date', `${start} is after the end of the range, ${end}`)
+  const days = (Date.parse(end) - Date.parse(start)) / dayMs + 1
+  if (days > mostDays) throw invalid('start_date', 'The range is longer than ten years')
+  return { start, end }
+}
+
+async function readDays(
+  { database, clock }: Reading,
+  organizationId: string,
+  { site_id, ...asked }: Input<typeof contract.getDailyUsage>,
+): Promise<DayTotals[]> {
+  const range = rangeOf(asked, clock())
+  if (site_id === undefined) return database.asOrg(organizationId, (sql) => selectDays(sql, range))
+  if (!isId(site_id)) throw notFound('site', site_id)
+  return database.asOrg(organizationId, async (sql) => {
+    const [site] = await sql`select from sites where id = ${site_id}`
+    if (!site) throw notFound('site', site_id)
+    return selectDays(sql, range, site_id)
+  })
+}
+
+const selectDays = (sql: Sql, { start, end }: Range, siteId: string | null = null) => sql<DayTotals>`
+  select day as date, coalesce(requests, 0) as total_requests, coalesce(prompt_tokens, 0) as total_prompt_tokens,
+         coalesce(completion_tokens, 0) as total_completion_tokens,
+         coalesce(prompt_tokens + completion_tokens, 0) as total_tokens
+  from (select ${start}::date + number as day from generate_series(0, ${end}::date - ${start}::date) number) days
+  left join (
+    select day, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens
+    from usage_site_days
+    where day between ${start} and ${end} and site_id = coalesce(${siteId}, site_id)
+    group by day
+  ) used using (day)
+  order by day`

@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { api } from '../src/api.ts'
+import { type ErrorCode, errorTable } from '../src/errors.ts'
+import type { Operation } from '../src/operation.ts'
+import { startTestService, type TestService } from './harness.ts'
+import { samples } from './samples.ts'
+
+/** Every operation, by construction: one without a sample fails here. */
+const operations = api.map(({ operation }) => operation)
+const named = operations.map((operation) => [operation.id, operation] as const)
+const tenantOperations = named.filter(([, { access }]) => access === 'org' || access === 'admin')
+const withPath = named.filter(([, { params }]) => params !== undefined)
+
+let app: TestService
+beforeAll(async () => {
+  app = await startTestService()
+  const other = await app.organization('other')
+  await app.service.database.asOrg(other, (sql) => sql`update organizations set plan_id = 'enterprise'`)
+})
+afterAll(() => app.close())
+
+test('every operation has a sample, and every sample an operation', () => {
+  expect(Object.keys(samples).sort()).toEqual(operations.map(({ id }) => id).sort())
+})
+
+async function call(operation: Operation, token: string | undefined, params: Record<string, string> = {}) {
+  const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => params[name] ?? randomUUID())
+  const { query, body: makeBody } = samples[operation.id] ?? {}
+  const body = makeBody?.()
+  return app.request(operation.method.toUpperCase(), query ? `${path}?${new URLSearchParams(query)}` : path, {
+    ...(token && { token }),
+    ...(body !== undefined && { body }),
+  })
+}
+
+function envelope(code: ErrorCode, data: Record<string, unknown> = {}) {
+  const { status, code: outer, message } = errorTable[code]
+  return { defined: true, code: outer, status, message, data: { code, ...data } }
+}
+
+describe.each(named.filter(([, { access }]) => access !== 'public'))('%s', (_, operation) => {
+  test.each(['', 'garbage', 'Bearer', 'a.b.c', 'eyJhbGciOiJub25lIn0.e30.'])(
+    'refuses the token "%s" with 401',
+    async (token) => {
+      const { status, body, headers } = await call(operation, token)
+      expect({ status, body }).toEqual({ status: 401, body: envelope('AUTH_REQUIRED') })
+      expect(headers.get('www-authenticate')).toMatch(/^Bearer/)
+    },
+  )
+
+  test('works for an admin', async () => {
+    const params = await samples[operation.id]?.prepare?.(app, 'demo')
+    const { status, body } = await call(operation, await app.tokenFor('admin@demo.test', 'demo'), params)
+    expect({ status, body }).toMatchObject({ status: 200 })
+  })
+})
+
+describe.each(tenantOperations)('%s', (_, operation) => {
+  test('refuses a token without an organization', async () => {
+    const { status, body } = await call(operation, await app.tokenFor('admin@demo.test'))
+    expect({ status, body }).toEqual({ status: 403, body: envelope('ORG_CONTEXT_REQUIRED') })
+  })
+
+  test('refuses somebody who is not a member', async () => {
+    const { body } = await call(operation, await app.tokenFor('admin@demo.test', 'other'))
+    expect(body).toEqual(envelope('ACCESS_DENIED', { reason: 'You are not a member of this organization' }))
+  })
+
+  // Abuse case 5: this member is an admin, of another organization.
+  test(operation.access === 'admin' ? 'refuses a member' : 'works for a member', async () => {
+    const params = await samples[operation.id]?.prepare?.(app, 'demo')
+    const before = await auditLength('demo')
+    const { status, body } = await call(operation, await app.tokenFor('member@demo.test', 'demo'), params)
+    if (operation.access === 'admin') {
+      expect(body).toEqual(envelope('ACCESS_DENIED', { reason: 'This needs the admin role' }))
+      expect(await auditLength('demo'), 'a refused call leaves no trace').toBe(before)
+    } else {
+      expect(status).toBe(200)
+    }
+  })
+})
+
+// Abuse case 1.
+describe.each(withPath)('%s', (_, operation) => {
+  test('answers another organization’s id exactly like an unknown one, and touches nothing', async () => {
+    const params = (await samples[operation.id]?.prepare?.(app, 'other')) ?? {}
+    const [name = '', value = ''] = Object.entries(params)[0] ?? []
+    const before = await snapshot('other')
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const foreign = await call(operation, token, params)
+    const unknownId = randomUUID()
+    const unknown = await call(operation, token, { [name]: unknownId })
+    expect(foreign.body).toEqual(envelope('RESOURCE_NOT_FOUND', { resource: operation.resource, resourceId: value }))
+    expect(JSON.stringify(foreign.body)).toBe(JSON.stringify(unknown.body).replaceAll(unknownId, value))
+    expect(await snapshot('other')).toEqual(before)
+  })
+
+  test.each(['1', 'null', '..%2f', '%00', "' or 1=1", 'a'.repeat(300)])('answers the id %s with 404', async (id) => {
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const name = /\{(\w+)\}/.exec(operation.path)?.[1] ?? ''
+    const { status, body } = await call(operation, token, { [name]: encodeURIComponent(id) })
+    expect({ status, code: body.data?.code }).toEqual({ status: 404, code: 'RESOURCE_NOT_FOUND' })
+  })
+})
+
+async function auditLength(slug: 'demo' | 'other'): Promise<number> {
+  const [row] = await app.service.database.asOrg(
+    await app.organization(slug),
+    (sql) => sql<{ length: number }>`select count(*) as length from audit_events`,
+  )
+  return row?.length ?? 0
+}
+
+/** Everything an organization holds, its audit trail included. */
+async function snapshot(slug: 'demo' | 'other') {
+  return app.service.database.asOrg(await app.organization(slug), async (sql) => ({
+    organizations: await sql`select * from organizations`,
+    members: await sql`select * from members order by id`,
+    invitations: await sql`select * from invitations order by id`,
+    keys: await sql`select * from publishable_keys order by id`,
+    skills: await sql`select * from organization_skills order by id`,
+    skillVersions: await sql`select * from organization_skill_versions order by skill_id, version`,
+    directories: await sql`select * from directories order by id`,
+    threads: await sql`select * from threads order by id`,
+    audit: await sql`select * from audit_events order by sequence`,
+  }))
+}

@@ -1,0 +1,215 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { expect, onTestFinished, vi } from 'vitest'
+
+/** The command as people run it, on a data folder of its own that disappears with everything that runs in it. */
+export interface Installation {
+  dataDir: string
+  /** Runs a command to its end. */
+  run(command: string, env?: Env): Promise<Finished>
+  /** Starts a server and waits until it is ready. */
+  start(env?: Env): Promise<ServerProcess>
+  /** Starts a server and waits for nothing. */
+  launch(env?: Env): ServerProcess
+  token(email: string, organization?: string): Promise<string>
+  /** As the owner of the embedded database. */
+  query<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>
+  /** The process of the embedded PostgreSQL, if it left word that it runs. */
+  postmaster(): number | undefined
+  postgresLog(): string
+}
+
+export type Env = Record<string, string>
+
+export interface Finished {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+export interface ServerProcess {
+  pid: number
+  /** Where it can be reached, whatever its public URL. */
+  url: string
+  stdout(): string
+  /** Waits until it has written a text. */
+  wrote(text: string): Promise<void>
+  signal(name: NodeJS.Signals): void
+  finished: Promise<Finished>
+  call(method: string, path: string, options?: { token?: string; body?: unknown }): Promise<Answer>
+}
+
+export interface Answer {
+  status: number
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  body: any
+}
+
+const program = join(import.meta.dirname, '../bin/inlay.mjs')
+/** For `vi.waitFor`: how long depends on the machine, so it is no promise. */
+export const patience = { timeout: 60_000, interval: 20 }
+
+/** `folder` is where below the temporary folder the data lives, for tests about unusual places. */
+export function useInstallation(settings: Env = {}, { folder = 'data', mode = 0o755 } = {}): Installation {
+  const root = mkdtempSync(join(tmpdir(), 'inlay-p-'))
+  // PostgreSQL runs as another user when the tests run as root.
+  chmodSync(root, mode)
+  const dataDir = join(root, folder)
+  const children: ChildProcess[] = []
+  onTestFinished(async () => {
+    for (const child of children) await kill(child)
+    const pid = postmaster()
+    // A file that was left behind may name a number that somebody else has by now.
+    if (pid && commandOf(pid).includes(dataDir)) await killPid(pid)
+    // The other processes of a killed PostgreSQL may still be writing while they notice.
+    await vi.waitFor(() => rmSync(root, { recursive: true, force: true }), patience)
+  })
+
+  function launch(args: string[], env: Env = {}): ChildProcess {
+    const child = spawn(process.execPath, [program, ...args], {
+      // Nothing of the surroundings but what a process needs; sockets of deep folders go below `root` too.
+      env: {
+        PATH: process.env.PATH ?? '',
+        TMPDIR: root,
+        NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache'),
+        PORT: '0',
+        INLAY_DATA_DIR: dataDir,
+        ...settings,
+        ...env,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    children.push(child)
+    return child
+  }
+
+  const postmasterFile = () => {
+    try {
+      return readFileSync(join(dataDir, 'postgres/data/postmaster.pid'), 'utf8').split('\n')
+    } catch {
+      return undefined
+    }
+  }
+  const postmaster = () => {
+    const pid = Number(postmasterFile()?.[0])
+    return pid > 0 ? pid : undefined
+  }
+
+  const installation: Installation = {
+    dataDir,
+    postmaster,
+    run: (command, env) => watch(launch(command.split(' '), env)).finished,
+    launch: (env) => watch(launch(['start'], env)),
+    async start(env) {
+      const server = installation.launch(env)
+      await server.wrote('Inlay is ready')
+      return server
+    },
+    async token(email, organization) {
+      const { code, stdout, stderr } = await installation.run(
+        `token --email ${email}${organization ? ` --org ${organization}` : ''}`,
+      )
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+      return stdout.trim()
+    },
+    async query(text, values) {
+      // The fifth line says where the socket is.
+      const client = new pg.Client({ host: postmasterFile()?.[4] ?? '', user: 'inlay', database: 'inlay' })
+      await client.connect()
+      try {
+        return (await client.query(text, values)).rows
+      } finally {
+        await client.end()
+      }
+    },
+    postgresLog: () => readFileSync(join(dataDir, 'postgres/postgres.log'), 'utf8'),
+  }
+  return installation
+}
+
+function watch(child: ChildProcess): ServerProcess {
+  let stdout = ''
+  let stderr = ''
+  child.stdout?.setEncoding('utf8').on('data', (text) => {
+    stdout += text
+  })
+  child.stderr?.setEncoding('utf8').on('data', (text) => {
+    stderr += text
+  })
+  // `close`, not `exit`: by then everything it wrote has arrived.
+  const finished = once(child, 'close').then(([code, signal]) => ({ code: code ?? signal, stdout, stderr }))
+  const server: ServerProcess = {
+    pid: child.pid ?? 0,
+    finished,
+    stdout: () => stdout,
+    get url() {
+      const port = stdout.match(/Listens on +port (\d+)/)?.[1] ?? stdout.match(/ready on http:\/\/localhost:(\d+)/)?.[1]
+      return `http://localhost:${port}`
+    },
+    async wrote(text) {
+      const seen = new Promise<void>((resolve) => {
+        const look = () => stdout.includes(text) && resolve()
+        child.stdout?.on('data', look)
+        look()
+      })
+      const ended = finished.then((result) => {
+        if (!stdout.includes(text)) throw new Error(`It ended without "${text}": ${JSON.stringify(result)}`)
+      })
+      await Promise.race([seen, ended])
+    },
+    signal: (name) => void child.kill(name),
+    async call(method, path, { token, body } = {}) {
+      const response = await fetch(`${server.url}${path}`, {
+        method,
+        headers: {
+          ...(token && { authorization: `Bearer ${token}` }),
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      })
+      return { status: response.status, body: await response.json() }
+    },
+  }
+  return server
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const exited = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exited
+}
+
+/** For processes that are not our children. */
+export async function killPid(pid: number): Promise<void> {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It is gone.
+  }
+  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), patience)
+}
+
+function commandOf(pid: number): string {
+  try {
+    return process.platform === 'linux'
+      ? readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+      : execFileSync('ps', ['-o', 'args=', '-p', String(pid)], { encoding: 'utf8' })
+  } catch {
+    return ''
+  }
+}
+
+/** A process that nobody has buried yet is as dead as one that is gone. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return process.platform !== 'linux' || !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return false
+  }
+}

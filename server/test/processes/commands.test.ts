@@ -1,0 +1,155 @@
+import { randomBytes } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { useInstallation } from '../processes.ts'
+
+test('the commands work with and without a server', async () => {
+  const inlay = useInstallation()
+  const works = async (command: string) => {
+    const { code, stdout, stderr } = await inlay.run(command)
+    expect({ command, code, stderr }).toEqual({ command, code: 0, stderr: '' })
+    return stdout
+  }
+  const fails = async (command: string) => {
+    const { code, stdout, stderr } = await inlay.run(command)
+    expect({ command, code, stdout }).toEqual({ command, code: 1, stdout: '' })
+    expect(stderr, 'a sentence, not a stack trace').toMatch(/^inlay: (?!.*\n {4}at )/s)
+    return stderr
+  }
+
+  expect(await works('migrate')).toBe('The schema is up to date\n')
+  expect(inlay.postmaster(), 'a command takes its PostgreSQL with it').toBeUndefined()
+  expect(await works('user add --email Ada@Example.com --name Ada')).toContain('ada@example.com')
+  expect(await works('org add --name Acme --admin ada@example.com')).toBe('Acme (acme), admin ada@example.com\n')
+  expect(await works('token --email ada@example.com --org acme')).toMatch(/^eyJ\S+\n$/)
+  expectHealthy(await works('doctor'))
+  expect(inlay.postmaster()).toBeUndefined()
+
+  const server = await inlay.start()
+  const token = await inlay.token('ada@example.com', 'acme')
+  const inside = await server.call('GET', '/api/users/me', { token })
+  expect(inside).toMatchObject({ status: 200, body: { email: 'ada@example.com', name: 'Ada' } })
+  const [joined, other, refusals, verified, health] = await Promise.all([
+    works('user add --email bob@example.com --org acme --role admin'),
+    works('org add --name Acme --admin ada@example.com --plan free'),
+    Promise.all([
+      fails('user add --email ada@example.com'),
+      fails('user add --email not-an-address'),
+      fails('user add --email carl@example.com --org acme --role king'),
+      fails('org add --name Other --admin ada@example.com --slug demo'),
+      fails('org add --name Other --admin nobody@example.com'),
+      fails('org add --name Other --admin ada@example.com --plan golden'),
+    ]),
+    works('audit verify'),
+    works('doctor'),
+  ])
+  expect(joined).toContain('bob@example.com, admin of acme.')
+  expect(other, 'a taken name gets another slug').toMatch(/^Acme \(acme-\w+\), admin/)
+  expect(refusals.map((text) => text.trim())).toEqual([
+    'inlay: There is an account for ada@example.com already',
+    'inlay: "not-an-address" is not an email address',
+    'inlay: --role is one of admin, member',
+    'inlay: The slug "demo" is taken',
+    'inlay: Nobody is known as nobody@example.com. Add them: npx inlay user add --email nobody@example.com',
+    expect.stringContaining('inlay: --plan is one of free'),
+  ])
+  expect(verified).toMatch(/^acme: \d+ rows, head [0-9a-f]{64}$/m)
+  expectHealthy(health)
+  const bob = await inlay.token('bob@example.com', 'acme')
+  const created = await server.call('POST', '/api/publishable-keys', { token: bob, body: { name: 'of bob' } })
+  expect(created.status).toBe(200)
+
+  await inlay.query(`
+    update audit_events set actor = 'somebody else'
+    where sequence = 2 and organization_id = (select id from organizations where slug = 'acme')`)
+  const [tampered, untouched] = await Promise.all([inlay.run('audit verify'), works('audit verify --org demo')])
+  expect(tampered).toMatchObject({ code: 1, stderr: expect.stringContaining('tampered with') })
+  expect(tampered.stdout).toMatch(/^acme: BROKEN at row 2: /m)
+  expect(tampered.stdout, 'the others are still checked').toMatch(/^other: \d+ rows/m)
+  expect(untouched).toMatch(/^demo: \d+ rows/)
+})
+
+test('what cannot be done is said in a sentence, with what to do', async () => {
+  const inlay = useInstallation()
+  const wrongDatabase = { DATABASE_URL: 'postgres://someone:hidden-word@127.0.0.1:1/nothing' }
+  const [unknown, option, value, help, sick, lost, unstarted] = await Promise.all([
+    inlay.run('dance'),
+    inlay.run('token --emial ada@example.com'),
+    inlay.run('start now'),
+    inlay.run('help'),
+    inlay.run('doctor', wrongDatabase),
+    inlay.run('token --email ada@example.com', wrongDatabase),
+    inlay.run('start', wrongDatabase),
+  ])
+  for (const { code, stdout } of [unknown, option, value, lost, unstarted]) {
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  }
+  expect(unknown.stderr).toContain('inlay: There is no command "dance".')
+  expect(unknown.stderr).toContain('Usage: npx inlay <command>')
+  expect(option.stderr).toContain("Unknown option '--emial'")
+  expect(option.stderr).toContain('Usage: npx inlay token --email <address> [--org <slug>]')
+  expect(value.stderr).toContain('Usage: npx inlay start')
+  expect(help).toMatchObject({ code: 0, stderr: '', stdout: unknown.stderr.slice(unknown.stderr.indexOf('Usage')) })
+
+  expect(sick.code).toBe(1)
+  expect(sick.stdout.split('\n').filter((line) => line.startsWith('✗'))).toEqual([
+    expect.stringMatching(/^✗ stores .*ECONNREFUSED.* Check DATABASE_URL\.$/),
+  ])
+  for (const { stderr } of [lost, unstarted]) {
+    expect(stderr).toMatch(/^inlay: The database cannot be used: .*ECONNREFUSED.* Check DATABASE_URL\.\n$/)
+  }
+  for (const { stdout, stderr } of [sick, lost, unstarted]) expect(stdout + stderr).not.toContain('hidden-word')
+})
+
+test('a secret is rotated without losing what the old one sealed, and the old one ends', async () => {
+  const [oldSecret, newSecret] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
+  const inlay = useInstallation()
+  const asAdmin = 'token --email admin@demo.test --org demo'
+  const logins = async () => (await inlay.query(`select from pg_roles where rolname like 'inlay\\_service\\_%'`)).length
+  const serve = async (secrets: string) => {
+    const env = { INLAY_SECRET: secrets }
+    const server = await inlay.start(env)
+    const { stdout } = await inlay.run(asAdmin, env)
+    return {
+      call: (path: string, body?: unknown) => server.call('POST', path, { token: stdout.trim(), body }),
+      async stop() {
+        server.signal('SIGTERM')
+        expect((await server.finished).code).toBe(0)
+      },
+    }
+  }
+  const before = await serve(oldSecret)
+  const { id, key } = (await before.call('/api/publishable-keys', { name: 'sealed' })).body
+  await before.stop()
+
+  const both = { INLAY_SECRET: `${newSecret},${oldSecret}` }
+  const during = await serve(both.INLAY_SECRET)
+  expect(await during.call(`/api/publishable-keys/${id}/reveal`)).toEqual({ status: 200, body: { key } })
+  expect(await logins()).toBe(2)
+  const rotated = await inlay.run('secret rotate', both)
+  expect(rotated).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^Sealed [1-9]\d* values/) })
+  expect(await logins(), 'nobody can sign in to the database with the old secret').toBe(1)
+  expect(await inlay.run('secret rotate', both)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Sealed 0/) })
+  expect(await during.call(`/api/publishable-keys/${id}/reveal`)).toEqual({ status: 200, body: { key } })
+  await during.stop()
+
+  const after = await serve(newSecret)
+  expect(await after.call(`/api/publishable-keys/${id}/reveal`)).toEqual({ status: 200, body: { key } })
+  expect(await logins()).toBe(1)
+  await after.stop()
+
+  for (const command of ['start', asAdmin]) {
+    const { code, stderr } = await inlay.run(command, { INLAY_SECRET: oldSecret })
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(/^inlay: INLAY_SECRET is not the secret/),
+    })
+  }
+  expect(inlay.postmaster()).toBeUndefined()
+})
+
+function expectHealthy(findings: string): void {
+  const lines = findings.trim().split('\n')
+  expect(lines.map((line) => line.split(/ +/, 2).join(' '))).toEqual(
+    ['runtime', 'configuration', 'disk', 'database', 'key-value', 'clock'].map((name) => `✓ ${name}`),
+  )
+}

@@ -1,0 +1,99 @@
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { useInstallation } from '../processes.ts'
+
+test('a first start on an empty folder serves, and its banner says how to try it', async () => {
+  const inlay = useInstallation()
+  const server = await inlay.start()
+  const banner = server.stdout()
+  expect(await server.call('GET', '/readyz')).toEqual({
+    status: 200,
+    body: { status: 'ok', stores: { database: 'ok', kv: 'ok' } },
+  })
+  expect(banner).toContain(`Inlay is ready on ${server.url} `)
+  for (const email of ['admin@demo.test', 'member@demo.test', 'admin@other.test', 'nobody@demo.test']) {
+    expect(banner).toContain(email)
+  }
+
+  const [, url = '', command = ''] =
+    banner.match(/curl -s (\S+) -H "Authorization: Bearer \$\(npx inlay (.+?)\)"/) ?? []
+  const printed = await inlay.run(command)
+  expect(printed).toMatchObject({ code: 0, stderr: '' })
+  expect(printed.stdout, 'one line, a JWT').toMatch(/^eyJ[\w-]+\.[\w-]+\.[\w-]+\n$/)
+  const answer = await fetch(url, { headers: { authorization: `Bearer ${printed.stdout.trim()}` } })
+  expect(answer.status).toBe(200)
+  expect(await answer.json()).toMatchObject({ email: 'admin@demo.test' })
+
+  const withoutOrganization = await inlay.token('member@demo.test')
+  expect(await server.call('GET', '/api/users/me', { token: withoutOrganization })).toMatchObject({
+    status: 200,
+    body: { email: 'member@demo.test' },
+  })
+  expect(await server.call('GET', '/api/publishable-keys', { token: withoutOrganization })).toMatchObject({
+    status: 403,
+    body: { code: 'ORG_CONTEXT_REQUIRED' },
+  })
+
+  const refusals = await Promise.all([
+    inlay.run('token --email stranger@demo.test'),
+    inlay.run('token --email nobody@demo.test --org demo'),
+    inlay.run('token --email admin@demo.test --org nowhere'),
+    inlay.run('token'),
+  ])
+  expect(refusals).toEqual([
+    refused('Nobody is known as stranger@demo.test. Add them: npx inlay user add --email stranger@demo.test'),
+    refused('nobody@demo.test is not a member of "demo". Add them: npx inlay user add --email nobody@demo.test --org'),
+    refused('There is no organization with the slug "nowhere"'),
+    refused('--email is missing'),
+  ])
+
+  expect(await inlay.run('start'), 'a second server on the folder').toEqual(
+    refused(`Another Inlay server uses the data folder ${inlay.dataDir}. Stop it first`),
+  )
+  expect((await server.call('GET', '/readyz')).status, 'the first one goes on').toBe(200)
+
+  server.signal('SIGTERM')
+  await server.finished
+  const started = performance.now()
+  const again = await inlay.start()
+  const seconds = (performance.now() - started) / 1000
+  expect((await again.call('GET', '/readyz')).status).toBe(200)
+  const megabytes = residentMegabytes(again.pid)
+  console.log(`Warm start ${seconds.toFixed(2)} s, idle memory ${megabytes?.toFixed(0) ?? '?'} MB`)
+  expect(megabytes ?? 0).toBeLessThan(200)
+})
+
+test('a taken port is said so, before anything is made', async () => {
+  const other = createServer().listen(0)
+  onTestFinished(() => void other.close())
+  const { port } = other.address() as AddressInfo
+  const inlay = useInstallation({ PORT: String(port) })
+  expect(await inlay.run('start')).toEqual({ ...refused(`Port ${port} is taken.`), stdout: '' })
+  expect(inlay.postmaster()).toBeUndefined()
+})
+
+test.each([
+  ['whose path is odd, and longer than that of a socket may be', { folder: `it's a ${'deep/'.repeat(30)}folder` }],
+  ['below a private folder', { mode: 0o700 }],
+])('a data folder %s serves like any other', async (_, place) => {
+  const inlay = useInstallation({}, place)
+  const server = await inlay.start()
+  const token = await inlay.token('admin@demo.test', 'demo')
+  expect((await server.call('GET', '/api/publishable-keys', { token })).status).toBe(200)
+  server.signal('SIGTERM')
+  expect((await server.finished).code).toBe(0)
+  expect(inlay.postmaster()).toBeUndefined()
+})
+
+const refused = (message: string) => ({
+  code: 1,
+  stdout: '',
+  stderr: expect.stringContaining(`inlay: ${message}`),
+})
+
+function residentMegabytes(pid: number): number | undefined {
+  if (process.platform !== 'linux') return undefined
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  return Number(status.match(/VmRSS:\s+(\d+) kB/)?.[1]) / 1024
+}

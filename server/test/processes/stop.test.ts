@@ -1,0 +1,123 @@
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { basename } from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { patience, type ServerProcess, useInstallation } from '../processes.ts'
+
+test('SIGTERM and SIGINT under load break no request, leave nothing running and nothing to recover', async () => {
+  const inlay = useInstallation()
+  const acknowledged: string[] = []
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const server = await inlay.start()
+    const token = await inlay.token('admin@demo.test', 'demo')
+    const load = startLoad(server, token, signal)
+    await vi.waitFor(() => expect(load.names.length).toBeGreaterThan(100), patience)
+    server.signal(signal)
+    expect(await server.finished).toMatchObject({ code: 0, stderr: '' })
+    expect(inlay.postmaster()).toBeUndefined()
+    expect(await load.ends, 'how the clients learned of it').toSatisfy((ends: string[]) =>
+      ends.every((end) => end === '503 close' || end === 'ECONNREFUSED'),
+    )
+    acknowledged.push(...load.names)
+  }
+
+  const server = await inlay.start()
+  expect(inlay.postgresLog()).not.toMatch(/not properly shut down|recovery/)
+  const token = await inlay.token('admin@demo.test', 'demo')
+  const { body } = await server.call('GET', '/api/publishable-keys', { token })
+  const names = body.keys.map(({ name }: { name: string }) => name)
+  expect(names.sort(), 'what was answered was done, and nothing else').toEqual(acknowledged.sort())
+})
+
+test('a request that is under way is finished, and a second signal ends at once', async () => {
+  const inlay = useInstallation()
+  const first = await inlay.start()
+  const token = await inlay.token('admin@demo.test', 'demo')
+  const patient = await sendSlowly(first, token)
+  first.signal('SIGTERM')
+  await first.wrote('SIGTERM: finishing what is under way')
+  await vi.waitFor(() => expect(first.call('GET', '/readyz')).rejects.toThrow(), patience)
+  const answer = await patient.finish()
+  expect([answer.statusCode, answer.headers.connection]).toEqual([200, 'close'])
+  expect((await first.finished).code).toBe(0)
+
+  const second = await inlay.start()
+  const cut = await sendSlowly(second, await inlay.token('admin@demo.test', 'demo'))
+  second.signal('SIGINT')
+  await second.wrote('SIGINT: finishing what is under way')
+  second.signal('SIGINT')
+  expect((await second.finished).code).toBe(1)
+  await expect(cut.finish()).rejects.toThrow()
+})
+
+test('a start that is interrupted leaves nothing running, and one that is killed does not stand in the way', async () => {
+  const inlay = useInstallation()
+  const killed = inlay.launch()
+  await killed.wrote('Creating the database')
+  await vi.waitFor(() => expect(filesBelow(inlay.dataDir)).toContain('PG_VERSION'), { ...patience, interval: 2 })
+  killed.signal('SIGKILL')
+  await killed.finished
+
+  const interrupted = inlay.launch()
+  await interrupted.wrote('Creating the database')
+  interrupted.signal('SIGTERM')
+  expect(await interrupted.finished).toMatchObject({ code: 0, stdout: expect.not.stringContaining('ready') })
+  expect(inlay.postmaster()).toBeUndefined()
+
+  const server = await inlay.start()
+  expect((await server.call('GET', '/readyz')).status).toBe(200)
+})
+
+const filesBelow = (folder: string) => readdirSync(folder, { recursive: true }).map((path) => basename(String(path)))
+
+/** Clients that keep writing on connections they keep, each until it is told to stop. */
+function startLoad(server: ServerProcess, token: string, label: string): { names: string[]; ends: Promise<string[]> } {
+  const agent = new Agent({ keepAlive: true })
+  onTestFinished(() => agent.destroy())
+  const names: string[] = []
+  const clients = Array.from({ length: 16 }, async (_, client) => {
+    for (let turn = 0; ; turn += 1) {
+      const name = `${label} ${client}/${turn}`
+      const outcome = await write(server, token, name, agent)
+      if (outcome.startsWith('200')) names.push(name)
+      else return outcome
+    }
+  })
+  return { names, ends: Promise.all(clients) }
+}
+
+const write = (server: ServerProcess, token: string, name: string, agent: Agent) =>
+  new Promise<string>((resolve) => {
+    const sent = request(`${server.url}/api/publishable-keys`, { method: 'POST', agent, headers: headers(token) })
+    sent.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    sent.once('response', (response) => {
+      response.resume()
+      response.once('error', (error) => resolve(`broken answer: ${error.message}`))
+      response.once('end', () => resolve(`${response.statusCode} ${response.headers.connection}`))
+    })
+    sent.end(JSON.stringify({ name }))
+  })
+
+/** A request that the server is certainly busy with: it has asked for the body, which comes later. */
+async function sendSlowly(server: ServerProcess, token: string): Promise<{ finish(): Promise<IncomingMessage> }> {
+  const sent = request(`${server.url}/api/publishable-keys`, {
+    method: 'POST',
+    headers: { ...headers(token), expect: '100-continue' },
+  })
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+    sent.once('response', resolve)
+    sent.once('error', reject)
+  })
+  answered.catch(() => undefined)
+  sent.flushHeaders()
+  await once(sent, 'continue')
+  return {
+    finish() {
+      sent.end(JSON.stringify({ name: 'slow' }))
+      return answered.then((response) => response.resume())
+    },
+  }
+}
+
+const headers = (token: string) => ({ authorization: `Bearer ${token}`, 'content-type': 'application/json' })

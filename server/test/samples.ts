@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto'
+import { startThread } from '../src/threads/threads.ts'
+import type { TestService } from './harness.ts'
+
+type Slug = 'demo' | 'other'
+
+/** A request that succeeds, for every operation: what the walks over all operations send. */
+export interface Sample {
+  /** Makes the thing that the path names, in one organization, and returns the path's parameters. */
+  prepare?: (app: TestService, slug: Slug) => Promise<Record<string, string>>
+  query?: Record<string, string>
+  body?: () => unknown
+}
+
+const admins = { demo: 'admin@demo.test', other: 'admin@other.test' } as const
+
+async function post(app: TestService, slug: Slug, path: string, body: unknown): Promise<Record<string, string>> {
+  const token = await app.tokenFor(admins[slug], slug)
+  const answer = await app.request('POST', path, { token, body })
+  if (answer.status !== 200) throw new Error(`POST ${path}: ${JSON.stringify(answer.body)}`)
+  return { id: answer.body.id }
+}
+
+const newEmail = () => `${randomUUID()}@example.com`
+const key = (app: TestService, slug: Slug) => post(app, slug, '/publishable-keys', { name: 'Sample' })
+
+const invitation = (app: TestService, slug: Slug) =>
+  post(app, slug, '/organizations/current/invitations', { email: newEmail(), role: 'member' })
+
+async function endUser(app: TestService, slug: Slug) {
+  const id = randomUUID()
+  await app.service.database.asOrg(
+    await app.organization(slug),
+    (sql) =>
+      sql`insert into end_users (organization_id, id, external_id) values (current_organization(), ${id}, ${id})`,
+  )
+  return { id }
+}
+
+const usageOwner = async (app: TestService, slug: Slug) => ({ end_user_id: (await endUser(app, slug)).id })
+
+const thread = async (app: TestService, slug: Slug) => ({
+  id: await app.service.database.asOrg(await app.organization(slug), (sql) =>
+    startThread(sql, { endUserId: null, siteId: null }),
+  ),
+})
+
+const newDirectory = () => ({ name: 'Sample', type: 'okta', domain: `d-${randomUUID()}.example` })
+const directory = (app: TestService, slug: Slug) => post(app, slug, '/directories', newDirectory())
+
+/** A second membership row, which may be changed and removed without taking the last admin away. */
+async function member(app: TestService, slug: Slug) {
+  const organizationId = await app.organization(slug)
+  const [id, user] = [randomUUID(), randomUUID()]
+  await app.service.database.asOrg(organizationId, async (sql) => {
+    await sql`insert into users (id, issuer, subject, email, name) values (${user}, 'local', ${user}, ${newEmail()}, 'Sample')`
+    await sql`insert into members (organization_id, id, user_id, role) values (${organizationId}, ${id}, ${user}, 'member')`
+  })
+  return { id }
+}
+
+/** An app as GitHub's answer leaves it behind; the secrets are no real ones. */
+export async function githubApp(app: TestService, slug: Slug, repository: string | null = null) {
+  await noGithubApp(app, slug)
+  await app.service.database.asOrg(
+    await app.organization(slug),
+    (sql) => sql`
+      insert into github_apps (organization_id, github_org_name, app_id, app_slug, app_url, client_id,
+        client_secret_sealed, private_key_sealed, webhook_secret_sealed, repository)
+      values (current_organization(), 'sample', 4711, 'inlay-sample', 'https://github.com/apps/inlay-sample', 'Iv1.sample',
+        'sealed-client-secret', 'sealed-private-key', 'sealed-webhook-secret', ${repository})`,
+  )
+  return {}
+}
+
+export async function noGithubApp(app: TestService, slug: Slug) {
+  await app.service.database.asOrg(await app.organization(slug), (sql) => sql`delete from github_apps`)
+  return {}
+}
+
+/** A SKILL.md of a name that nobody has. */
+const skillText = () => `---\nname: sample-${randomUUID()}\ndescription: Use it for samples.\n---\n# Sample\n`
+const skill = (app: TestService, slug: Slug) => post(app, slug, '/organization-skills', { content: skillText() })
+
+export const samples: Record<string, Sample> = {
+  getCurrentUser: {},
+  logout: {},
+
+  listOrganizations: {},
+  createOrganization: { body: () => ({ name: 'Sample' }) },
+  getOrganization: { prepare: async (app, slug) => ({ id: await app.organization(slug) }) },
+  getOrganizationBySlug: { prepare: async (_, slug) => ({ slug }) },
+  listMembers: {},
+  updateMember: { prepare: member, body: () => ({ role: 'admin' }) },
+  removeMember: { prepare: member },
+  listInvitations: {},
+  createInvitation: { body: () => ({ email: newEmail(), role: 'member' }) },
+  deleteInvitation: { prepare: invitation },
+
+  listPublishableKeys: {},
+  createPublishableKey: { body: () => ({ name: 'Sample', allowed_origins: ['https://app.example.com'] }) },
+  updatePublishableKey: { prepare: key, body: () => ({ name: 'Renamed' }) },
+  revealPublishableKey: { prepare: key },
+  revokePublishableKey: { prepare: key },
+  exchangeTicket: { body: () => ({ publishable_key: 'pk_test_sample' }) },
+
+  getIdentityProviderConfig: {},
+  updateIdentityProviderConfig: { body: () => ({ idp_type: 'google', allowed_domains: ['https://app.example.com'] }) },
+  testIdentityProvider: { body: () => ({ idp_type: 'custom_oidc', idp_issuer: 'http://127.0.0.1:9' }) },
+  getAllowedDomains: {},
+  setAllowedDomains: { body: () => ({ allowed_domains: ['https://app.example.com'] }) },
+  listSites: {},
+
+  listEndUsers: {},
+  getEndUser: { prepare: endUser },
+  eraseEndUser: { prepare: endUser },
+
+  listSkills: {},
+  createSkill: { body: () => ({ content: skillText() }) },
+  getSkill: { prepare: skill },
+  patchSkill: {
+    prepare: skill,
+    body: () => ({ patch: { version: 1, operations: [{ type: 'replace', before: '# Sample', after: '# New' }] } }),
+  },
+  archiveSkill: { prepare: skill },
+  listSkillVersions: { prepare: skill },
+  getSkillVersion: { prepare: async (app, slug) => ({ ...(await skill(app, slug)), version: '1' }) },
+  restoreSkill: { prepare: skill, body: () => ({ version: 1 }) },
+
+  listRefusals: {},
+
+  getGovernanceProvider: {},
+  updateGovernanceProvider: { body: () => ({ interceptor_name: 'sample', is_enabled: true }) },
+  clearGovernanceProvider: {},
+  testGovernanceProvider: {
+    body: () => ({ interceptor_url: 'https://10.0.0.1/', interceptor_name: 'sample', api_key: 'sample-key' }),
+  },
+
+  getGithubApp: {},
+  startGithubAppManifest: { prepare: noGithubApp, body: () => ({ github_org_name: 'sample' }) },
+  removeGithubApp: { prepare: githubApp },
+
+  getDailyUsage: {},
+  getUsageStats: {},
+  listSiteUsage: {},
+  listEndUserUsage: {},
+  getEndUserUsageStats: { prepare: usageOwner },
+  listEndUserUsageHistory: { prepare: usageOwner },
+
+  listThreads: {},
+  listEndUserThreads: { prepare: endUser },
+  getThreadAnalytics: {},
+  getThread: { prepare: thread },
+  updateThread: { prepare: thread, body: () => ({ title: 'Renamed' }) },
+
+  listPlans: {},
+  getPlanInfo: {},
+  checkFeature: { body: () => ({ feature: 'sso' }) },
+
+  getSubscription: {},
+  getSubscriptionStatus: {},
+  getCheckoutUrl: { query: { product_id: 'inlay_team' } },
+  getPortalUrl: {},
+  syncSubscription: {},
+
+  getDirectoryStatus: {},
+  listDirectories: {},
+  createDirectory: { body: newDirectory },
+  getDirectory: { prepare: directory },
+  updateDirectory: { prepare: directory, body: () => ({ name: 'Renamed' }) },
+  deleteDirectory: { prepare: directory },
+  listDirectoryUsers: { prepare: directory },
+  listDirectoryGroups: { prepare: directory },
+
+  listAuditEvents: {},
+}

@@ -1,0 +1,269 @@
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '../src/lib/ids.ts'
+import type { Sql } from '../src/stores/database.ts'
+import { serviceConnection } from '../src/stores/migrations.ts'
+import { startThread } from '../src/threads/threads.ts'
+import { recordUsage } from '../src/usage/record.ts'
+import { startTestService, type TestService } from './harness.ts'
+import { addEndUser, addSite, usageRecord } from './usage-records.ts'
+
+let app: TestService
+let owner: pg.Client
+/** The service's own role on a connection that has named no organization. */
+let service: pg.Client
+let demo = ''
+let other = ''
+/** Every table with rows of an organization, and the column that says whose. */
+let tenantTables: { name: string; key: string }[] = []
+
+beforeAll(async () => {
+  app = await startTestService()
+  owner = new pg.Client(app.stores.owner)
+  service = new pg.Client(serviceConnection(app.stores.owner, app.stores.secrets))
+  await Promise.all([owner.connect(), service.connect()])
+  tenantTables = await catalogue(`
+    select c.relname as name, case c.relname when 'organizations' then 'id' else 'organization_id' end as key
+    from pg_class c where ${ours} and c.relkind in ('r', 'p') and (c.relname = 'organizations' or ${hasOrganization})`)
+  demo = await app.organization('demo')
+  other = await app.organization('other')
+  for (const [email, slug] of [
+    ['admin@demo.test', 'demo'],
+    ['admin@other.test', 'other'],
+  ] as const) {
+    const token = await app.tokenFor(email, slug)
+    await app.request('POST', '/publishable-keys', { token, body: { name: 'Shop' } })
+    await app.stores.database.asOrg(slug === 'demo' ? demo : other, (sql) => invite(sql, 'new@example.com'))
+    await spendTokens(slug === 'demo' ? demo : other)
+  }
+})
+afterAll(async () => {
+  await Promise.all([owner.end(), service.end()])
+  await app.close()
+})
+
+const ours = `c.relnamespace not in ('pg_catalog'::regnamespace, 'information_schema'::regnamespace, 'pg_toast'::regnamespace)`
+const hasOrganization = `exists (
+  select from pg_attribute a where a.attrelid = c.oid and a.attname = 'organization_id' and not a.attisdropped)`
+
+async function catalogue<Row>(sql: string, values: unknown[] = []): Promise<Row[]> {
+  return (await owner.query(sql, values)).rows
+}
+
+const invite = (sql: Sql, email: string) => sql`
+  insert into invitations (organization_id, id, email, role, invited_by)
+  values (current_organization(), ${newId()}, ${email}, 'member', 'somebody')`
+
+async function spendTokens(organizationId: string): Promise<void> {
+  const [end_user_id, site_id] = [await addEndUser(app, organizationId), await addSite(app, organizationId)]
+  const thread_id = await app.stores.database.asOrg(organizationId, (sql) =>
+    startThread(sql, { endUserId: end_user_id, siteId: site_id }),
+  )
+  await recordUsage(app.service, usageRecord(organizationId, { end_user_id, site_id, thread_id }))
+}
+
+/** The tenant tables that hold rows of both organizations. */
+async function seededTables(): Promise<typeof tenantTables> {
+  const seeded = []
+  for (const table of tenantTables) {
+    const isEmpty = async (id: string) => (await asOrg(id, `select from ${table.name} limit 1`)).length === 0
+    if (!(await isEmpty(demo)) && !(await isEmpty(other))) seeded.push(table)
+  }
+  return seeded
+}
+
+async function asOrg<Row extends pg.QueryResultRow>(
+  organizationId: string,
+  sql: string,
+  values: unknown[] = [],
+): Promise<Row[]> {
+  await service.query('begin')
+  try {
+    await service.query("select set_config('inlay.organization_id', $1, true)", [organizationId])
+    return (await service.query<Row>(sql, values)).rows
+  } finally {
+    await service.query('rollback')
+  }
+}
+
+describe('the catalogue', () => {
+  test('holds only known tables without an organization', async () => {
+    const tables = await catalogue(`
+      select c.relname as name from pg_class c
+      where ${ours} and c.relkind in ('r', 'p', 'f') and c.relname <> 'organizations' and not ${hasOrganization} order by 1`)
+    expect(tables).toEqual([{ name: 'migrations' }, { name: 'users' }])
+    expect(tenantTables.length).toBeGreaterThan(5)
+  })
+
+  test('walls every tenant table, against its owner too', async () => {
+    const open = await catalogue(
+      `select c.relname, c.relrowsecurity, c.relforcerowsecurity from pg_class c
+       where c.relname = any($1) and ${ours} and not (
+         c.relrowsecurity and c.relforcerowsecurity and exists (
+           select from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant' and p.polcmd = '*'
+             and pg_get_expr(p.polqual, c.oid) like '%= current_organization())'
+             and pg_get_expr(p.polwithcheck, c.oid) like '%= current_organization())'))`,
+      [tenantTables.map(({ name }) => name)],
+    )
+    expect(open).toEqual([])
+  })
+
+  test('lets a table be read in other ways, but never written', async () => {
+    const others = await catalogue(
+      `select polname, polrelid::regclass::text as table from pg_policy where polname <> 'tenant' and polcmd <> 'r'`,
+    )
+    expect(others).toEqual([])
+  })
+
+  test('gives the service no power and nothing of its own', async () => {
+    const group = `${app.stores.owner.database}_service`
+    const roles = await catalogue<{ oid: number; login: boolean }>(
+      `select oid, rolname, rolcanlogin as login, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication
+       from pg_roles where rolname = $1 or rolname = $2 order by rolcanlogin`,
+      [group, service.user],
+    )
+    const powerless = {
+      rolsuper: false,
+      rolbypassrls: false,
+      rolcreaterole: false,
+      rolcreatedb: false,
+      rolreplication: false,
+    }
+    expect(roles).toEqual([
+      { oid: expect.anything(), rolname: group, login: false, ...powerless },
+      { oid: expect.anything(), rolname: service.user, login: true, ...powerless },
+    ])
+    const oids = roles.map(({ oid }) => oid)
+    expect(
+      await catalogue(`select * from pg_shdepend where refobjid = any($1) and deptype = 'o'`, [oids]),
+      'objects that the service owns',
+    ).toEqual([])
+    expect(
+      await catalogue(`select roleid::regrole::text as of from pg_auth_members where member = any($1)`, [oids]),
+      'roles that the service belongs to',
+    ).toEqual([{ of: group }])
+  })
+
+  test('has no view that reads with the rights of its owner', async () => {
+    const views = await catalogue(`
+      select c.relname from pg_class c
+      where ${ours} and (c.relkind = 'm' or c.relkind = 'v' and not 'security_invoker=true' = any(coalesce(c.reloptions, '{}')))`)
+    expect(views).toEqual([])
+  })
+
+  test('has no function that runs with the rights of its owner', async () => {
+    const functions = await catalogue(`
+      select c.proname from pg_proc c where c.prosecdef
+        and c.pronamespace not in ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)`)
+    expect(functions).toEqual([])
+  })
+
+  test.each([
+    // A key that leaves the organization out could name a row of another one.
+    ['foreign key between tenant tables', 'f'],
+    ['primary key of a tenant table', 'p'],
+  ])('starts every %s with the organization', async (_, kind) => {
+    const names = tenantTables.map(({ name }) => name)
+    const keys = await catalogue<{ table: string; first: string; target: string | null; target_first: string | null }>(
+      `select c.relname as table, a.attname as first, target.relname as target, b.attname as target_first
+       from pg_constraint k join pg_class c on c.oid = k.conrelid
+       join pg_attribute a on a.attrelid = c.oid and a.attnum = k.conkey[1]
+       left join pg_class target on target.oid = k.confrelid
+       left join pg_attribute b on b.attrelid = target.oid and b.attnum = k.confkey[1]
+       where k.contype = $1 and c.relname = any($2) and (target.oid is null or target.relname = any($2))`,
+      [kind, names],
+    )
+    const keyOf = new Map(tenantTables.map(({ name, key }) => [name, key]))
+    const isWalled = (table: string, first: string | null) => keyOf.get(table) === first
+    expect(
+      keys.filter(
+        ({ table, first, target, target_first }) =>
+          !isWalled(table, first) || (target !== null && !isWalled(target, target_first)),
+      ),
+    ).toEqual([])
+    const withKey = new Set(keys.map(({ table }) => table))
+    expect(names.filter((name) => !withKey.has(name) && !(kind === 'f' && name === 'organizations'))).toEqual([])
+  })
+})
+
+describe('the service', () => {
+  test('sees nothing of any tenant table before it names an organization', async () => {
+    for (const { name } of tenantTables) {
+      expect((await service.query(`select * from ${name}`)).rows, name).toEqual([])
+    }
+  })
+
+  test('sees only rows of the organization that it names', async () => {
+    for (const { name, key } of tenantTables) {
+      for (const id of [demo, other]) {
+        expect(await asOrg(id, `select ${key} as id from ${name} where ${key} <> $1`, [id]), name).toEqual([])
+      }
+    }
+    const seeded = (await seededTables()).map(({ name }) => name)
+    const filled = ['organizations', 'members', 'invitations', 'publishable_keys', 'audit_events', 'audit_chains']
+    expect(seeded, 'that there was something to see').toEqual(expect.arrayContaining(filled))
+  })
+
+  test('cannot insert a row for another organization', async () => {
+    for (const { name, key } of tenantTables) {
+      // The wall comes before the checks of the other columns.
+      const insert = asOrg(demo, `insert into ${name} (${key}) values ($1)`, [other])
+      await expect(insert, name).rejects.toMatchObject({ code: '42501' })
+    }
+  })
+
+  test('cannot hand a row over to another organization', async () => {
+    for (const { name, key } of await seededTables()) {
+      const update = asOrg(demo, `update ${name} set ${key} = $1`, [other])
+      await expect(update, name).rejects.toMatchObject({ code: '42501' })
+    }
+  })
+
+  test('changes nothing of another organization, whatever its SQL says', async () => {
+    for (const { name, key } of tenantTables.filter(({ name }) => !name.startsWith('audit_'))) {
+      for (const sql of [`update ${name} set ${key} = ${key}`, `delete from ${name}`]) {
+        const changed = await asOrg(demo, `${sql} where ${key} = $1 returning 1`, [other])
+        expect(changed, sql).toEqual([])
+      }
+    }
+  })
+
+  test.each([
+    'update audit_events set actor = actor',
+    'delete from audit_events',
+    'truncate audit_events',
+    'delete from audit_chains',
+    'select * from migrations',
+    "insert into migrations (name, checksum) values ('0999_x.sql', '')",
+    'alter table organizations disable row level security',
+    'alter table organizations no force row level security',
+    'alter table audit_events disable trigger chain',
+    'create policy mine on members using (true)',
+    'drop policy tenant on members',
+    'drop table members',
+    'create table mine (id int)',
+    "create function mine() returns int language sql as 'select 1'",
+    'create role mine',
+    'alter role current_user bypassrls',
+    'set session_replication_role = replica',
+    'set row_security = off; select * from members',
+    "copy members to program 'cat'",
+  ])('is refused: %s', async (sql) => {
+    await expect(asOrg(demo, sql)).rejects.toMatchObject({ code: '42501' })
+  })
+
+  test('cannot become the owner', async () => {
+    const role = pg.escapeIdentifier(app.stores.owner.user ?? '')
+    await expect(service.query(`set role ${role}`)).rejects.toMatchObject({ code: '42501' })
+    await expect(service.query(`set session authorization ${role}`)).rejects.toMatchObject({ code: '42501' })
+  })
+})
+
+test('one address may be invited by two organizations, but once by each', async () => {
+  const invitations = (id: string) =>
+    asOrg(id, "select organization_id from invitations where email = 'new@example.com'")
+  expect(await invitations(demo)).toEqual([{ organization_id: demo }])
+  expect(await invitations(other)).toEqual([{ organization_id: other }])
+  const again = app.stores.database.asOrg(demo, (sql) => invite(sql, 'new@example.com'))
+  await expect(again).rejects.toMatchObject({ code: '23505', constraint: 'invitations_email' })
+})

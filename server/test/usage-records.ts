@@ -1,0 +1,77 @@
+import { newId } from '../src/lib/ids.ts'
+import type { UsageRecord } from '../src/usage/record.ts'
+import type { TestService } from './harness.ts'
+
+export async function addSite(app: TestService, organizationId: string): Promise<string> {
+  const id = newId()
+  await app.service.database.asOrg(
+    organizationId,
+    (sql) => sql`
+      insert into sites (organization_id, id, origin, name)
+      values (current_organization(), ${id}, ${originOf(id)}, 'Site')`,
+  )
+  return id
+}
+
+export const originOf = (siteId: string) => `https://${siteId}.example.com`
+
+export async function addEndUser(app: TestService, organizationId: string): Promise<string> {
+  const id = newId()
+  await app.service.database.asOrg(
+    organizationId,
+    (sql) => sql`
+      insert into end_users (organization_id, id, external_id, email)
+      values (current_organization(), ${id}, ${`external-${id}`}, ${`${id}@example.com`})`,
+  )
+  return id
+}
+
+/** An event of nobody on no site, unless told otherwise. */
+export const usageRecord = (organizationId: string, changes: Partial<UsageRecord> = {}): UsageRecord => ({
+  id: newId(),
+  organization_id: organizationId,
+  end_user_id: null,
+  site_id: null,
+  thread_id: null,
+  prompt_tokens: 10,
+  completion_tokens: 5,
+  model: 'demo-large',
+  finish_reason: 'stop',
+  created_at: '2026-03-10T12:00:00.000Z',
+  ...changes,
+})
+
+/** Where the sums differ from a recount of the events: nowhere. */
+export function findWrongSums(app: TestService, organizationId: string) {
+  return app.service.database.asOrg(
+    organizationId,
+    (sql) => sql`
+      with sums as (
+        select 'site day' as sum, day::text || ' ' || site_id as key, requests, prompt_tokens, completion_tokens
+        from usage_site_days
+        union all
+        select 'end user day', day::text || ' ' || end_user_id, requests, prompt_tokens, completion_tokens
+        from usage_end_user_days
+        union all
+        select 'end user', end_user_id::text, requests, prompt_tokens, completion_tokens from usage_end_users
+      ), events as (
+        select (created_at at time zone 'UTC')::date::text as day, end_user_id,
+               coalesce(site_id, '00000000-0000-0000-0000-000000000000') as site_id, prompt_tokens, completion_tokens
+        from usage_events
+      ), recount as (
+        select 'site day' as sum, day || ' ' || site_id as key, count(*) as requests,
+               sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens
+        from events group by day, site_id
+        union all
+        select 'end user day', day || ' ' || end_user_id, count(*), sum(prompt_tokens), sum(completion_tokens)
+        from events where end_user_id is not null group by day, end_user_id
+        union all
+        select 'end user', end_user_id::text, count(*), sum(prompt_tokens), sum(completion_tokens)
+        from events where end_user_id is not null group by end_user_id
+      )
+      (select 'kept' as side, * from (table sums except table recount) kept)
+      union all
+      (select 'counted' as side, * from (table recount except table sums) counted)
+      order by sum, key, side`,
+  )
+}
