@@ -27,7 +27,7 @@ const clockSkewMs = 60_000
 
 /** Events on the bus that make nodes forget. */
 export const membershipChanged = 'membership-changed'
-export const tokenRevoked = 'token-revoked'
+const tokenRevoked = 'token-revoked'
 
 export interface AccessControl {
   /** `audience` is the resource the request is for: a token for another one is no token here. */

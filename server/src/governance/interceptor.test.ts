@@ -89,7 +89,7 @@ describe('asking', () => {
   })
 
   test('makes text from outside fit to be stored and shown', async () => {
-    const message = `a\u0000\n\u202eb\ud800${'x'.repeat(2000)}`
+    const message = `a\u0007\n\u202eb\ud800${'x'.repeat(2000)}`
     const { url } = await startInterceptor(answerWith({ status: 'success', message, violations: [] }))
     expect((await ask(url)).message).toBe(`a b\ufffd${'x'.repeat(996)}`)
   })

@@ -123,7 +123,7 @@ describe('configuring', () => {
     [{ last_test_status: 'success' }, 'last_test_status'],
     ...[null, '', 'other', 1].map((value): [unknown, string] => [{ provider_key: value }, 'provider_key']),
     ...[null, 'true', 1].map((value): [unknown, string] => [{ is_enabled: value }, 'is_enabled']),
-    ...[null, 1, '', ' ', 'x'.repeat(201), 'a\u0000b', '\ud800'].map((value): [unknown, string] => [
+    ...[null, 1, '', ' ', 'x'.repeat(201), 'a\u0007b', '\ud800'].map((value): [unknown, string] => [
       { interceptor_name: value },
       'interceptor_name',
     ]),
@@ -359,7 +359,7 @@ describe('testing', () => {
   })
 
   test('survives whatever text the interceptor sends', async () => {
-    const message = `\u0000\ud800${'\u202e'.repeat(5)}`
+    const message = `\u0007\ud800${'\u202e'.repeat(5)}`
     const { url } = await startInterceptor(answerWith({ status: 'failure', message, violations: [] }))
     await patch({ ...complete, interceptor_url: url })
     expect((await runTest()).status).toBe(200)

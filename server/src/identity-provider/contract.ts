@@ -5,7 +5,7 @@ import { idpAliases, idpTypes } from './issuers.ts'
 
 const aliases = Object.keys(idpAliases) as (keyof typeof idpAliases)[]
 
-export const IdpType = z
+const IdpType = z
   .enum([...idpTypes, ...aliases])
   .transform((type): (typeof idpTypes)[number] =>
     type in idpAliases ? idpAliases[type as keyof typeof idpAliases] : (type as never),

@@ -1,10 +1,9 @@
 import { verifyAuditChain } from '../audit/verify.ts'
 import type { Config } from '../config.ts'
 import { createSecrets } from '../lib/secrets.ts'
-import { sealedKeyPlace } from '../publishable-keys/keys.ts'
 import { dropFormerLogins } from '../stores/migrations.ts'
-import type { Stores } from '../stores/stores.ts'
 import { CommandFailed } from './command-failed.ts'
+import { resealColumns } from './reseal.ts'
 import { listOrganizations, withStores } from './stores.ts'
 
 export async function migrateOnly(config: Config): Promise<void> {
@@ -33,7 +32,10 @@ export async function verifyAudit(config: Config, slug: string | undefined): Pro
 export async function rotateSecret(config: Config): Promise<void> {
   await withStores(config, async (stores) => {
     let changed = await stores.kv.reseal()
-    for (const { id } of await listOrganizations(stores)) changed += await resealKeys(stores, id)
+    changed += await resealColumns(
+      stores,
+      (await listOrganizations(stores)).map(({ id }) => id),
+    )
     // Every node uses the first one by now; the logins of the others must not outlive their secrets.
     await dropFormerLogins(stores.owner, createSecrets(config.secrets.slice(0, 1)))
     console.log(
@@ -42,23 +44,4 @@ export async function rotateSecret(config: Config): Promise<void> {
         : 'Everything is sealed with the only secret there is. To change it, put a new one in front: INLAY_SECRET=new,old',
     )
   })
-}
-
-async function resealKeys({ database, secrets }: Stores, organizationId: string): Promise<number> {
-  const rows = await database.asOrg(
-    organizationId,
-    (sql) => sql<{ id: string; key_sealed: string }>`
-      select id, key_sealed from publishable_keys where key_sealed is not null`,
-  )
-  const old = rows.filter(({ key_sealed }) => !secrets.isCurrent(key_sealed))
-  for (const { id, key_sealed } of old) {
-    const place = sealedKeyPlace(id)
-    const sealed = secrets.seal(secrets.open(key_sealed, place), place)
-    // A key that was revoked in between stays without a copy.
-    await database.asOrg(
-      organizationId,
-      (sql) => sql`update publishable_keys set key_sealed = ${sealed} where id = ${id} and key_sealed = ${key_sealed}`,
-    )
-  }
-  return old.length
 }

@@ -5,7 +5,7 @@ import { Id, Success, Timestamp } from '../shapes.ts'
 export const Role = z.enum(['admin', 'member'])
 export type Role = z.infer<typeof Role>
 
-export const Organization = z
+const Organization = z
   .strictObject({
     id: z.string(),
     name: z.string(),
@@ -17,7 +17,7 @@ export const Organization = z
   })
   .meta({ id: 'Organization' })
 
-export const Member = z
+const Member = z
   .strictObject({
     id: z.string(),
     role: Role,
@@ -33,7 +33,7 @@ export const Member = z
   })
   .meta({ id: 'Member' })
 
-export const Invitation = z
+const Invitation = z
   .strictObject({
     id: z.string(),
     email: z.string(),

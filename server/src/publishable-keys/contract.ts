@@ -6,7 +6,7 @@ const Name = z.string().trim().min(1).max(100)
 
 const AllowedOrigins = originPatterns(20)
 
-export const PublishableKey = z
+const PublishableKey = z
   .strictObject({
     id: z.string(),
     name: z.string(),

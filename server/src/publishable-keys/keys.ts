@@ -15,7 +15,7 @@ type PublishableKey = Output<typeof contract.updateKey>
 export const publishableKeyChanged = 'publishable-key-changed'
 
 /** Where the sealed copy lives: part of what seals it. */
-export const sealedKeyPlace = (id: string) => `publishable_keys.key_sealed:${id}`
+const sealedKeyPlace = (id: string) => `publishable_keys.key_sealed:${id}`
 
 export async function listKeys(
   { database }: Service,

@@ -12,7 +12,7 @@ import { findOrAddSite } from '../sites/sites.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
 
 /** What a ticket stands for. It is looked up by its hash and can be taken once. */
-export interface TicketHolder {
+interface TicketHolder {
   organization_id: string
   publishable_key_id: string
   origin: string | undefined

@@ -28,6 +28,7 @@ test('the commands work with and without a server', async () => {
   const token = await inlay.token('ada@example.com', 'acme')
   const inside = await server.call('GET', '/api/users/me', { token })
   expect(inside).toMatchObject({ status: 200, body: { email: 'ada@example.com', name: 'Ada' } })
+  expect(await works('demo usage'), 'the first start has added it').toBe('Demo: the demo usage is complete\n')
   const [joined, other, refusals, verified, health] = await Promise.all([
     works('user add --email bob@example.com --org acme --role admin'),
     works('org add --name Acme --admin ada@example.com --plan free'),

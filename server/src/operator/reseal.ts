@@ -1,0 +1,65 @@
+import pg from 'pg'
+import type { Stores } from '../stores/stores.ts'
+
+/**
+ * Seals again what an older secret sealed, in every column that ends in `_sealed`: by construction, so that a new one
+ * cannot be forgotten. A value's place is `table.column:id`, with the organization's id where a table has one row for it.
+ */
+export async function resealColumns({ owner, secrets }: Stores, organizationIds: readonly string[]): Promise<number> {
+  const client = new pg.Client(owner)
+  await client.connect()
+  try {
+    let changed = 0
+    for (const column of await sealedColumns(client)) {
+      for (const organizationId of organizationIds)
+        changed += await resealColumn(client, column, organizationId, secrets)
+    }
+    return changed
+  } finally {
+    await client.end()
+  }
+}
+
+interface SealedColumn {
+  table: string
+  column: string
+  key: 'id' | 'organization_id'
+}
+
+async function sealedColumns(client: pg.Client): Promise<SealedColumn[]> {
+  const { rows } = await client.query<SealedColumn>(`
+    select c.table_name as table, c.column_name as column,
+           case when exists (select from information_schema.columns k
+                             where k.table_schema = 'public' and k.table_name = c.table_name and k.column_name = 'id')
+                then 'id' else 'organization_id' end as key
+    from information_schema.columns c
+    where c.table_schema = 'public' and c.column_name like '%\\_sealed' order by 1, 2`)
+  return rows
+}
+
+async function resealColumn(
+  client: pg.Client,
+  { table, column, key }: SealedColumn,
+  organizationId: string,
+  secrets: Stores['secrets'],
+): Promise<number> {
+  await client.query("select set_config('inlay.organization_id', $1, false)", [organizationId])
+  const where = 'organization_id = $1'
+  const { rows } = await client.query<{ id: string; sealed: string }>(
+    `select ${key} as id, ${column} as sealed from ${table} where ${where} and ${column} is not null`,
+    [organizationId],
+  )
+  const old = rows.filter(({ sealed }) => !secrets.isCurrent(sealed))
+  for (const { id, sealed } of old) {
+    const place = `${table}.${column}:${id}`
+    const fresh = secrets.seal(secrets.open(sealed, place), place)
+    // What was changed or dropped in the meantime stays as it is.
+    await client.query(`update ${table} set ${column} = $2 where ${where} and ${key} = $3 and ${column} = $4`, [
+      organizationId,
+      fresh,
+      id,
+      sealed,
+    ])
+  }
+  return old.length
+}
