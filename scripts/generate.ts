@@ -1,6 +1,7 @@
 // Writes the files that are made from the code and committed, or with --check says which of them are out of date.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { generateClientTypes } from '../client/generate.ts'
 import { api } from '../server/src/api.ts'
 import { type Setting, settings } from '../server/src/config.ts'
 import { describeApi } from '../server/src/openapi.ts'
@@ -18,21 +19,29 @@ An empty variable counts as one that is not set. With a value that cannot be rig
 the setting and says what to change. \`npx inlay doctor\` checks a configuration and what it points to.
 `
 
-const files: Record<string, () => string> = {
-  'openapi.json': () => `${JSON.stringify(describeApi(api.map(({ operation }) => operation)), null, 2)}\n`,
-  'docs/configuration.md': describeSettings,
+const document = describeApi(api.map(({ operation }) => operation))
+
+const files: Record<string, () => Promise<string>> = {
+  'openapi.json': async () => `${JSON.stringify(document, null, 2)}\n`,
+  'client/src/schema.ts': () => generateClientTypes(document),
+  'docs/configuration.md': async () => describeSettings(),
 }
 
-export const outdatedFiles = () => Object.keys(files).filter((file) => read(file) !== files[file]?.())
+/** The files that are not as they should be, with what should be in them. */
+export async function outdatedFiles(): Promise<Record<string, string>> {
+  const wanted = await Promise.all(Object.entries(files).map(async ([file, make]) => [file, await make()] as const))
+  return Object.fromEntries(wanted.filter(([file, text]) => read(file) !== text))
+}
 
 if (import.meta.main) {
-  const outdated = outdatedFiles()
+  const outdated = await outdatedFiles()
+  const names = Object.keys(outdated)
   if (process.argv.includes('--check')) {
-    for (const file of outdated) console.error(`${file} is out of date: run \`npm run generate\` and commit the result`)
-    process.exitCode = outdated.length > 0 ? 1 : 0
+    for (const file of names) console.error(`${file} is out of date: run \`npm run generate\` and commit the result`)
+    process.exitCode = names.length > 0 ? 1 : 0
   } else {
-    for (const file of outdated) write(file, files[file]?.() ?? '')
-    console.log(outdated.length > 0 ? `Wrote ${outdated.join(', ')}` : 'Everything is up to date')
+    for (const [file, text] of Object.entries(outdated)) write(file, text)
+    console.log(names.length > 0 ? `Wrote ${names.join(', ')}` : 'Everything is up to date')
   }
 }
 

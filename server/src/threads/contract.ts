@@ -86,13 +86,7 @@ export const updateThread = operation({
   summary: 'Rename, archive, delete or restore a conversation',
   params: Id,
   body: z.strictObject({
-    title: z
-      .string()
-      .trim()
-      .min(1)
-      .max(200)
-      .refine((text) => !text.includes('\0'), 'Must not contain NUL')
-      .optional(),
+    title: z.string().trim().min(1).max(200).optional(),
     status: ThreadStatus.optional(),
   }),
   response: Thread,

@@ -209,7 +209,6 @@ describe('updating', () => {
     { title: 'x'.repeat(201) },
     { title: 1 },
     { title: null },
-    { title: 'a\0b' },
     { status: 'open' },
     { status: null },
     { message_count: 1 },

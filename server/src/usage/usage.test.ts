@@ -1,10 +1,12 @@
 import fc from 'fast-check'
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { addEndUser, addSite, originOf, usageRecord } from '../../test/usage-records.ts'
 import type { OrgCaller } from '../access.ts'
 import { newId } from '../lib/ids.ts'
 import type { Sql } from '../stores/database.ts'
+import { startThread } from '../threads/threads.ts'
 import { getDailyUsage as dailyContract } from './contract.ts'
 import { recordUsage, type UsageRecord } from './record.ts'
 import * as usage from './usage.ts'
@@ -329,16 +331,19 @@ test('reading sums touches no event', async () => {
 
 test('an organization takes its usage and its threads with it', async () => {
   const app = await useTestService()
-  const organizationId = await app.organization('other')
-  const [end_user_id, site_id] = [await addEndUser(app, organizationId), await addSite(app, organizationId)]
-  await recordUsage(app.service, usageRecord(organizationId, { end_user_id, site_id }))
-  await app.service.database.asOrg(organizationId, async (sql) => {
-    await sql`insert into threads (organization_id, id, end_user_id, site_id)
-              values (current_organization(), ${newId()}, ${end_user_id}, ${site_id})`
-    await sql`update usage_events set thread_id = (select id from threads)`
-    await sql`delete from organizations where id = ${organizationId}`
-    expect(
-      await sql`select from usage_events union all select from usage_site_days union all select from threads`,
-    ).toEqual([])
-  })
+  const other = await app.organization('other')
+  const [end_user_id, site_id] = [await addEndUser(app, other), await addSite(app, other)]
+  const thread_id = await app.service.database.asOrg(other, (sql) =>
+    startThread(sql, { endUserId: end_user_id, siteId: site_id }),
+  )
+  await recordUsage(app.service, usageRecord(other, { end_user_id, site_id, thread_id }))
+  const owner = new pg.Client(app.stores.owner)
+  await owner.connect()
+  await owner.query("select set_config('inlay.organization_id', $1, false)", [other])
+  await owner.query('delete from organizations where id = $1', [other])
+  const left = ['usage_events', 'usage_site_days', 'usage_end_user_days', 'usage_end_users', 'threads'].map(
+    async (table) => (await owner.query(`select from ${table} where organization_id = $1`, [other])).rowCount,
+  )
+  expect(await Promise.all(left)).toEqual([0, 0, 0, 0, 0])
+  await owner.end()
 })

@@ -1,0 +1,53 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createInlayClient } from '../../client/src/client.ts'
+import { outdatedFiles } from '../../scripts/generate.ts'
+import { api } from '../src/api.ts'
+import { startTestService, type TestService } from './harness.ts'
+import { samples } from './samples.ts'
+
+let app: TestService
+let client: ReturnType<typeof createInlayClient>
+beforeAll(async () => {
+  app = await startTestService()
+  client = createInlayClient({
+    url: app.service.config.publicUrl,
+    token: () => app.tokenFor('admin@demo.test', 'demo'),
+    fetch: (request) => app.fetchRequest(request),
+  })
+})
+afterAll(() => app.close())
+
+test('the generated files of the repository are up to date', async () => {
+  expect(Object.keys(await outdatedFiles())).toEqual([])
+})
+
+test('a script reads like the interface', async () => {
+  const { data: key } = await client.POST('/publishable-keys', {
+    body: { name: 'Script', allowed_origins: ['https://shop.example.com'] },
+  })
+  const { data: ticket } = await client.POST('/auth/pk-ticket', {
+    body: { publishable_key: key?.key ?? '', embedding_origin: 'https://shop.example.com' },
+  })
+  expect(ticket).toMatchObject({ userId: key?.id, expiresIn: 60 })
+
+  const { error, response } = await client.DELETE('/publishable-keys/{id}', { params: { path: { id: 'unknown' } } })
+  expect(response.status).toBe(404)
+  expect(error).toMatchObject({ data: { code: 'RESOURCE_NOT_FOUND', resource: 'publishable_key' } })
+})
+
+describe('drives every operation', () => {
+  const operations = api.map(({ operation }) => operation).filter(({ access }) => access !== 'public')
+  test.each(operations.map((operation) => [operation.id, operation] as const))('%s', async (_, operation) => {
+    const sample = samples[operation.id]
+    const path = await sample?.prepare?.(app, 'demo')
+    const { response, data } = await client.request(
+      operation.method,
+      operation.path as never,
+      {
+        params: { ...(path && { path }), ...(sample?.query && { query: sample.query }) },
+        ...(sample?.body && { body: sample.body() }),
+      } as never,
+    )
+    expect({ status: response.status, data: data !== undefined }).toEqual({ status: 200, data: true })
+  })
+})
