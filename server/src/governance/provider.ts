@@ -15,7 +15,7 @@ type Config = NonNullable<Provider['config']>
 export const governanceChanged = 'governance-changed'
 
 /** Where the sealed key lives: part of what seals it. */
-export const apiKeyPlace = (organizationId: string) => `governance_providers.api_key_sealed:${organizationId}`
+const apiKeyPlace = (organizationId: string) => `governance_providers.api_key_sealed:${organizationId}`
 
 export async function getProvider({ database }: Service, { organization }: OrgCaller): Promise<Provider> {
   const [config] = await database.asOrg(organization.id, (sql) => selectConfig(sql))
@@ -104,22 +104,6 @@ export async function testProvider(
   })
   if (remembered) await bus.publish(governanceChanged, { organization_id: id })
   return { ...shown, ...outcome }
-}
-
-/** Seals the key again when an older secret did it, and returns how many it sealed. Safe to repeat. */
-export async function resealApiKey(
-  { database, secrets }: Pick<Service, 'database' | 'secrets'>,
-  organizationId: string,
-): Promise<number> {
-  return database.asOrg(organizationId, async (sql) => {
-    const [saved] = await sql<Pick<SavedConnection, 'api_key_sealed'>>`
-      select api_key_sealed from governance_providers for update`
-    if (!saved?.api_key_sealed || secrets.isCurrent(saved.api_key_sealed)) return 0
-    const place = apiKeyPlace(organizationId)
-    const resealed = secrets.seal(secrets.open(saved.api_key_sealed, place), place)
-    await sql`update governance_providers set api_key_sealed = ${resealed}`
-    return 1
-  })
 }
 
 interface SavedConnection extends Pick<Config, 'provider_key' | 'interceptor_url' | 'interceptor_name'> {

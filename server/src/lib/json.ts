@@ -46,6 +46,7 @@ function checkStructure(text: string, maxDepth: number) {
     const code = text.charCodeAt(index)
     if (code === quote) {
       const end = findStringEnd(text, index)
+      checkEscapes(text.slice(index, end))
       if (expectsKey && keys) addKey(keys, text.slice(index, end))
       expectsKey = false
       index = end - 1
@@ -62,11 +63,18 @@ function checkStructure(text: string, maxDepth: number) {
   }
 }
 
+/** PostgreSQL holds neither NUL nor half a character; only an escape can bring one. */
+function checkEscapes(literal: string) {
+  if (!literal.includes('\\u')) return
+  const value: string = JSON.parse(literal)
+  if (value.includes('\0')) throw new InvalidJson('Text must not contain NUL')
+  if (!value.isWellFormed()) throw new InvalidJson('Text must not contain half of a surrogate pair')
+}
+
 /** The index after the closing quote of the string that starts at `start`. */
 function findStringEnd(text: string, start: number): number {
   let index = start + 1
   for (let code = text.charCodeAt(index); code !== quote; code = text.charCodeAt(index)) {
-    if (code === backslash && text.startsWith('u0000', index + 1)) throw new InvalidJson('Text must not contain NUL')
     index += code === backslash ? 2 : 1
   }
   return index + 1

@@ -341,9 +341,9 @@ test('an organization takes its usage and its threads with it', async () => {
   await owner.connect()
   await owner.query("select set_config('inlay.organization_id', $1, false)", [other])
   await owner.query('delete from organizations where id = $1', [other])
-  const left = ['usage_events', 'usage_site_days', 'usage_end_user_days', 'usage_end_users', 'threads'].map(
-    async (table) => (await owner.query(`select from ${table} where organization_id = $1`, [other])).rowCount,
-  )
-  expect(await Promise.all(left)).toEqual([0, 0, 0, 0, 0])
+  for (const table of ['usage_events', 'usage_site_days', 'usage_end_user_days', 'usage_end_users', 'threads']) {
+    const { rowCount } = await owner.query(`select from ${table} where organization_id = $1`, [other])
+    expect(rowCount, table).toBe(0)
+  }
   await owner.end()
 })

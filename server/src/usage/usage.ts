@@ -56,7 +56,7 @@ export async function listSiteUsage(
       )
       select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as sites`,
   )
-  return answer ?? { sites: [], total: 0 }
+  return answer as Output<typeof contract.listSiteUsage>
 }
 
 export async function listEndUserUsage(
@@ -81,7 +81,7 @@ export async function listEndUserUsage(
       )
       select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as users`,
   )
-  return answer ?? { users: [], total: 0 }
+  return answer as Output<typeof contract.listEndUserUsage>
 }
 
 export async function getEndUserStats(

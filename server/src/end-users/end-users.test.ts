@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
+import { startTestProvider } from '../../test/oidc-provider.ts'
+import { startThread } from '../threads/threads.ts'
+import { recordUsage } from '../usage/record.ts'
+
+let app: TestService
+let token: string
+const ids: string[] = []
+beforeAll(async () => {
+  app = await startTestService()
+  token = await app.tokenFor('admin@demo.test', 'demo')
+  const demo = await app.organization('demo')
+  await app.service.database.asOrg(demo, async (sql) => {
+    for (let n = 0; n < 120; n += 1) {
+      const id = randomUUID()
+      ids.push(id)
+      await sql`
+        insert into end_users (organization_id, id, external_id, email, created_at)
+        values (${demo}, ${id}, ${`user-${n}`}, ${`user-${n}@example.com`}, now() + ${n} * interval '1 second')`
+    }
+  })
+  await app.service.database.asOrg(
+    await app.organization('other'),
+    (sql) => sql`
+      insert into end_users (organization_id, id, external_id)
+      select current_organization(), gen_random_uuid(), 'user-' || n from generate_series(0, 99) n`,
+  )
+})
+afterAll(() => app.close())
+
+const list = (query = '') => app.request('GET', `/end-users${query}`, { token })
+
+describe('the list', () => {
+  test('has exactly its fields, in the order people came', async () => {
+    const { body } = await list('?limit=2')
+    const timestamp = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+    const user = (n: number) => ({
+      id: ids[n],
+      organization_id: expect.any(String),
+      external_id: `user-${n}`,
+      email: `user-${n}@example.com`,
+      metadata: '{}',
+      last_activity_at: timestamp,
+      created_at: timestamp,
+      updated_at: timestamp,
+    })
+    expect(body).toEqual({ users: [user(0), user(1)], total: 120 })
+  })
+
+  test.each([
+    ['', 50, 0],
+    ['?limit=1', 1, 0],
+    ['?limit=100', 100, 0],
+    ['?offset=100', 20, 100],
+    ['?limit=3&offset=118', 2, 118],
+    ['?offset=120', 0, 120],
+    ['?offset=9007199254740991', 0, 0],
+  ])('"%s" is a page of %i from %i', async (query, length, from) => {
+    const { body } = await list(query)
+    expect(body.total, 'the others’ users are not counted').toBe(120)
+    expect(body.users.map(({ id }: { id: string }) => id)).toEqual(length ? ids.slice(from, from + length) : [])
+  })
+
+  // Abuse case 14.
+  test.each([
+    ['limit=0', 'limit'],
+    ['limit=101', 'limit'],
+    ['limit=1.5', 'limit'],
+    ['limit=-1', 'limit'],
+    ['limit=ten', 'limit'],
+    ['limit=', 'limit'],
+    ['limit=1&limit=2', 'limit'],
+    ['limit=1e1', 'limit'],
+    ['offset=-1', 'offset'],
+    ['offset=9007199254740992', 'offset'],
+    ['page=2', 'page'],
+    ['organization_id=x', 'organization_id'],
+  ])('?%s is refused', async (query, field) => {
+    expect((await list(`?${query}`)).body).toMatchObject({ status: 400, data: { code: 'VALIDATION_ERROR', field } })
+  })
+
+  test('one of them is the same by id', async () => {
+    const { users } = (await list('?limit=1')).body
+    expect((await app.request('GET', `/end-users/${ids[0]}`, { token })).body).toEqual(users[0])
+  })
+})
+
+describe('erasing', () => {
+  test('takes the person with threads and identity, and leaves what the organization used', async () => {
+    const provider = await startTestProvider()
+    onTestFinished(() => provider.stop())
+    const app = await useTestService()
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const organization_id = await app.organization('demo')
+    await app.request('PATCH', '/identity-providers/config', {
+      token,
+      body: { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] },
+    })
+    const { key } = (await app.request('POST', '/publishable-keys', { token, body: { name: 'Widget' } })).body
+    const idToken = await provider.idToken({ sub: 'ann', email: 'ann@example.com' })
+    const signIn = async () =>
+      (await app.request('POST', '/auth/pk-ticket', { body: { publishable_key: key, id_token: idToken } })).body.userId
+
+    const id = await signIn()
+    const thread = await app.service.database.asOrg(organization_id, (sql) =>
+      startThread(sql, { endUserId: id, siteId: null }),
+    )
+    await recordUsage(app.service, [
+      {
+        id: randomUUID(),
+        organization_id,
+        end_user_id: id,
+        site_id: null,
+        thread_id: null,
+        prompt_tokens: 10,
+        completion_tokens: 5,
+        model: 'demo',
+        finish_reason: 'stop',
+        created_at: new Date().toISOString(),
+      },
+    ])
+    expect((await app.request('DELETE', `/end-users/${id}`, { token })).body).toEqual({ success: true })
+
+    const gone = { data: { code: 'RESOURCE_NOT_FOUND' } }
+    expect((await app.request('GET', `/end-users/${id}`, { token })).body).toMatchObject(gone)
+    expect((await app.request('GET', `/usage/end-users/${id}/stats`, { token })).body).toMatchObject(gone)
+    expect((await app.request('GET', `/threads/${thread}`, { token })).body).toMatchObject(gone)
+    expect((await app.request('DELETE', `/end-users/${id}`, { token })).body).toMatchObject(gone)
+    expect((await app.request('GET', '/usage/stats', { token })).body).toMatchObject({
+      total_requests: 1,
+      total_tokens: 15,
+    })
+    const rows = await app.service.database.asOrg(organization_id, async (sql) => [
+      ...(await sql`select * from usage_events`),
+      ...(await sql`select * from audit_events`),
+    ])
+    expect(JSON.stringify(rows)).not.toContain('ann@example.com')
+
+    const again = await signIn()
+    expect(again, 'who comes back is somebody new, although the token was remembered').not.toBe(id)
+    expect((await app.request('GET', `/usage/end-users/${again}/stats`, { token })).body.total_requests).toBe(0)
+  })
+})
