@@ -93,7 +93,7 @@ export async function countMessage(sql: Sql, id: string, message: { tokens: numb
   if (!thread) throw notFound('thread', id)
 }
 
-/** The caller has locked the end user. */
+/** The caller has locked the end user and erased their usage. */
 export async function eraseEndUserThreads(sql: Sql, endUserId: string): Promise<void> {
   await sql`delete from threads where end_user_id = ${endUserId}`
 }

@@ -108,11 +108,25 @@ export async function listEndUserHistory(
   })
 }
 
-/** Takes an end user off what was spent; the organization's totals stay. The caller has locked the end user. */
+/**
+ * Takes an end user off what was spent; the organization's totals stay. The caller has locked the end user, and erases
+ * the threads after this: events that still name one would be changed a second time.
+ */
 export async function eraseEndUserUsage(sql: Sql, endUserId: string): Promise<void> {
   await sql`delete from usage_end_users where end_user_id = ${endUserId}`
   await sql`delete from usage_end_user_days where end_user_id = ${endUserId}`
-  await sql`update usage_events set end_user_id = null where end_user_id = ${endUserId}`
+  // In portions: a statement may take ten seconds, and some have written for years.
+  while (await anonymiseEvents(sql, endUserId, 10_000));
+}
+
+async function anonymiseEvents(sql: Sql, endUserId: string, most: number): Promise<number> {
+  const [row] = await sql<{ changed: number }>`
+    with changed as (
+      update usage_events set end_user_id = null, thread_id = null
+      where id in (select id from usage_events where end_user_id = ${endUserId} limit ${most}) returning id
+    )
+    select count(*) as changed from changed`
+  return row?.changed ?? 0
 }
 
 const selectEvents = (sql: Sql, endUserId: string, limit: number, offset: number) => sql<
