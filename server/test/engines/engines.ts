@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -24,7 +24,7 @@ declare module 'vitest' {
 export function makeRunFolder(name: string): { path: string; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), `inlay-${name}-`))
   // PostgreSQL runs as another user when the tests run as root.
-  mkdirSync(path, { recursive: true, mode: 0o755 })
+  chmodSync(path, 0o755)
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
 }
 

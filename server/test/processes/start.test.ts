@@ -76,6 +76,7 @@ test('a taken port is said so, before anything is made', async () => {
 test.each([
   ['whose path is odd, and longer than that of a socket may be', { folder: `it's a ${'deep/'.repeat(30)}folder` }],
   ['below a private folder', { mode: 0o700 }],
+  ['below a private folder that holds the program too', { mode: 0o700, isWhole: true }],
 ])('a data folder %s serves like any other', async (_, place) => {
   const inlay = useInstallation({}, place)
   const server = await inlay.start()
