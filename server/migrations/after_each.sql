@@ -14,7 +14,8 @@ begin
     execute format('alter table %s enable row level security', tenant.name);
     execute format('alter table %s force row level security', tenant.name);
     execute format('drop policy if exists tenant on %s', tenant.name);
-    execute format('create policy tenant on %s using (%I = current_organization()) with check (%2$I = current_organization())', tenant.name, tenant.key);
+    -- In a subquery, so that it is asked once for a statement and not once for a row.
+    execute format('create policy tenant on %s using (%I = (select current_organization())) with check (%2$I = (select current_organization()))', tenant.name, tenant.key);
   end loop;
 end
 $$;

@@ -101,8 +101,8 @@ describe('the catalogue', () => {
        where c.relname = any($1) and ${ours} and not (
          c.relrowsecurity and c.relforcerowsecurity and exists (
            select from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant' and p.polcmd = '*'
-             and pg_get_expr(p.polqual, c.oid) like '%= current_organization())'
-             and pg_get_expr(p.polwithcheck, c.oid) like '%= current_organization())'))`,
+             and pg_get_expr(p.polqual, c.oid) like '%= ( SELECT current_organization() AS current_organization))'
+             and pg_get_expr(p.polwithcheck, c.oid) like '%= ( SELECT current_organization() AS current_organization))'))`,
       [tenantTables.map(({ name }) => name)],
     )
     expect(open).toEqual([])

@@ -48,8 +48,8 @@ export async function eraseEndUser(
   await database.asOrg(caller.organization.id, async (sql) => {
     const [known] = await sql`select from end_users where id = ${id} for update`
     if (!known) throw notFound('end_user', id)
-    await eraseEndUserThreads(sql, id)
     await eraseEndUserUsage(sql, id)
+    await eraseEndUserThreads(sql, id)
     await sql`delete from end_users where id = ${id}`
     await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
   })

@@ -11,9 +11,7 @@ const sites = [
   { origin: 'https://help.demo.test', name: 'Help center' },
   { origin: 'https://app.demo.test', name: 'Customer portal' },
 ]
-const people = ['ada', 'ben', 'chloe', 'daniel', 'elif', 'femi', 'grace', 'hugo'].flatMap((first) =>
-  ['abara', 'becker', 'costa', 'dubois', 'eriksen'].map((last) => `${first}.${last}@customers.demo.test`),
-)
+const people = Array.from({ length: 40 }, (_, n) => `customer-${String(n + 1).padStart(2, '0')}@customers.demo.test`)
 const siteOdds = [5, 3, 2]
 const models = { names: ['demo-small', 'demo-large', 'demo-vision'], odds: [6, 3, 1] }
 const finishReasons = { names: ['stop', 'tool_calls', 'length'], odds: [15, 4, 1] }

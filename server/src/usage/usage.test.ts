@@ -288,6 +288,20 @@ describe('an end user', () => {
   })
 })
 
+test('an end user with more events than one portion is erased from all of them', async () => {
+  const end_user_id = await addEndUser(app, demo)
+  await app.service.database.asOrg(demo, async (sql) => {
+    await sql`
+      insert into usage_events (organization_id, id, end_user_id, prompt_tokens, completion_tokens, model, finish_reason, created_at)
+      select current_organization(), gen_random_uuid(), ${end_user_id}, 1, 1, 'many', 'stop', '2000-01-01'
+      from generate_series(1, 10001)`
+    await usage.eraseEndUserUsage(sql, end_user_id)
+    const left = await sql`select count(*), count(end_user_id) as named from usage_events where model = 'many'`
+    expect(left).toEqual([{ count: 10_001, named: 0 }])
+    await sql`delete from usage_events where model = 'many'`
+  })
+})
+
 test('reading sums touches no event', async () => {
   const { database } = app.service
   const plans: unknown[] = []
