@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { isId, newId } from './ids.ts'
 
 test('ids are ids, and each is another', () => {
@@ -7,14 +7,17 @@ test('ids are ids, and each is another', () => {
   expect(new Set(ids).size).toBe(ids.length)
 })
 
-test('an id that is made later sorts later', async () => {
-  const ids: string[] = []
-  for (let turn = 0; turn < 10; turn += 1) {
-    ids.push(newId())
-    const made = Date.now()
-    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(made), { interval: 1 })
-  }
+test('an id that is made later sorts later, however many are made', () => {
+  const ids = Array.from({ length: 50_000 }, newId)
   expect(ids.toSorted()).toEqual(ids)
+  expect(new Set(ids.map((id) => id[14])), 'version 7').toEqual(new Set(['7']))
+})
+
+test('an id carries the time it was made', () => {
+  const before = Date.now()
+  const time = Number.parseInt(newId().replace('-', '').slice(0, 12), 16)
+  expect(time).toBeGreaterThanOrEqual(before - 60_000)
+  expect(time).toBeLessThanOrEqual(Date.now())
 })
 
 test.each([

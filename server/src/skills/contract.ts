@@ -106,12 +106,7 @@ export const listSkills = operation({
   body: z.strictObject({
     limit: Page.shape.limit.unwrap().default(100),
     offset: Page.shape.offset,
-    query: z
-      .string()
-      .max(200)
-      .refine((text) => !text.includes('\0'), 'NUL is not allowed')
-      .default('')
-      .describe('A part of the name or the description, in any case of letters'),
+    query: z.string().max(200).default('').describe('A part of the name or the description, in any case of letters'),
   }),
   response: z.array(SkillSummary),
   errors: [],
