@@ -2,10 +2,12 @@
 //
 //   node bench/usage.ts [--events=100000,1000000,10000000] [--seconds=3]
 //
-// It starts its own PostgreSQL in a temporary folder through the product's own stores, and removes it at the end. The
-// events are one organization's, over 90 days, 10 sites and 1 000 end users. The first lot is recorded as the service
-// does it, and the sums that this left are compared with a recount; the rest is loaded by SQL with sums from the same
-// recount. Reads are the service's own functions, next to the same question put to the events.
+// It starts its own PostgreSQL in a temporary folder through the product's own stores, and removes it at the end. There is
+// an organization for every number of events, over 90 days, 10 sites and 1 000 end users. The first one's are recorded as
+// the service does it, and the sums that this left are compared with a recount; the others are loaded by SQL with sums
+// from the same recount. Reads are the service's own functions, next to the same question put to the events. All
+// organizations are read in turn within each round, and the growth is taken within a round, so that what else the machine
+// does cancels out.
 
 import { randomInt } from 'node:crypto'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
@@ -36,6 +38,8 @@ const dayMs = 24 * 60 * 60 * 1000
 const days = 90
 const siteCount = 10
 const endUserCount = 1000
+const sumRounds = 100
+const eventRounds = 3
 const start_date = new Date(Date.now() - (days - 1) * dayMs).toISOString().slice(0, 10)
 const firstMoment = Date.parse(start_date)
 
@@ -139,27 +143,41 @@ async function recordFirst(service: Recording, owner: pg.Client, tenant: Tenant,
   }
 }
 
-async function loadUpTo(owner: pg.Client, tenant: Tenant, from: number, to: number): Promise<void> {
-  // Foreign keys are triggers, and what is loaded here fits them; an index is built faster than it grows.
-  await owner.query('set session_replication_role = replica')
-  const index = `select indexdef as create from pg_indexes where indexname = 'usage_events_of_end_user'`
-  const { rows } = await owner.query<{ create: string }>(index)
-  await owner.query('drop index usage_events_of_end_user')
+async function load(owner: pg.Client, tenant: Tenant, count: number): Promise<void> {
   await owner.query(
     `insert into usage_events (organization_id, id, end_user_id, site_id, prompt_tokens, completion_tokens, model,
                                finish_reason, created_at)
-     select $1, (lpad(to_hex(n), 8, '0') || '-0000-7000-8000-000000000000')::uuid, ($2::uuid[])[1 + floor(random() * ${endUserCount})::int],
-            ($3::uuid[])[1 + floor(random() * ${siteCount})::int], 1 + floor(random() * 2000), 1 + floor(random() * 500), 'demo-large',
-            'stop', to_timestamp($4::float8 / 1000) + random() * interval '${days} days' - interval '1 millisecond' * 0.5
-     from generate_series($5::bigint, $6::bigint) n`,
-    [tenant.id, tenant.endUsers, tenant.sites, firstMoment + 1, from + 1, to],
+     select $1, (lpad(to_hex(n), 8, '0') || '-0000-7000-8000-000000000000')::uuid,
+            ($2::uuid[])[1 + floor(random() * ${endUserCount})::int], ($3::uuid[])[1 + floor(random() * ${siteCount})::int],
+            1 + floor(random() * 2000), 1 + floor(random() * 500), 'demo-large', 'stop',
+            to_timestamp($4::float8 / 1000) + floor(random() * ${days * dayMs}) * interval '1 millisecond'
+     from generate_series(1, $5::bigint) n`,
+    [tenant.id, tenant.endUsers, tenant.sites, firstMoment, count],
   )
+  for (const [table, query] of Object.entries(recount)) await owner.query(`insert into ${table} ${query}`, [tenant.id])
+}
+
+/** Foreign keys are triggers, and what is loaded here fits them; an index is built faster than it grows. */
+async function loadFast(owner: pg.Client, work: () => Promise<void>): Promise<void> {
+  const index = `select indexdef as create from pg_indexes where indexname = 'usage_events_of_end_user'`
+  const { rows } = await owner.query<{ create: string }>(index)
+  await owner.query('set session_replication_role = replica')
+  await owner.query('drop index usage_events_of_end_user')
+  await work()
   await owner.query(rows[0]?.create ?? '')
-  for (const [table, query] of Object.entries(recount)) {
-    await owner.query(`delete from ${table} where organization_id = $1`, [tenant.id])
-    await owner.query(`insert into ${table} ${query}`, [tenant.id])
-  }
   await owner.query('set session_replication_role = origin')
+}
+
+async function prepare(service: Recording, owner: pg.Client): Promise<Tenant[]> {
+  const tenants: Tenant[] = []
+  for (const size of sizes) tenants.push(await addTenant(owner, `reading-${size}`))
+  const [first, ...others] = tenants
+  if (first) await recordFirst(service, owner, first, sizes[0] ?? 0)
+  await loadFast(owner, async () => {
+    for (const [index, tenant] of others.entries()) await load(owner, tenant, sizes[index + 1] ?? 0)
+  })
+  await owner.query('vacuum analyze')
+  return tenants
 }
 
 // --- reading
@@ -214,41 +232,56 @@ function questionsOf(service: Recording, tenant: Tenant): Question[] {
   ]
 }
 
-/** Median in milliseconds: at least three runs, then as many as fit. */
-async function measureRead(read: () => Promise<unknown>, most: number): Promise<number> {
+async function timeOf(read: () => Promise<unknown>): Promise<number> {
+  const started = performance.now()
   await read()
-  const times: number[] = []
-  const end = performance.now() + seconds * 1000
-  while (times.length < 3 || (times.length < most && performance.now() < end)) {
-    const started = performance.now()
-    await read()
-    times.push(performance.now() - started)
-  }
-  return times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] as number
+  return performance.now() - started
 }
 
-async function measureReads(service: Recording, owner: pg.Client, tenant: Tenant): Promise<void> {
-  const questions = questionsOf(service, tenant)
-  const fromSums: number[][] = questions.map(() => [])
-  console.log(`\n| Read | ${sizes.map((size) => `${format(size)} events | ratio`).join(' | ')} | growth |`)
-  const rows = questions.map(({ name }) => [name])
-  let loaded = 0
-  for (const size of sizes) {
-    if (loaded === 0) await recordFirst(service, owner, tenant, size)
-    else await loadUpTo(owner, tenant, loaded, size)
-    loaded = size
-    await owner.query('vacuum analyze')
-    for (const [index, { fromSums: read, fromEvents, values }] of questions.entries()) {
-      const sums = await measureRead(read, 200)
-      const events = await measureRead(() => owner.query(fromEvents, values), 20)
-      fromSums[index]?.push(sums)
-      rows[index]?.push(`${format(sums)} ms / ${format(events)} ms`, `${format(events / sums)}`)
-    }
+const quantile = (values: number[], share: number) =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN
+
+/** Milliseconds by round and organization. */
+async function measureRounds(rounds: number, reads: (() => Promise<unknown>)[]): Promise<number[][]> {
+  const measured: number[][] = []
+  for (let round = 0; round < rounds; round += 1) {
+    const times: number[] = []
+    for (const read of reads) times.push(await timeOf(read))
+    measured.push(times)
   }
+  return measured
+}
+
+async function measureReads(service: Recording, owner: pg.Client): Promise<void> {
+  const tenants = await prepare(service, owner)
+  const questions = tenants.map((tenant) => questionsOf(service, tenant))
+  console.log(`\n| Read | ${sizes.map((size) => `${format(size)} events | ratio`).join(' | ')} | growth (quartiles) |`)
   console.log(`| --- |${' ---: |'.repeat(2 * sizes.length + 1)}`)
-  for (const [index, row] of rows.entries()) {
-    const [first = 1, last = 1] = [fromSums[index]?.at(0), fromSums[index]?.at(-1)]
-    console.log(`| ${row.join(' | ')} | ${format(last / first)} |`)
+  for (const [index, { name }] of (questions[0] ?? []).entries()) {
+    const same = questions.map((ofTenant) => ofTenant[index] as Question)
+    const reads = same.map(({ fromSums }) => fromSums)
+    await measureRounds(10, reads)
+    const sums = await measureRounds(sumRounds, reads)
+    const events = await measureRounds(
+      eventRounds,
+      same.map(
+        ({ fromEvents, values }) =>
+          () =>
+            owner.query(fromEvents, values),
+      ),
+    )
+    const median = (measured: number[][], tenant: number) =>
+      quantile(
+        measured.map((times) => times[tenant] ?? Number.NaN),
+        0.5,
+      )
+    const cells = sizes.map((_, tenant) => {
+      const [one, other] = [median(sums, tenant), median(events, tenant)]
+      return `${format(one)} ms / ${format(other)} ms | ${format(other / one)}`
+    })
+    const growths = sums.map((times) => (times.at(-1) ?? Number.NaN) / (times[0] ?? Number.NaN))
+    const [low, middle, high] = [0.25, 0.5, 0.75].map((share) => quantile(growths, share).toFixed(2))
+    console.log(`| ${name} | ${cells.join(' | ')} | ${middle} (${low}–${high}) |`)
   }
 }
 
@@ -266,7 +299,7 @@ try {
     await owner.connect()
     const service = { database: stores.database, clock: systemClock }
     await measureRecording(service, await addTenant(owner, 'recording'))
-    await measureReads(service, owner, await addTenant(owner, 'reading'))
+    await measureReads(service, owner)
   } finally {
     await owner.end()
     await stores.close()

@@ -30,7 +30,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End the token that makes this call
+         * End the token that makes this call, and the sign-in that it comes from
          * @description Needs a signed-in person.
          */
         post: operations["logout"];

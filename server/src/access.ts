@@ -1,8 +1,10 @@
-import { accessDenied, authRequired, orgContextRequired } from './errors.ts'
+import { accessDenied, authRequired, Failure, orgContextRequired } from './errors.ts'
 import { BoundedMap } from './lib/bounded-map.ts'
 import { isId } from './lib/ids.ts'
 import { fingerprint } from './lib/secrets.ts'
-import { type AccessToken, createTokenVerifier, InvalidToken } from './oauth/access-tokens.ts'
+import { type AccessToken, createTokenVerifier, InvalidToken, scope } from './oauth/access-tokens.ts'
+import { challenge } from './oauth/protected-resources.ts'
+import { isGrantLive } from './oauth/records.ts'
 import type { Access } from './operation.ts'
 import type { Role } from './organizations/contract.ts'
 import type { Service } from './service.ts'
@@ -10,7 +12,7 @@ import type { Service } from './service.ts'
 /** A signed-in person, and the organization that the token speaks for. */
 export interface Caller {
   user: { id: string; email: string; name: string; avatar_url: string }
-  token: { fingerprint: string; expires_at: number; organization_id: string | undefined }
+  token: Pick<AccessToken, 'expires_at' | 'organization_id' | 'grant_id'> & { fingerprint: string }
   organization?: { id: string; name: string; slug: string }
   role?: Role
 }
@@ -47,6 +49,7 @@ export async function createAccess(service: Service): Promise<AccessControl> {
     if (known && clock() - known.checkedAt < rememberMs) return known.token
     const token = await verify(text)
     if (await kv.get(revokedTokenKey(print))) throw new InvalidToken('The token was revoked')
+    if (token.grant_id && !(await isGrantLive(kv, token.grant_id))) throw new InvalidToken('The grant has ended')
     tokens.set(print, { token, checkedAt: clock() })
     return token
   }
@@ -68,22 +71,29 @@ export async function createAccess(service: Service): Promise<AccessControl> {
     async check(authorization, access, audience) {
       if (access === 'public') return undefined
       const text = authorization?.match(/^Bearer +(\S+)$/i)?.[1]
-      if (!text) throw authRequired('No bearer token')
+      if (!text) throw refuse(audience, undefined, 'No bearer token')
+      const invalid = (cause: unknown) => refuse(audience, 'invalid_token', cause)
       const print = fingerprint(text)
       const token = await readToken(text, print).catch((error) => {
-        throw error instanceof InvalidToken ? authRequired(error) : error
+        throw error instanceof InvalidToken ? invalid(error) : error
       })
-      if (token.expires_at + clockSkewMs <= clock()) throw authRequired('The token has expired')
-      if (!token.audience.includes(audience)) throw authRequired(`The token is not for ${audience}`)
+      if (token.expires_at + clockSkewMs <= clock()) throw invalid('The token has expired')
+      if (!token.audience.includes(audience)) throw invalid(`The token is not for ${audience}`)
+      if (token.scopes && !token.scopes.includes(scope)) throw refuse(audience, 'insufficient_scope')
 
       const organizationId = token.organization_id
       // A claim that is no id names no organization anybody could be a member of.
       const person = await readPerson(token.user_id, organizationId && isId(organizationId) ? organizationId : '')
-      if (!person) throw authRequired('The token names a person who no longer exists')
+      if (!person) throw invalid('The token names a person who no longer exists')
       const { organization, role, ...user } = person
       const caller: Caller = {
         user,
-        token: { fingerprint: print, expires_at: token.expires_at, organization_id: organizationId },
+        token: {
+          fingerprint: print,
+          expires_at: token.expires_at,
+          organization_id: organizationId,
+          grant_id: token.grant_id,
+        },
         ...(organization && role && { organization, role }),
       }
       if (access === 'user') return caller
@@ -93,6 +103,13 @@ export async function createAccess(service: Service): Promise<AccessControl> {
       return caller
     },
   }
+}
+
+/** Tells a client beside the envelope where it gets a token that is good for this. */
+function refuse(audience: string, error?: 'invalid_token' | 'insufficient_scope', cause?: unknown): Failure {
+  const { envelope } =
+    error === 'insufficient_scope' ? accessDenied(`The token lacks the scope ${scope}`) : authRequired()
+  return new Failure(envelope, { cause, headers: { 'www-authenticate': challenge(audience, error) } })
 }
 
 /** Ends a token before its time, on every node. */

@@ -4,12 +4,14 @@ import { createAccess } from './access.ts'
 import { api } from './api.ts'
 import { serveApiDocs } from './api-docs.ts'
 import { serviceUnavailable } from './errors.ts'
-import { newId } from './lib/ids.ts'
+import { serveAuthorizationServer } from './oauth/authorization-server.ts'
 import { createSigningKeys } from './oauth/signing-keys.ts'
+import { createObserver, type Observation } from './observation.ts'
 import { describeApi } from './openapi.ts'
 import { answerFailure, createRest, unknownRoute } from './rest.ts'
 import type { Service } from './service.ts'
 import { serveSetup } from './setup/setup.ts'
+import { serveSignIn } from './sign-in/sign-in.ts'
 import { serveLocalBilling } from './subscriptions/local-billing-pages.ts'
 import { answerPreflight } from './tickets/preflight.ts'
 import { serveWelcome } from './welcome.ts'
@@ -22,14 +24,15 @@ export interface App {
 
 /** The whole server on one screen. */
 export async function createApp(service: Service): Promise<App> {
-  const app = new Hono()
+  const app = new Hono<PageEnv>()
+  const observe = createObserver(service)
   const access = await createAccess(service)
   const keys = createSigningKeys(service)
   const specification = describeApi(api.map(({ operation }) => operation))
   const specificationText = JSON.stringify(specification)
   let isDraining = false
 
-  app.use(observe(service))
+  app.use(observePage(observe))
   app.get('/healthz', (c) => c.json({ status: 'ok' }))
   app.get('/readyz', async (c) => {
     if (isDraining) return c.json({ status: 'stopping' }, 503)
@@ -49,66 +52,38 @@ export async function createApp(service: Service): Promise<App> {
   app.get('/api/spec.json', (c) => c.body(specificationText, 200, { 'content-type': 'application/json' }))
   app.route('/api/docs', serveApiDocs(specification, service.config.publicUrl))
   app.options('/api/auth/pk-ticket', answerPreflight)
-  app.route('/api', createRest(service, access, api))
   app.get('/oauth/jwks', async (c) => c.json(await keys.published(), 200, { 'cache-control': 'public, max-age=300' }))
+  app.route('/', serveAuthorizationServer(service))
   app.route('/setup', serveSetup(service))
+  app.route('/sign-in', serveSignIn(service))
   if (service.config.mode === 'development') app.route('/billing', serveLocalBilling(service))
   app.route('/', serveWelcome(service))
 
-  app.notFound((c) => answerFailure(c, unknownRoute(c)).response)
-  app.onError((error, c) => {
-    const { response, failure } = answerFailure(c, error)
-    const details = { request_id: c.res.headers.get('x-request-id'), err: failure.cause ?? failure }
-    if (failure.envelope.status >= 500) service.log.error(details, 'request failed')
-    else service.log.debug(details, 'request refused')
-    return response
-  })
+  app.notFound((c) => answerFailure(service, unknownRoute(c), c.get('observation')))
+  app.onError((error, c) => answerFailure(service, error, c.get('observation')))
+
+  // Operations come first, with no middleware on their way: almost all requests are theirs.
+  const operations = new Hono().route('/api', createRest(service, access, api, observe))
+  operations.notFound(async (c) => app.fetch(c.req.raw, c.env))
 
   return {
-    fetch: app.fetch,
+    fetch: (request, env) => (isDraining ? app : operations).fetch(request, env),
     drain() {
       isDraining = true
     },
   }
 }
 
-const securityHeaders: [string, string][] = [
-  ['x-content-type-options', 'nosniff'],
-  ['x-frame-options', 'DENY'],
-  ['referrer-policy', 'no-referrer'],
-  ['cross-origin-opener-policy', 'same-origin'],
-  ['content-security-policy', "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"],
-]
+type PageEnv = { Variables: { observation: Observation; operation?: string } }
 
-/** A request id, security headers, one log line and one observation for every request. */
-function observe({ log, config, metrics }: Service) {
-  const headers = [...securityHeaders]
-  if (config.mode === 'production') headers.push(['strict-transport-security', 'max-age=31536000; includeSubDomains'])
-  return async (c: Context, next: Next) => {
-    const started = performance.now()
-    const requestId = newId()
-    for (const [name, value] of headers) c.header(name, value)
-    c.header('x-request-id', requestId)
-    metrics.requestStarted()
-    try {
-      await next()
-    } finally {
-      const milliseconds = performance.now() - started
-      const operation: string = c.get('operation') ?? 'other'
-      metrics.requestEnded()
-      metrics.observeRequest(operation, c.res.status, milliseconds / 1000)
-      // The route, not the address: a path or a query could hold what must not be written down.
-      log.info(
-        {
-          request_id: requestId,
-          method: c.req.method,
-          operation,
-          status: c.res.status,
-          ms: Math.round(milliseconds * 10) / 10,
-        },
-        'request',
-      )
-    }
+const observePage = (observe: () => Observation) => async (c: Context<PageEnv>, next: Next) => {
+  const observation = observe()
+  c.set('observation', observation)
+  for (const [name, value] of Object.entries(observation.headers)) c.header(name, value)
+  try {
+    await next()
+  } finally {
+    observation.end(c.get('operation') ?? 'other', c.req.method, c.res.status)
   }
 }
 

@@ -11,6 +11,8 @@ interface Command {
   run(options: Record<string, string | undefined>): Promise<void>
 }
 
+const defaultUrl = 'http://localhost:8787'
+
 /** The operator's commands. Each is loaded when it is used, so that `token` does not pay for the server. */
 const commands: Record<string, Command> = {
   start: {
@@ -25,12 +27,31 @@ const commands: Record<string, Command> = {
     run: async ({ email, org }) =>
       (await import('./operator/accounts.ts')).printToken(readConfig(), required('email', email), org),
   },
+  login: {
+    usage: `login [--url ${defaultUrl}]`,
+    text: 'Sign in at a server with the browser, and keep the tokens in ~/.config/inlay/credentials.json',
+    options: { url: { type: 'string' } },
+    run: async ({ url }) => (await import('./operator/login.ts')).login(url ?? defaultUrl),
+  },
+  logout: {
+    usage: `logout [--url ${defaultUrl}]`,
+    text: 'End that sign-in at the server, and remove its tokens',
+    options: { url: { type: 'string' } },
+    run: async ({ url }) => (await import('./operator/login.ts')).logout(url ?? defaultUrl),
+  },
   'user add': {
     usage: 'user add --email <address> [--name <name>] [--org <slug> [--role admin|member]]',
-    text: 'Add a person, and make them a member',
+    text: 'Add a person, make them a member, and print a link with which they choose a password',
     options: { email: { type: 'string' }, name: { type: 'string' }, org: { type: 'string' }, role: { type: 'string' } },
     run: async ({ email, name, org, role }) =>
       (await import('./operator/accounts.ts')).addUser(readConfig(), required('email', email), { name, org, role }),
+  },
+  'user password': {
+    usage: 'user password --email <address>',
+    text: 'Print a new link for somebody who forgot their password',
+    options: { email: { type: 'string' } },
+    run: async ({ email }) =>
+      (await import('./operator/accounts.ts')).renewPassword(readConfig(), required('email', email)),
   },
   'org add': {
     usage: 'org add --name <name> --admin <address> [--slug <slug>] [--plan <plan>]',

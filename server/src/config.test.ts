@@ -57,7 +57,19 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['INLAY_ALLOWED_PRIVATE_NETWORKS', '', { allowedPrivateNetworks: ['127.0.0.0/8', '::1/128'] }],
   ['SIGN_IN_ISSUER', issuer, { signIn: { issuer, audience: 'inlay' } }, { SIGN_IN_AUDIENCE: 'inlay' }],
   ['SIGN_IN_ISSUER', '', { signIn: undefined }],
-  ['SIGN_IN_AUDIENCE', 'a', { signIn: { issuer, audience: 'a' } }, { SIGN_IN_ISSUER: issuer }],
+  ['SIGN_IN_AUDIENCE', 'a', { signIn: { issuer, audience: 'a' }, signInClient: undefined }, { SIGN_IN_ISSUER: issuer }],
+  [
+    'SIGN_IN_CLIENT_ID',
+    'c',
+    { signIn: undefined, signInClient: { issuer, id: 'c', secret: undefined } },
+    { SIGN_IN_ISSUER: issuer },
+  ],
+  [
+    'SIGN_IN_CLIENT_SECRET',
+    's',
+    { signIn: { issuer, audience: 'a' }, signInClient: { issuer, id: 'c', secret: 's' } },
+    { SIGN_IN_ISSUER: issuer, SIGN_IN_CLIENT_ID: 'c', SIGN_IN_AUDIENCE: 'a' },
+  ],
   ['INLAY_PLANS_FILE', shippedPlanFile, { plans: readPlanFile(shippedPlanFile) }],
   ['INLAY_PLANS_FILE', '', { plans: readPlanFile(shippedPlanFile) }],
   ['INLAY_LOG_LEVEL', 'silent', { logLevel: 'silent' }],
@@ -117,10 +129,24 @@ test.each(bad)('%s may not be "%s"', (name, value, message) => {
   expect(problemWith({ [name]: value })).toBe(`${name} ${message}`)
 })
 
-test('an issuer needs an audience', () => {
-  expect(problemWith({ SIGN_IN_ISSUER: issuer })).toBe(
-    'SIGN_IN_AUDIENCE is missing: a token of SIGN_IN_ISSUER is accepted for one audience only',
-  )
+const needsMore =
+  'SIGN_IN_ISSUER needs SIGN_IN_CLIENT_ID, so that people sign in there, or SIGN_IN_AUDIENCE, so that its access tokens are accepted, or both'
+test.each([
+  ['an issuer alone', { SIGN_IN_ISSUER: issuer }, needsMore],
+  ['an audience alone', { SIGN_IN_AUDIENCE: 'a' }, 'SIGN_IN_AUDIENCE is set, but SIGN_IN_ISSUER is not'],
+  ['a client alone', { SIGN_IN_CLIENT_ID: 'c' }, 'SIGN_IN_CLIENT_ID is set, but SIGN_IN_ISSUER is not'],
+  [
+    'a client secret without its client',
+    { SIGN_IN_ISSUER: issuer, SIGN_IN_AUDIENCE: 'a', SIGN_IN_CLIENT_SECRET: 'hunter2' },
+    'SIGN_IN_CLIENT_SECRET is set, but SIGN_IN_CLIENT_ID is not',
+  ],
+  [
+    'a client that is also the audience',
+    { SIGN_IN_ISSUER: issuer, SIGN_IN_CLIENT_ID: 'same', SIGN_IN_AUDIENCE: 'same' },
+    'SIGN_IN_AUDIENCE must not be SIGN_IN_CLIENT_ID: ID tokens would pass for access tokens',
+  ],
+])('sign-in is not configured by %s', (_, env: Record<string, string>, message) => {
+  expect(problemWith(env)).toBe(message)
 })
 
 test.each([

@@ -49,11 +49,20 @@ export const settings = {
   },
   SIGN_IN_ISSUER: {
     parse: url('https:', 'http:'),
-    text: 'OIDC issuer whose access tokens are accepted beside the built-in ones. Its users are known from their first request on.',
+    text: 'OIDC issuer of the people who administer organizations, exactly as its discovery document names it. With `SIGN_IN_CLIENT_ID` people sign in there, with `SIGN_IN_AUDIENCE` its own access tokens are accepted; at least one of the two is required with it.',
+  },
+  SIGN_IN_CLIENT_ID: {
+    parse: (text: string) => text,
+    text: 'Client of this installation at `SIGN_IN_ISSUER`, registered with the redirect URI `<INLAY_PUBLIC_URL>/sign-in/callback`. People then sign in there, and passwords of this installation are no longer accepted.',
+  },
+  SIGN_IN_CLIENT_SECRET: {
+    parse: (text: string) => text,
+    secret: true,
+    text: 'Secret of `SIGN_IN_CLIENT_ID`. Left out for a public client, which PKCE protects alone.',
   },
   SIGN_IN_AUDIENCE: {
     parse: (text: string) => text,
-    text: 'Audience that a token of `SIGN_IN_ISSUER` must carry. Required with it.',
+    text: 'Audience under which access tokens of `SIGN_IN_ISSUER` are accepted beside the built-in ones. Their users are known from their first request on. Not the client id: ID tokens would pass for access tokens.',
   },
   INLAY_PLANS_FILE: {
     parse: (text: string) => readPlanFile(resolve(text)),
@@ -90,7 +99,10 @@ export interface Config {
   /** Newest first: the first encrypts and signs, all decrypt and verify. */
   secrets: readonly string[]
   allowedPrivateNetworks: readonly string[]
+  /** Whose access tokens are accepted beside the built-in ones. */
   signIn: { issuer: string; audience: string } | undefined
+  /** Where people sign in; without it they have passwords here. */
+  signInClient: { issuer: string; id: string; secret: string | undefined } | undefined
   plans: readonly Plan[]
   logLevel: (typeof settings)['INLAY_LOG_LEVEL']['parse'] extends (text: string) => infer Level ? Level : never
   metricsToken: string | undefined
@@ -118,16 +130,6 @@ export function readConfig(env: Record<string, string | undefined> = process.env
   const publicUrl = read('INLAY_PUBLIC_URL')
   const mode = publicUrl?.startsWith('https:') ? 'production' : 'development'
   const dataDir = given('INLAY_DATA_DIR')
-  const issuer = read('SIGN_IN_ISSUER')
-  const audience = read('SIGN_IN_AUDIENCE')
-  if (issuer && !audience) {
-    throw new InvalidConfig('SIGN_IN_AUDIENCE is missing: a token of SIGN_IN_ISSUER is accepted for one audience only')
-  }
-  if (audience && !issuer) throw new InvalidConfig('SIGN_IN_AUDIENCE is set, but SIGN_IN_ISSUER is not')
-  if (issuer?.startsWith('http:') && mode === 'production') {
-    throw new InvalidConfig('SIGN_IN_ISSUER must be an https URL in production')
-  }
-
   return {
     mode,
     port: given('PORT'),
@@ -139,11 +141,50 @@ export function readConfig(env: Record<string, string | undefined> = process.env
     secrets: read('INLAY_SECRET') ?? secretOfDataFolder(dataDir, mode),
     allowedPrivateNetworks:
       read('INLAY_ALLOWED_PRIVATE_NETWORKS') ?? (mode === 'development' ? ['127.0.0.0/8', '::1/128'] : []),
-    signIn: issuer && audience ? { issuer, audience } : undefined,
+    ...readSignIn({
+      mode,
+      issuer: read('SIGN_IN_ISSUER'),
+      id: read('SIGN_IN_CLIENT_ID'),
+      secret: read('SIGN_IN_CLIENT_SECRET'),
+      audience: read('SIGN_IN_AUDIENCE'),
+    }),
     plans: read('INLAY_PLANS_FILE') ?? readPlanFile(shippedPlanFile),
     logLevel: given('INLAY_LOG_LEVEL'),
     metricsToken: read('INLAY_METRICS_TOKEN'),
   }
+}
+
+function readSignIn({
+  mode,
+  issuer,
+  id,
+  secret,
+  audience,
+}: {
+  mode: Config['mode']
+  issuer: string | undefined
+  id: string | undefined
+  secret: string | undefined
+  audience: string | undefined
+}): Pick<Config, 'signIn' | 'signInClient'> {
+  if (secret && !id) throw new InvalidConfig('SIGN_IN_CLIENT_SECRET is set, but SIGN_IN_CLIENT_ID is not')
+  if (!issuer) {
+    const lonely = id ? 'SIGN_IN_CLIENT_ID' : audience && 'SIGN_IN_AUDIENCE'
+    if (lonely) throw new InvalidConfig(`${lonely} is set, but SIGN_IN_ISSUER is not`)
+    return { signIn: undefined, signInClient: undefined }
+  }
+  if (!id && !audience) {
+    throw new InvalidConfig(
+      'SIGN_IN_ISSUER needs SIGN_IN_CLIENT_ID, so that people sign in there, or SIGN_IN_AUDIENCE, so that its access tokens are accepted, or both',
+    )
+  }
+  if (id === audience) {
+    throw new InvalidConfig('SIGN_IN_AUDIENCE must not be SIGN_IN_CLIENT_ID: ID tokens would pass for access tokens')
+  }
+  if (issuer.startsWith('http:') && mode === 'production') {
+    throw new InvalidConfig('SIGN_IN_ISSUER must be an https URL in production')
+  }
+  return { signIn: audience ? { issuer, audience } : undefined, signInClient: id ? { issuer, id, secret } : undefined }
 }
 
 /** On one machine in development nobody should have to think of a secret; in production somebody must. */

@@ -4,36 +4,49 @@ import type { AccessControl } from './access.ts'
 import { Failure, internalError, invalid, notFound, payloadTooLarge } from './errors.ts'
 import { InvalidJson, parseJson } from './lib/json.ts'
 import { resources } from './oauth/access-tokens.ts'
+import type { Observation } from './observation.ts'
 import { type HttpExchange, needsBody, type Operation, type Route } from './operation.ts'
 import type { Service } from './service.ts'
 
 export const bodyLimit = 1024 * 1024
 
 /** Serves operations over HTTP. The order of checks is the interface's: who, which organization, role, input, existence. */
-export function createRest(service: Service, access: AccessControl, routes: readonly Route[]): Hono {
+export function createRest(
+  service: Service,
+  access: AccessControl,
+  routes: readonly Route[],
+  observe: () => Observation,
+): Hono {
   const app = new Hono()
   const audience = resources(service.config.publicUrl).api
   for (const { operation, handler } of routes) {
     const readQuery = queryReader(operation)
     app.on(operation.method.toUpperCase(), operation.path.replace(/\{(\w+)\}/g, ':$1'), async (c) => {
-      c.set('operation' as never, operation.id as never)
-      const caller = await access.check(c.req.header('authorization'), operation.access, audience)
-      const params = c.req.param() as Record<string, string>
-      const query = readQuery(c)
-      const body = operation.body ? await readCheckedBody(c, operation) : {}
-      if (operation.resource && operation.params?.safeParse(params).success === false)
-        throw notFound(operation.resource, Object.values(params)[0] ?? '')
-      return answer(c, 200, await handler(service, caller as never, { ...params, ...query, ...body }, exchangeOf(c)))
+      const observation = observe()
+      const { headers } = observation
+      const carryOut = async () => {
+        const caller = await access.check(c.req.header('authorization'), operation.access, audience)
+        const params = c.req.param() as Record<string, string>
+        const query = readQuery(c)
+        const body = operation.body ? await readCheckedBody(c, operation) : {}
+        if (operation.resource && operation.params?.safeParse(params).success === false)
+          throw notFound(operation.resource, Object.values(params)[0] ?? '')
+        const input = { ...params, ...query, ...body }
+        return answer(200, await handler(service, caller as never, input, exchangeOf(c, headers)), headers)
+      }
+      const response = await carryOut().catch((error) => answerFailure(service, error, observation))
+      observation.end(operation.id, c.req.method, response.status)
+      return response
     })
   }
   return app
 }
 
-const exchangeOf = (c: Context): HttpExchange => ({
+const exchangeOf = (c: Context, headers: Record<string, string>): HttpExchange => ({
   origin: c.req.header('origin'),
   allowOrigin(origin) {
-    c.header('access-control-allow-origin', origin)
-    c.header('vary', 'Origin')
+    headers['access-control-allow-origin'] = origin
+    headers.vary = 'Origin'
   },
 })
 
@@ -43,15 +56,19 @@ const apiHeaders = {
   'x-content-type-options': 'nosniff',
 }
 
-const answer = (c: Context, status: number, value: unknown, headers: Record<string, string> = {}) =>
-  c.body(JSON.stringify(value), status as never, { ...apiHeaders, ...headers })
+/** The server writes a plain object of headers as it is; those set through the context it would copy several times. */
+const answer = (status: number, value: unknown, headers: Record<string, string>) =>
+  new Response(JSON.stringify(value), { status, headers: { ...apiHeaders, ...headers } })
 
-/** The envelope for whatever was thrown. Only failures made for callers show their text. */
-export function answerFailure(c: Context, error: unknown): { response: Response; failure: Failure } {
+/** The envelope for whatever was thrown. Only failures made for callers show their text; the log has the rest. */
+export function answerFailure({ log }: Service, error: unknown, { requestId, headers }: Observation): Response {
   const failure = error instanceof Failure ? error : internalError(error)
-  const challenge = failure.envelope.status === 401 ? { 'www-authenticate': 'Bearer' } : {}
-  const response = answer(c, failure.envelope.status, failure.envelope, { ...challenge, ...failure.headers })
-  return { response, failure }
+  const { status } = failure.envelope
+  const details = { request_id: requestId, err: failure.cause ?? failure }
+  if (status >= 500) log.error(details, 'request failed')
+  else log.debug(details, 'request refused')
+  const challenge = status === 401 ? { 'www-authenticate': 'Bearer' } : {}
+  return answer(status, failure.envelope, { ...headers, ...challenge, ...failure.headers })
 }
 
 export const unknownRoute = (c: Context) => notFound('route', `${c.req.method} ${c.req.path}`)

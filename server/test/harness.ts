@@ -33,7 +33,8 @@ export interface TestService {
   tokenFor(email: Email, slug?: 'demo' | 'other'): Promise<string>
   request(method: string, path: string, options?: RequestOptions): Promise<TestResponse>
   fetch(path: string, init?: RequestInit): Promise<Response>
-  fetchRequest(request: Request): Promise<Response>
+  /** `env` is what a Node server adds to a request. */
+  fetchRequest(request: Request, env?: object): Promise<Response>
   drain(): void
   close(): Promise<void>
 }
@@ -117,7 +118,7 @@ export async function startTestService(env: Record<string, string> = {}): Promis
         lifetimeSeconds: 3600,
       })
     },
-    fetchRequest: async (request) => app.fetch(request),
+    fetchRequest: async (request, env) => app.fetch(request, env),
     fetch: async (path, init) => app.fetch(new Request(`${publicUrl}${path}`, init)),
     async request(method, path, { token, body, headers = {} } = {}) {
       const response = await app.fetch(

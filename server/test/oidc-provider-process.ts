@@ -1,14 +1,24 @@
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { exportJWK, generateKeyPair } from 'jose'
+import { exportJWK, generateKeyPair, type JWK } from 'jose'
 import { Provider } from 'oidc-provider'
 
 /** `oidc-provider` behind a port of its own. See oidc-provider.ts for what it is asked. */
 let listener: RequestListener
 let fetches = 0
+let person: Record<string, unknown> = { sub: 'ann' }
+let behaviour: { away?: boolean; lying?: boolean } = {}
+const foreignKey = await makeKey()
 const server = createServer((request, response) => {
+  if (behaviour.away) return request.socket.destroy()
   if (request.url === '/jwks') fetches += 1
-  listener(request, response)
+  if (request.url === '/jwks' && behaviour.lying) {
+    response.setHeader('content-type', 'application/json').end(JSON.stringify({ keys: [foreignKey] }))
+  } else if (request.url?.startsWith('/interaction/')) {
+    // In place of a page on which people enter who they are.
+    const result = 'error' in person ? person : { login: { accountId: String(person.sub) } }
+    void provider.interactionFinished(request, response, result)
+  } else listener(request, response)
 })
 await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
 const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -16,27 +26,75 @@ const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 let provider = await makeProvider()
 process.send?.({ issuer })
 
-process.on('message', async (message: { ask: string; claims: Record<string, unknown> }) => {
-  if (message.ask === 'rotate') provider = await makeProvider()
-  if (message.ask === 'rotate') process.send?.({})
-  if (message.ask === 'fetches') process.send?.({ count: fetches })
-  if (message.ask === 'token') process.send?.({ token: await issue(message.claims) })
-})
+interface Message {
+  ask: string
+  claims: Record<string, unknown>
+  person: typeof person
+  how: typeof behaviour
+}
+const answers: Record<string, (message: Message) => object | Promise<object>> = {
+  token: async ({ claims }) => ({ token: await issue(claims) }),
+  rotate: async () => {
+    provider = await makeProvider()
+    return {}
+  },
+  fetches: () => ({ count: fetches }),
+  expect: (message) => {
+    person = message.person
+    return {}
+  },
+  behave: ({ how }) => {
+    behaviour = how
+    return {}
+  },
+}
+process.on('message', async (message: Message) => process.send?.(await answers[message.ask]?.(message)))
+
+async function makeKey(): Promise<JWK> {
+  const { privateKey } = await generateKeyPair('RS256', { extractable: true })
+  return { ...(await exportJWK(privateKey)), kid: crypto.randomUUID(), alg: 'RS256', use: 'sig' }
+}
 
 async function makeProvider(): Promise<Provider> {
-  const { privateKey } = await generateKeyPair('RS256', { extractable: true })
-  const key = { ...(await exportJWK(privateKey)), kid: crypto.randomUUID(), alg: 'RS256', use: 'sig' }
   const fresh = new Provider(issuer, {
-    jwks: { keys: [key] },
-    clients: ['shop', 'elsewhere'].map((client_id) => ({
-      client_id,
-      token_endpoint_auth_method: 'none',
-      redirect_uris: ['https://shop.example.com/callback'],
-    })),
-    claims: { openid: ['sub'], profile: ['name', 'email', 'email_verified', 'plan'] },
-    scopes: ['openid', 'profile'],
-    conformIdTokenClaims: false,
+    jwks: { keys: [await makeKey()] },
+    clients: [
+      ...['shop', 'elsewhere'].map((client_id) => ({
+        client_id,
+        token_endpoint_auth_method: 'none' as const,
+        redirect_uris: ['https://shop.example.com/callback'],
+      })),
+      {
+        client_id: 'inlay',
+        client_secret: 'secret-of-inlay-at-the-provider',
+        token_endpoint_auth_method: 'client_secret_post',
+        redirect_uris: ['http://localhost:8787/sign-in/callback'],
+      },
+    ],
+    claims: {
+      openid: ['sub'],
+      profile: ['name', 'email', 'email_verified', 'plan', 'picture'],
+      email: ['email', 'email_verified'],
+    },
+    scopes: ['openid', 'profile', 'email'],
+    conformIdTokenClaims: process.argv.includes('lean'),
+    pkce: { required: () => true },
+    features: { devInteractions: { enabled: false } },
+    interactions: { url: (_, { uid }) => `/interaction/${uid}` },
+    findAccount: (_, accountId) => ({ accountId, claims: () => ({ ...person, sub: accountId }) }),
+    // Everybody has agreed already.
+    async loadExistingGrant({ oidc }) {
+      const grant = new fresh.Grant({
+        clientId: oidc.client?.clientId ?? '',
+        accountId: oidc.session?.accountId ?? '',
+      })
+      grant.addOIDCScope('openid profile email')
+      await grant.save()
+      return grant
+    },
   })
+  // The ports of test services are not known beforehand.
+  fresh.Client.prototype.redirectUriAllowed = (uri: string) => uri.endsWith('/callback')
   listener = fresh.callback()
   return fresh
 }

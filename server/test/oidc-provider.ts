@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { Browser } from './browser.ts'
 
 /** A real OpenID provider in its own process, told what to do over the process channel. */
 export interface TestProvider {
@@ -10,11 +11,18 @@ export interface TestProvider {
   rotate(): Promise<void>
   /** How often its keys were fetched. */
   keyFetches(): Promise<number>
+  /** Whoever comes to sign in is this person, or is refused with an error. */
+  expect(person: { sub: string; [claim: string]: unknown } | { error: string }): Promise<void>
+  /** While it is away connections break; while it lies the keys that it publishes are not those it signs with. */
+  behave(how: { away?: boolean; lying?: boolean }): Promise<void>
+  /** Goes where a browser without cookies would, until the provider sends it to another origin. */
+  visit(address: string): Promise<string>
   stop(): Promise<void>
 }
 
-export async function startTestProvider(): Promise<TestProvider> {
-  const child = fork(new URL('./oidc-provider-process.ts', import.meta.url), { stdio: 'ignore' })
+/** A lean one keeps everything but the subject out of its ID tokens. */
+export async function startTestProvider({ lean = false } = {}): Promise<TestProvider> {
+  const child = fork(new URL('./oidc-provider-process.ts', import.meta.url), lean ? ['lean'] : [], { stdio: 'ignore' })
   const [ready] = (await once(child, 'message')) as [{ issuer: string }]
   let stopped = false
   return {
@@ -22,6 +30,9 @@ export async function startTestProvider(): Promise<TestProvider> {
     idToken: async (claims = {}) => (await ask<{ token: string }>(child, { ask: 'token', claims })).token,
     rotate: async () => void (await ask(child, { ask: 'rotate' })),
     keyFetches: async () => (await ask<{ count: number }>(child, { ask: 'fetches' })).count,
+    expect: async (person) => void (await ask(child, { ask: 'expect', person })),
+    behave: async (how) => void (await ask(child, { ask: 'behave', how })),
+    visit: (address) => followUntilElsewhere(ready.issuer, address),
     async stop() {
       if (stopped) return
       stopped = true
@@ -36,4 +47,10 @@ async function ask<T>(child: ChildProcess, message: Record<string, unknown>): Pr
   const answered = once(child, 'message') as Promise<[T]>
   child.send(message)
   return (await answered)[0]
+}
+
+async function followUntilElsewhere(issuer: string, start: string): Promise<string> {
+  const browser = await new Browser(issuer).open(start)
+  if (!browser.left) throw new Error(`The provider keeps the browser: ${browser.text}`)
+  return browser.left.href
 }

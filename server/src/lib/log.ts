@@ -20,7 +20,8 @@ export function createLog(level: string, destination?: pino.DestinationStream): 
         censor: '[removed]',
       },
     },
-    destination ?? pino.destination({ fd: 1, sync: false }),
+    // Lines are written by the page, and at the latest after half a second. What is left at the end is written by pino.
+    destination ?? pino.destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 500 }),
   )
 }
 

@@ -7,6 +7,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { cert, key } from '../../test/localhost-certificate.ts'
 import { createSafeFetch, type LookupAll, type SafeFetchOptions } from './safe-fetch.ts'
 
 const loopback = ['127.0.0.0/8', '::1/128']
@@ -390,20 +391,3 @@ describe('failures', () => {
     await expect(safeFetch(`https://other.test:${port}`, { headers })).rejects.toMatchObject({ reason: 'tls' })
   })
 })
-
-// Self-signed for localhost and 127.0.0.1, valid until 2120, used nowhere else.
-const key = `-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgtaJRFIEEKgp/9KXs
-dYNi6Q6m+OCxS91V4viYJexKhnGhRANCAAT4/nagEEIeF9EVT7lobgYe9WCC4q2L
-qTohuD4ejm3/VQWffFzD+TaDKUn5UIRyLV3VihxonGvfw6vtV4++Pc5i
------END PRIVATE KEY-----`
-const cert = `-----BEGIN CERTIFICATE-----
-MIIBZjCCAQ2gAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
-c3QwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMM
-CWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABPj+dqAQQh4X0RVP
-uWhuBh71YILirYupOiG4Ph6Obf9VBZ98XMP5NoMpSflQhHItXdWKHGica9/Dq+1X
-j749zmKjTjBMMA8GA1UdEwEB/wQFMAMBAf8wGgYDVR0RBBMwEYIJbG9jYWxob3N0
-hwR/AAABMB0GA1UdDgQWBBQ8upaxM9MtG01u4YDW7IR2wXfmXjAKBggqhkjOPQQD
-AgNHADBEAiB/m6hX8irrPbgHnGEsPMcykTn84X7vY9pxsKdb33i/wQIgOkpzYk6e
-GFXYgH52HZEeHmZnYIiLjv+oWUktwFk046U=
------END CERTIFICATE-----`

@@ -2,7 +2,7 @@ import { sign, verify as verifySignature } from 'node:crypto'
 import { createRemoteJWKSet, customFetch, type JWTPayload, errors as joseErrors, jwtVerify } from 'jose'
 import { isId, newId } from '../lib/ids.ts'
 import type { Service } from '../service.ts'
-import { signIn } from '../users/users.ts'
+import { readIdentity, signIn } from '../users/users.ts'
 import { createSigningKeys } from './signing-keys.ts'
 
 /** What a verified bearer token says, whoever issued it. Its expiry and audience are checked on every use. */
@@ -12,6 +12,10 @@ export interface AccessToken {
   audience: readonly string[]
   /** Milliseconds since the Unix epoch. */
   expires_at: number
+  /** What a client was allowed; undefined for tokens that were not issued to a client. */
+  scopes?: readonly string[] | undefined
+  /** The authorization that the token comes from, if it can still be ended. */
+  grant_id?: string | undefined
 }
 
 /** Why a token is no token; the text is for the log, callers learn only that they must sign in. */
@@ -21,6 +25,9 @@ export class InvalidToken extends Error {
 
 /** The resources that a token can be for (RFC 8707). */
 export const resources = (publicUrl: string) => ({ api: `${publicUrl}/api`, mcp: `${publicUrl}/mcp` })
+
+/** The one scope there is: to act as the person, with their role, in the organization that they chose. */
+export const scope = 'inlay'
 
 /** In the key-value store: where the server runs, so that the command line knows for which address its tokens must be. */
 export const serverUrlKey = 'server-url'
@@ -80,7 +87,13 @@ function ownTokenVerifier(service: Service) {
     const claims = decode(body) as JWTPayload
     if (claims.iss !== service.config.publicUrl) throw new InvalidToken('Another issuer made the token')
     if (!isId(claims.sub ?? '')) throw new InvalidToken('The token names nobody')
-    return { ...readClaims(claims), user_id: requireString(claims.sub, 'sub') }
+    const { client_id, scope, grant_id } = claims
+    return {
+      ...readClaims(claims),
+      user_id: requireString(claims.sub, 'sub'),
+      scopes: client_id === undefined ? undefined : String(scope ?? '').split(' '),
+      grant_id: grant_id === undefined ? undefined : requireString(grant_id, 'grant_id'),
+    }
   }
 }
 
@@ -105,15 +118,9 @@ function externalTokenVerifier(service: Service, { issuer, audience }: { issuer:
     }).catch((cause) => {
       throw cause instanceof joseErrors.JOSEError ? new InvalidToken(cause.message, { cause }) : cause
     })
-    const email = requireString(payload.email, 'email')
-    const user = await signIn(service, {
-      issuer,
-      subject: requireString(payload.sub, 'sub'),
-      email,
-      email_verified: payload.email_verified === true,
-      name: typeof payload.name === 'string' && payload.name ? payload.name : email,
-      avatar_url: typeof payload.picture === 'string' ? payload.picture : '',
-    })
+    const identity = readIdentity(issuer, payload)
+    if (!identity) throw new InvalidToken('The claim sub or email is missing')
+    const user = await signIn(service, identity)
     // The operator's audience stands for the whole service.
     return { ...readClaims(payload), user_id: user.id, audience: [api, mcp] }
   }

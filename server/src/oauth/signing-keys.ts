@@ -42,23 +42,28 @@ export function createSigningKeys({ kv, clock }: Pick<Service, 'kv' | 'clock'>):
 
   async function reload(): Promise<LoadedKey[]> {
     const stored = (await kv.get<StoredKey[]>(storeKey)) ?? []
-    const newest = stored.at(-1)
-    const keys = !newest || clock() - newest.created_at > rotateAfterMs ? await addKey() : stored
+    const keys = isDue(stored) ? await addKey() : stored
     loaded = { keys: keys.map(load), at: clock() }
     return loaded.keys
   }
+
+  const isDue = (stored: StoredKey[]) => clock() - (stored.at(-1)?.created_at ?? 0) > rotateAfterMs
 
   async function addKey(): Promise<StoredKey[]> {
     // One node makes the key; the others go on with what there is, or wait for the very first one.
     const isOurs = await kv.setIfAbsent(`${storeKey}:making`, true, 10)
     const stored = (await kv.get<StoredKey[]>(storeKey)) ?? []
     if (!isOurs) return stored.length > 0 ? stored : addKey()
-    const { privateKey } = generateKeyPairSync('ed25519')
-    const fresh = { kid: newId(), private_jwk: privateKey.export({ format: 'jwk' }) as JWK, created_at: clock() }
-    const keys = [...stored.filter((key) => clock() - key.created_at < keepMs), fresh]
-    await kv.set(storeKey, keys)
+    // Somebody may have been done with it just before.
+    const keys = isDue(stored) ? [...stored.filter((key) => clock() - key.created_at < keepMs), makeKey()] : stored
+    if (keys !== stored) await kv.set(storeKey, keys)
     await kv.delete(`${storeKey}:making`)
     return keys
+  }
+
+  function makeKey(): StoredKey {
+    const { privateKey } = generateKeyPairSync('ed25519')
+    return { kid: newId(), private_jwk: privateKey.export({ format: 'jwk' }) as JWK, created_at: clock() }
   }
 
   const all = async () => (loaded && clock() - loaded.at < reloadAfterMs ? loaded.keys : reload())

@@ -7,9 +7,10 @@ import { issueAccessToken, resources, serverUrlKey } from '../oauth/access-token
 import { Role } from '../organizations/contract.ts'
 import { foundOrganization, slugOf } from '../organizations/organizations.ts'
 import { requireRoom } from '../plans/plans.ts'
+import { createPasswordLink } from '../sign-in/password-pages.ts'
 import { isUniqueViolation } from '../stores/database.ts'
 import type { Stores } from '../stores/stores.ts'
-import { addLocalUser, EmailTaken, findUserByEmail } from '../users/local-accounts.ts'
+import { addLocalUser, EmailTaken, findLocalAccount, findUserByEmail } from '../users/local-accounts.ts'
 import { CommandFailed } from './command-failed.ts'
 import { listOrganizations, withStores } from './stores.ts'
 
@@ -25,9 +26,7 @@ export async function printToken(config: Config, email: string, slug: string | u
         `${email} is not a member of "${slug}". Add them: npx inlay user add --email ${email} --org ${slug}`,
       )
     }
-    // A development server with a port of its own choice says where it is.
-    const publicUrl =
-      config.publicUrl ?? (await stores.kv.get<string>(serverUrlKey)) ?? `http://localhost:${config.port}`
+    const publicUrl = await publicUrlOf(config, stores)
     const { api, mcp } = resources(publicUrl)
     return issueAccessToken(
       { kv: stores.kv, clock: systemClock, config: { publicUrl } },
@@ -42,6 +41,10 @@ export async function printToken(config: Config, email: string, slug: string | u
   process.stdout.write(`${token}\n`)
 }
 
+/** A development server with a port of its own choice says where it is. */
+const publicUrlOf = async (config: Config, { kv }: Stores): Promise<string> =>
+  config.publicUrl ?? (await kv.get<string>(serverUrlKey)) ?? `http://localhost:${config.port}`
+
 export async function addUser(
   config: Config,
   email: string,
@@ -51,13 +54,30 @@ export async function addUser(
   if (!Role.safeParse(role).success) throw new CommandFailed(`--role is one of ${Role.options.join(', ')}`)
   await withStores(config, async (stores) => {
     const [organization] = org ? await listOrganizations(stores, org) : []
-    const user = await findOrAdd(stores, email, name ?? email.replace(/@.*/, ''), organization !== undefined)
+    const known = organization && (await findUserByEmail(stores, email))
+    const user = known ?? (await addAccount(stores, email, name ?? email.replace(/@.*/, '')))
     if (organization) await addMember(stores, organization.id, user, role)
     const place = organization ? `, ${role} of ${organization.slug}` : ''
     console.log(
       `${user.email}${place}. A token for them: npx inlay token --email ${user.email}${org ? ` --org ${org}` : ''}`,
     )
+    if (!known && !config.signInClient) await printPasswordLink(config, stores, email)
   })
+}
+
+/** For somebody who forgot theirs, or let the first link lapse. */
+export async function renewPassword(config: Config, email: string): Promise<void> {
+  if (config.signInClient) {
+    throw new CommandFailed(`People sign in at ${config.signInClient.issuer}; there are no passwords here`)
+  }
+  await withStores(config, (stores) => printPasswordLink(config, stores, email))
+}
+
+async function printPasswordLink(config: Config, stores: Stores, email: string): Promise<void> {
+  const account = await findLocalAccount(stores, email)
+  if (!account) throw unknownPerson(email)
+  const link = await createPasswordLink(stores, await publicUrlOf(config, stores), account)
+  console.log(`With this link they choose their password, once, within a day:\n  ${link}`)
 }
 
 export async function addOrganization(
@@ -84,14 +104,14 @@ export async function addOrganization(
 
 async function requireUser(stores: Stores, email: string) {
   const user = await findUserByEmail(stores, email)
-  if (!user) throw new CommandFailed(`Nobody is known as ${email}. Add them: npx inlay user add --email ${email}`)
+  if (!user) throw unknownPerson(email)
   return user
 }
 
-/** Somebody known already is an error, unless the command is about to do something else with them. */
-async function findOrAdd(stores: Stores, email: string, name: string, mayExist: boolean) {
-  const known = mayExist ? await findUserByEmail(stores, email) : undefined
-  if (known) return known
+const unknownPerson = (email: string) =>
+  new CommandFailed(`Nobody is known as ${email}. Add them: npx inlay user add --email ${email}`)
+
+function addAccount(stores: Stores, email: string, name: string) {
   return addLocalUser(stores, { email, name }).catch((error) => {
     throw error instanceof EmailTaken ? new CommandFailed(error.message, { cause: error }) : error
   })

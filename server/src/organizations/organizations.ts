@@ -9,7 +9,10 @@ import type * as contract from './contract.ts'
 
 type Organization = Output<typeof contract.getOrganization>
 
-export async function listOrganizations({ database }: Service, { user }: Caller): Promise<Organization[]> {
+export async function listOrganizations(
+  { database }: Service,
+  { user }: Pick<Caller, 'user'>,
+): Promise<Organization[]> {
   return database.asUser(user.id, (sql) => selectOrganizations(sql, user.id))
 }
 

@@ -15,7 +15,8 @@ export interface LiveKey {
   organization_id: string
   allowed_origins: readonly string[]
   provider: IdentityProviderConfig
-  /** Sites that the key was used on, by origin. */
+  /** Origins that passed the checks, by their text, and sites that the key was used on, by origin. */
+  origins: BoundedMap<string, string>
   siteIds: BoundedMap<string, string>
 }
 
@@ -37,10 +38,10 @@ export async function createKeyLookup({ database, bus, clock }: Foundation): Pro
 
   return {
     async find(text) {
+      const remembered = known.get(text)
+      if (remembered && clock() - remembered.checkedAt < rememberMs) return remembered.key
       if (!isWellFormedKey(text)) return undefined
       const hash = fingerprint(text)
-      const remembered = known.get(hash)
-      if (remembered && clock() - remembered.checkedAt < rememberMs) return remembered.key
       const checkedAt = clock()
       const [row] = await database.asKeyHolder(
         hash,
@@ -49,8 +50,13 @@ export async function createKeyLookup({ database, bus, clock }: Foundation): Pro
       )
       if (!row) return undefined
       const provider = await database.asOrg(row.organization_id, readConfig)
-      const key = { ...row, provider, siteIds: new BoundedMap<string, string>(100) }
-      known.set(hash, { key, checkedAt })
+      const key = {
+        ...row,
+        provider,
+        origins: new BoundedMap<string, string>(100),
+        siteIds: new BoundedMap<string, string>(100),
+      }
+      known.set(text, { key, checkedAt })
       return key
     },
   }

@@ -1,10 +1,8 @@
-import { randomBytes } from 'node:crypto'
 import { type Context, Hono } from 'hono'
-import { bodyLimit } from 'hono/body-limit'
 import { z } from 'zod'
-import { payloadTooLarge } from '../errors.ts'
+import { limitForm, NewPassword, newPasswordField, problemText, readForm, tokenField } from '../forms.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
-import { fingerprint } from '../lib/secrets.ts'
+import { oneTime } from '../lib/one-time.ts'
 import { foundOrganization } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
 import { addLocalUser } from '../users/local-accounts.ts'
@@ -13,15 +11,12 @@ import { addLocalUser } from '../users/local-accounts.ts'
  * The first administrator of a production installation: whoever can read what the server prints opens the link once.
  * The link is worth nothing after it was used, after a day, or once there is a user.
  */
-const linkLifetimeSeconds = 24 * 60 * 60
-const formLimit = 16 * 1024
-const linkKey = (token: string) => `setup-link:${fingerprint(token)}`
+const link = oneTime<true>('setup-link', 24 * 60 * 60)
 
 export async function createSetupLink(service: Service): Promise<string | undefined> {
-  if (await hasUsers(service)) return undefined
-  const token = randomBytes(24).toString('base64url')
-  await service.kv.set(linkKey(token), true, linkLifetimeSeconds)
-  return `${service.config.publicUrl}/setup?token=${token}`
+  // People of an external provider sign in there and found their organization themselves.
+  if (service.config.signInClient || (await hasUsers(service))) return undefined
+  return `${service.config.publicUrl}/setup?token=${await link.issue(service.kv, true)}`
 }
 
 const hasUsers = async ({ database }: Service) =>
@@ -31,7 +26,7 @@ const Form = z.object({
   token: z.string().max(100),
   name: z.string().trim().min(1, 'Enter your name').max(100, 'Your name is too long'),
   email: z.email('Enter an email address').max(254),
-  password: z.string().min(12, 'Use at least 12 characters').max(200, 'Use at most 200 characters'),
+  password: NewPassword,
   organization: z.string().trim().min(1, 'Enter the organization’s name').max(100, 'The name is too long'),
 })
 
@@ -49,21 +44,16 @@ export function serveSetup(service: Service): Hono {
 
   app.get('/', async (c) => {
     const token = c.req.query('token') ?? ''
-    if (!(await service.kv.get(linkKey(token)))) return showUsed(c)
+    if (!(await link.read(service.kv, token))) return showUsed(c)
     return show(c, 200, 'Set up', form({ token }))
   })
 
-  const refuseLarge = () => {
-    throw payloadTooLarge(formLimit)
-  }
-  app.post('/', bodyLimit({ maxSize: formLimit, onError: refuseLarge }), async (c) => {
-    const given = Object.fromEntries(
-      Object.entries(await c.req.parseBody()).map(([name, value]) => [name, String(value)]),
-    )
+  app.post('/', limitForm, async (c) => {
+    const given = await readForm(c)
     const result = Form.safeParse(given)
     if (!result.success) return show(c, 400, 'Set up', form(given, result.error.issues[0]?.message))
     const { token, name, email, password, organization } = result.data
-    if (!(await service.kv.take(linkKey(token))) || (await hasUsers(service))) return showUsed(c)
+    if (!(await link.take(service.kv, token)) || (await hasUsers(service))) return showUsed(c)
     const founder = await addLocalUser(service, { email, name, password })
     const { slug } = await foundOrganization(service, { name: organization, founder })
     return show(
@@ -80,13 +70,12 @@ export function serveSetup(service: Service): Hono {
 function form(values: Record<string, string>, problem?: string): string {
   const value = (name: string) => escapeHtml(values[name] ?? '')
   return `<h1>Set up Inlay</h1><p>You become the first administrator of a new organization.</p>
-    ${problem ? `<p role="alert">${escapeHtml(problem)}</p>` : ''}
+    ${problemText(problem)}
     <form method="post" action="/setup">
-      <input type="hidden" name="token" value="${value('token')}">
+      ${tokenField(values.token)}
       <label>Your name <input name="name" autocomplete="name" required maxlength="100" value="${value('name')}"></label>
       <label>Email <input name="email" type="email" autocomplete="email" required maxlength="254" value="${value('email')}"></label>
-      <label>Password <small>at least 12 characters</small>
-        <input name="password" type="password" autocomplete="new-password" required minlength="12" maxlength="200"></label>
+      ${newPasswordField('password', 'Password <small>at least 12 characters</small>')}
       <label>Organization <input name="organization" autocomplete="organization" required maxlength="100" value="${value('organization')}"></label>
       <button>Create the organization</button>
     </form>`

@@ -21,6 +21,18 @@ export interface Kv {
   reseal(): Promise<number>
   ping(): Promise<void>
   close(): Promise<void>
+  /** For what a restart may end. */
+  brief: BriefKv
+}
+
+/**
+ * Values that are worth less than writing them down: whoever holds one asks for another. On one machine they stay in
+ * the memory of the process, neither sealed nor written; between machines they travel like all others.
+ */
+export interface BriefKv {
+  set(key: string, value: unknown, ttlSeconds: number): Promise<void>
+  /** Exactly one of several callers gets the value. */
+  take<T>(key: string): Promise<T | undefined>
 }
 
 /** What an engine has to do with opaque strings; `sealed` adds the rest. */
@@ -43,26 +55,26 @@ export interface KvOptions {
   onError?: (error: Error) => void
 }
 
-export const openFileKv = (path: string, { secrets, clock }: KvOptions): Kv => sealed(lmdbEngine(path, clock), secrets)
+export const openFileKv = (path: string, { secrets, clock }: KvOptions): Kv => ({
+  ...sealed(lmdbEngine(path, clock), secrets),
+  brief: inMemory(clock),
+})
 
-export const openRedisKv = (url: string, prefix: string, { secrets, onError }: KvOptions): Kv =>
-  sealed(redisEngine(url, prefix, onError), secrets)
+export function openRedisKv(url: string, prefix: string, { secrets, onError }: KvOptions): Kv {
+  const kv = sealed(redisEngine(url, prefix, onError), secrets)
+  return { ...kv, brief: kv }
+}
 
-function sealed(engine: Engine, secrets: Secrets): Kv {
+function sealed(engine: Engine, secrets: Secrets): Omit<Kv, 'brief'> {
   const place = (key: string) => `kv:${key}`
   const seal = (key: string, value: unknown) => secrets.seal(JSON.stringify(value), place(key))
   const unseal = <T>(key: string, text: string | undefined) =>
     text === undefined ? undefined : (JSON.parse(secrets.open(text, place(key))) as T)
-  const milliseconds = (ttlSeconds: number | undefined) => {
-    if (ttlSeconds === undefined) return undefined
-    // A value that must not outlive its time is never kept for ever by a NaN or a negative number.
-    if (!(ttlSeconds > 0 && Number.isFinite(ttlSeconds))) throw new RangeError(`Not a time to live: ${ttlSeconds}`)
-    return Math.ceil(ttlSeconds * 1000)
-  }
+  const optional = (ttlSeconds: number | undefined) => (ttlSeconds === undefined ? undefined : milliseconds(ttlSeconds))
   return {
     get: async (key) => unseal(key, await engine.get(key)),
-    set: async (key, value, ttlSeconds) => engine.set(key, seal(key, value), milliseconds(ttlSeconds)),
-    setIfAbsent: async (key, value, ttlSeconds) => engine.setIfAbsent(key, seal(key, value), milliseconds(ttlSeconds)),
+    set: async (key, value, ttlSeconds) => engine.set(key, seal(key, value), optional(ttlSeconds)),
+    setIfAbsent: async (key, value, ttlSeconds) => engine.setIfAbsent(key, seal(key, value), optional(ttlSeconds)),
     take: async (key) => unseal(key, await engine.take(key)),
     delete: (key) => engine.delete(key),
     async reseal() {
@@ -77,6 +89,39 @@ function sealed(engine: Engine, secrets: Secrets): Kv {
     },
     ping: () => engine.ping(),
     close: () => engine.close(),
+  }
+}
+
+/** A value that must not outlive its time is never kept for ever by a NaN or a negative number. */
+function milliseconds(ttlSeconds: number): number {
+  if (!(ttlSeconds > 0 && Number.isFinite(ttlSeconds))) throw new RangeError(`Not a time to live: ${ttlSeconds}`)
+  return Math.ceil(ttlSeconds * 1000)
+}
+
+/** About 100 MB of tickets. */
+export const mostBriefValues = 250_000
+
+function inMemory(clock: Clock): BriefKv {
+  const entries = new Map<string, { text: string; expiresAt: number }>()
+  /** From the oldest on: those that have expired, and as many more as there are too many. */
+  const makeRoom = () => {
+    for (const [key, { expiresAt }] of entries) {
+      if (expiresAt > clock() && entries.size < mostBriefValues) return
+      entries.delete(key)
+    }
+  }
+  return {
+    async set(key, value, ttlSeconds) {
+      const expiresAt = clock() + milliseconds(ttlSeconds)
+      makeRoom()
+      entries.delete(key)
+      entries.set(key, { text: JSON.stringify(value), expiresAt })
+    },
+    async take(key) {
+      const entry = entries.get(key)
+      entries.delete(key)
+      return entry && entry.expiresAt > clock() ? JSON.parse(entry.text) : undefined
+    },
   }
 }
 

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomFillSync } from 'node:crypto'
 import type { Refusal } from '../diagnostics/activity.ts'
 import { Failure } from '../errors.ts'
 import { IdTokenRefused } from '../identity-provider/id-tokens.ts'
@@ -24,6 +24,22 @@ interface TicketHolder {
 const lifetimeSeconds = 60
 const ticketKey = (ticket: string) => `ticket:${fingerprint(ticket)}`
 
+const ticketBytes = 32
+const randomness = Buffer.alloc(128 * ticketBytes)
+let used = randomness.length
+
+/** The system is asked for many tickets' bytes at once: it takes as long for one as for a hundred. */
+function makeTicket(): string {
+  if (used === randomness.length) {
+    randomFillSync(randomness)
+    used = 0
+  }
+  const ticket = randomness.toString('base64url', used, used + ticketBytes)
+  randomness.fill(0, used, used + ticketBytes)
+  used += ticketBytes
+  return ticket
+}
+
 /** The checks of an exchange, in order. Each refusal is kept for the administrator of the key's organization. */
 export async function exchangeTicket(
   service: Service,
@@ -33,8 +49,7 @@ export async function exchangeTicket(
 ): Promise<Output<typeof contract>> {
   const key = await requireLiveKey(service, publishable_key)
   try {
-    const origin = requestOrigin(service, http.origin, embedding_origin)
-    requireAllowedOrigin(key, origin)
+    const origin = requireOrigin(service, key, http.origin, embedding_origin)
     if (http.origin) http.allowOrigin(http.origin)
     const endUserId = id_token === undefined ? undefined : await requireEndUser(service, key, id_token)
     const siteId = await requireSite(service, key, origin, endUserId !== undefined)
@@ -75,11 +90,25 @@ async function requireLiveKey({ keyLookup, metrics }: Service, text: string): Pr
  * The browser's word counts. Only our own frame, whose page is elsewhere, and callers that are no browsers may say it
  * themselves; a foreign page never can.
  */
-function requestOrigin({ config }: Service, header: string | undefined, body: string | undefined): string | undefined {
+function requireOrigin(
+  { config }: Service,
+  key: LiveKey,
+  header: string | undefined,
+  body: string | undefined,
+): string | undefined {
   const isForeign = header !== undefined && header !== config.publicUrl
   const text = isForeign ? header : body
+  const known = text && key.origins.get(text)
+  if (known) return known
+  const origin = text === undefined ? undefined : readOrigin(text)
+  requireAllowedOrigin(key, origin)
+  if (text && origin) key.origins.set(text, origin)
+  return origin
+}
+
+function readOrigin(text: string): string | undefined {
   try {
-    return text === undefined ? undefined : parseOrigin(text)
+    return parseOrigin(text)
   } catch (error) {
     if (!(error instanceof InvalidOrigin)) throw error
     return undefined
@@ -163,7 +192,7 @@ async function issueTicket(
     siteId,
   }: { origin: string | undefined; endUserId: string | undefined; siteId: string | undefined },
 ): Promise<Output<typeof contract>> {
-  const ticket = randomBytes(32).toString('base64url')
+  const ticket = makeTicket()
   const holder: TicketHolder = {
     organization_id: key.organization_id,
     publishable_key_id: key.id,
@@ -171,7 +200,7 @@ async function issueTicket(
     end_user_id: endUserId,
     site_id: siteId,
   }
-  await kv.set(ticketKey(ticket), holder, lifetimeSeconds)
+  await kv.brief.set(ticketKey(ticket), holder, lifetimeSeconds)
   activity.keyUsed(key.organization_id, key.id)
   return {
     ticket,

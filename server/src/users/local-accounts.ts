@@ -1,8 +1,7 @@
-import { randomBytes, scrypt } from 'node:crypto'
-import { promisify } from 'node:util'
 import { newId } from '../lib/ids.ts'
 import type { Service } from '../service.ts'
 import { isUniqueViolation } from '../stores/database.ts'
+import { hashPassword } from './passwords.ts'
 import { localIssuer, type User } from './users.ts'
 
 export class EmailTaken extends Error {
@@ -42,14 +41,32 @@ export async function findUserByEmail(
   return users[0]
 }
 
-const scryptAsync = promisify<string, Buffer, number, { N: number; r: number; p: number; maxmem: number }, Buffer>(
-  scrypt,
-)
+export interface LocalAccount extends User {
+  password_hash: string | null
+}
 
-/** `scrypt$N$r$p$salt$hash`, with the parameters in it so that they can be raised. */
-async function hashPassword(password: string): Promise<string> {
-  const cost = { N: 2 ** 15, r: 8, p: 3 }
-  const salt = randomBytes(16)
-  const hash = await scryptAsync(password.normalize('NFKC'), salt, 32, { ...cost, maxmem: 128 * 1024 * 1024 })
-  return ['scrypt', cost.N, cost.r, cost.p, salt.toString('base64url'), hash.toString('base64url')].join('$')
+export async function findLocalAccount(
+  { database }: Pick<Service, 'database'>,
+  email: string,
+): Promise<LocalAccount | undefined> {
+  const [account] = await database.asService(
+    (sql) => sql<LocalAccount>`
+      select id, email, name, password_hash from users where issuer = ${localIssuer} and subject = ${email.toLowerCase()}`,
+  )
+  return account
+}
+
+/** False when the password has been changed in the meantime: the account is no longer the one that was looked at. */
+export async function setPassword(
+  { database }: Pick<Service, 'database'>,
+  { id, password_hash }: Pick<LocalAccount, 'id' | 'password_hash'>,
+  password: string,
+): Promise<boolean> {
+  const fresh = await hashPassword(password)
+  const changed = await database.asService(
+    (sql) => sql`
+      update users set password_hash = ${fresh}, updated_at = now()
+      where id = ${id} and issuer = ${localIssuer} and password_hash is not distinct from ${password_hash} returning id`,
+  )
+  return changed.length > 0
 }

@@ -1,5 +1,6 @@
 import { type Caller, membershipChanged, revokeToken } from '../access.ts'
 import { newId } from '../lib/ids.ts'
+import { revokeGrant } from '../oauth/records.ts'
 import type { Output } from '../operation.ts'
 import { acceptInvitations } from '../organizations/invitations.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
@@ -17,6 +18,25 @@ export interface Identity {
 }
 
 export const localIssuer = 'local'
+
+/** From the claims of a token whose issuer has been checked. Undefined without a subject or an address. */
+export function readIdentity(issuer: string, claims: Record<string, unknown>): Identity | undefined {
+  const text = (name: string) => {
+    const value = claims[name]
+    // The database keeps neither NUL nor half of a surrogate pair.
+    return typeof value === 'string' && value.isWellFormed() && !value.includes('\0') ? value : ''
+  }
+  const [subject, email] = [text('sub'), text('email')]
+  if (!subject || !email) return undefined
+  return {
+    issuer,
+    subject,
+    email,
+    email_verified: claims.email_verified === true,
+    name: text('name') || email,
+    avatar_url: text('picture'),
+  }
+}
 
 export interface User {
   id: string
@@ -57,5 +77,6 @@ export async function getMe(service: Service, caller: Caller): Promise<Output<ty
 
 export async function logout(service: Service, caller: Caller): Promise<Output<typeof contract.logout>> {
   await revokeToken(service, caller.token)
+  if (caller.token.grant_id) await revokeGrant(service.kv, caller.token.grant_id)
   return { success: true }
 }

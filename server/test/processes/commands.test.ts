@@ -29,8 +29,9 @@ test('the commands work with and without a server', async () => {
   const inside = await server.call('GET', '/api/users/me', { token })
   expect(inside).toMatchObject({ status: 200, body: { email: 'ada@example.com', name: 'Ada' } })
   expect(await works('demo usage'), 'the first start has added it').toBe('Demo: the demo usage is complete\n')
-  const [joined, other, refusals, verified, health] = await Promise.all([
+  const [joined, link, other, refusals, verified, health] = await Promise.all([
     works('user add --email bob@example.com --org acme --role admin'),
+    works('user password --email ada@example.com'),
     works('org add --name Acme --admin ada@example.com --plan free'),
     Promise.all([
       fails('user add --email ada@example.com'),
@@ -39,11 +40,18 @@ test('the commands work with and without a server', async () => {
       fails('org add --name Other --admin ada@example.com --slug demo'),
       fails('org add --name Other --admin nobody@example.com'),
       fails('org add --name Other --admin ada@example.com --plan golden'),
+      fails('user password --email nobody@example.com'),
     ]),
     works('audit verify'),
     works('doctor'),
   ])
   expect(joined).toContain('bob@example.com, admin of acme.')
+  for (const text of [joined, link]) {
+    const address = text.match(/http:\/\/localhost:\d+\/sign-in\/set-password\?token=\S+/)?.[0] ?? ''
+    expect((await fetch(address)).status, 'a link with which they choose a password').toBe(200)
+  }
+  const known = await works('user add --email ada@example.com --org demo')
+  expect(known, 'somebody known keeps their password').not.toContain('set-password')
   expect(other, 'a taken name gets another slug').toMatch(/^Acme \(acme-\w+\), admin/)
   expect(refusals.map((text) => text.trim())).toEqual([
     'inlay: There is an account for ada@example.com already',
@@ -52,6 +60,7 @@ test('the commands work with and without a server', async () => {
     'inlay: The slug "demo" is taken',
     'inlay: Nobody is known as nobody@example.com. Add them: npx inlay user add --email nobody@example.com',
     expect.stringContaining('inlay: --plan is one of free'),
+    'inlay: Nobody is known as nobody@example.com. Add them: npx inlay user add --email nobody@example.com',
   ])
   expect(verified).toMatch(/^acme: \d+ rows, head [0-9a-f]{64}$/m)
   expectHealthy(health)

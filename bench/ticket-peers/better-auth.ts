@@ -1,0 +1,52 @@
+// API keys of better-auth. Its verification is a function of the server without a route, so the thinnest route there
+// can be is put in front of it. Of its stores the fastest in one process is a map behind `secondaryStorage`, with the
+// write of "last used" after the answer; its limits of rate are off.
+import { createServer } from 'node:http'
+import { apiKey } from '@better-auth/api-key'
+import { betterAuth } from 'better-auth'
+import { memoryAdapter } from 'better-auth/adapters/memory'
+import { announce } from './announce.ts'
+
+const count = Number(process.argv[2])
+const entries = new Map<string, string>()
+const unused = () => {
+  throw new Error('Verification does not need it')
+}
+const auth = betterAuth({
+  baseURL: 'http://localhost',
+  secret: 'Zk3vR8pQ1xW6nB4mT9yL2sD7fH5jC0aE',
+  database: memoryAdapter({ user: [], session: [], account: [], verification: [], apikey: [] }),
+  secondaryStorage: {
+    get: (key) => entries.get(key) ?? null,
+    set: (key, value) => void entries.set(key, value),
+    delete: (key) => void entries.delete(key),
+    getAndDelete: unused,
+    increment: unused,
+  },
+  advanced: { backgroundTasks: { handler: () => undefined } },
+  emailAndPassword: { enabled: true },
+  rateLimit: { enabled: false },
+  logger: { disabled: true },
+  plugins: [apiKey({ storage: 'secondary-storage', deferUpdates: true, rateLimit: { enabled: false } })],
+})
+const { user } = await auth.api.signUpEmail({
+  body: { email: 'ann@example.com', password: 'correct horse', name: 'Ann' },
+})
+const keys = await Promise.all(
+  Array.from({ length: count }, async () => (await auth.api.createApiKey({ body: { userId: user.id } })).key),
+)
+
+announce(
+  createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk) => chunks.push(chunk))
+    request.on('end', async () => {
+      const { key } = JSON.parse(Buffer.concat(chunks).toString())
+      const result = await auth.api.verifyApiKey({ body: { key } })
+      const body = JSON.stringify(result)
+      const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+      response.writeHead(result.valid ? 200 : 401, headers).end(body)
+    })
+  }),
+  { keys },
+)

@@ -1,0 +1,25 @@
+import { randomBytes } from 'node:crypto'
+import type { Kv } from '../stores/kv.ts'
+import { fingerprint } from './secrets.ts'
+
+/** A value that is handed out once, for a random token. The store knows the token's hash alone. */
+interface OneTime<T> {
+  issue(kv: Kv, value: T): Promise<string>
+  /** Leaves it in place. */
+  read(kv: Kv, token: string): Promise<T | undefined>
+  /** Exactly one of several callers gets it. */
+  take(kv: Kv, token: string): Promise<T | undefined>
+}
+
+export function oneTime<T>(kind: string, lifetimeSeconds: number): OneTime<T> {
+  const keyOf = (token: string) => `${kind}:${fingerprint(token)}`
+  return {
+    async issue(kv, value) {
+      const token = randomBytes(32).toString('base64url')
+      await kv.set(keyOf(token), value, lifetimeSeconds)
+      return token
+    },
+    read: (kv, token) => kv.get(keyOf(token)),
+    take: (kv, token) => kv.take(keyOf(token)),
+  }
+}

@@ -1,0 +1,201 @@
+import * as oauth from 'openid-client'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { type HttpService, startHttpService } from '../../test/http-server.ts'
+import { allow, claimsOf, exchange, nativeUri, obtain, prepare, register, webUri } from '../../test/oauth-client.ts'
+
+let app: HttpService
+beforeAll(async () => {
+  app = await startHttpService()
+})
+afterAll(() => app.close())
+
+describe('discovery', () => {
+  test.each(
+    ['oauth-authorization-server', 'openid-configuration'].flatMap((name) =>
+      ['', '/oauth', '/api', '/mcp'].map((below) => `/.well-known/${name}${below}`),
+    ),
+  )('%s describes the server', async (path) => {
+    const response = await fetch(`${app.url}${path}`, { headers: { 'x-forwarded-host': 'evil.example.com' } })
+    expect(response.headers.get('access-control-allow-origin')).toBe('*')
+    expect(await response.json()).toMatchObject({
+      issuer: app.url,
+      authorization_endpoint: `${app.url}/oauth/authorize`,
+      token_endpoint: `${app.url}/oauth/token`,
+      revocation_endpoint: `${app.url}/oauth/revoke`,
+      registration_endpoint: `${app.url}/oauth/register`,
+      jwks_uri: `${app.url}/oauth/jwks`,
+      code_challenge_methods_supported: ['S256'],
+      response_types_supported: ['code'],
+      response_modes_supported: ['query'],
+      grant_types_supported: ['authorization_code', 'refresh_token'],
+      scopes_supported: ['openid', 'offline_access', 'inlay'],
+      authorization_response_iss_parameter_supported: true,
+      client_id_metadata_document_supported: true,
+    })
+  })
+
+  test('what is not offered is not there', async () => {
+    for (const path of ['/oauth/introspect', '/oauth/me', '/oauth/device', '/oauth/request', '/oauth/session/end']) {
+      expect((await fetch(`${app.url}${path}`)).status, path).toBe(404)
+    }
+  })
+})
+
+describe('an authorization request', () => {
+  test('comes back with the issuer and the state', async () => {
+    const config = await register(app.url)
+    const answer = await allow(await prepare(config), 'admin@demo.test')
+    expect(Object.fromEntries(answer.searchParams)).toEqual({
+      code: expect.any(String),
+      state: 'state',
+      iss: app.url,
+    })
+  })
+
+  test.each([
+    [`${webUri}/`],
+    [`${webUri}?a=b`],
+    [`${webUri}/../other`],
+    ['https://app.example.com:443/callback'],
+    ['https://APP.example.com/callback'],
+    ['http://app.example.com/callback'],
+    ['https://evil.example.com/callback'],
+    ['https://app.example.com/callback#x'],
+    ['https://app.example.com@evil.example.com/callback'],
+    [undefined],
+  ])('with the redirect URI %s goes nowhere', async (redirect_uri) => {
+    const { browser, url } = await prepare(await register(app.url), { redirect_uri })
+    await browser.open(url)
+    expect(browser.left).toBeUndefined()
+    expect(browser.page?.status).toBe(400)
+    expect(browser.page?.headers.get('content-security-policy')).toContain("frame-ancestors 'none'")
+  })
+
+  test('another path on the loopback address is another redirect URI', async () => {
+    const config = await register(app.url, { redirect_uris: [nativeUri] })
+    const { browser, url } = await prepare(config, { redirect_uri: 'http://127.0.0.1:5000/other' })
+    await browser.open(url)
+    expect(browser.left).toBeUndefined()
+  })
+
+  test.each<[string, Record<string, string | undefined>, string]>([
+    ['without PKCE', { code_challenge: undefined, code_challenge_method: undefined }, 'invalid_request'],
+    ['with plain PKCE', { code_challenge_method: 'plain' }, 'invalid_request'],
+    ['with an unnamed PKCE method', { code_challenge_method: undefined }, 'invalid_request'],
+    ['for an unknown resource', { resource: 'https://elsewhere.example.com/' }, 'invalid_target'],
+    ['for a token in the address', { response_type: 'token' }, 'invalid_request'],
+    ['for an ID token in the address', { response_type: 'id_token', scope: 'openid' }, 'invalid_request'],
+    ['with prompt=none and nobody there', { prompt: 'none' }, 'login_required'],
+  ])('%s is refused', async (_, parameters, error) => {
+    const { browser, url } = await prepare(await register(app.url), parameters)
+    await browser.open(url)
+    expect(browser.left?.searchParams.get('error') ?? browser.left?.hash).toContain(error)
+    expect(browser.left?.href).toContain(encodeURIComponent(app.url))
+  })
+
+  test('of a client with a secret needs PKCE too', async () => {
+    const config = await register(app.url, { token_endpoint_auth_method: 'client_secret_basic' })
+    const none = { code_challenge: undefined, code_challenge_method: undefined }
+    const { browser, url } = await prepare(config, none)
+    await browser.open(url)
+    expect(browser.left?.searchParams.get('error')).toBe('invalid_request')
+  })
+
+  test('its answers stay with the public address, whatever a request says', async () => {
+    const { url } = await prepare(await register(app.url))
+    const response = await fetch(url, {
+      redirect: 'manual',
+      headers: { 'x-forwarded-host': 'evil.example.com', 'x-forwarded-proto': 'https' },
+    })
+    expect(response.headers.get('location')).toMatch(/^\/oauth\/interaction\//)
+    expect(response.headers.get('set-cookie')).not.toContain('evil')
+  })
+})
+
+describe('tokens', () => {
+  test.each([
+    ['the API', '/api', ['/api']],
+    ['the MCP endpoint', '/mcp', ['/mcp']],
+    ['the whole service when none is named', undefined, ['/api', '/mcp']],
+  ])('are for %s', async (_, resource, audience) => {
+    const config = await register(app.url)
+    const parameters: Record<string, string> = resource ? { resource: `${app.url}${resource}` } : {}
+    const { access_token, ...rest } = await obtain(config, 'admin@demo.test', parameters)
+    expect(rest).toEqual({ token_type: 'bearer', expires_in: 3600, scope: 'inlay', refresh_token: expect.any(String) })
+    const header = JSON.parse(Buffer.from(access_token.split('.')[0] ?? '', 'base64url').toString())
+    expect(header).toEqual({ alg: 'EdDSA', typ: 'at+jwt', kid: expect.any(String) })
+    const claims = claimsOf(access_token)
+    expect({ ...claims, aud: [claims.aud].flat() }).toEqual({
+      iss: app.url,
+      aud: audience.map((path) => `${app.url}${path}`),
+      sub: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      org_id: await app.organization('demo'),
+      client_id: config.clientMetadata().client_id,
+      scope: 'inlay',
+      grant_id: expect.any(String),
+      jti: expect.any(String),
+      iat: expect.any(Number),
+      exp: claims.iat + 3600,
+    })
+    const { status } = await app.request('GET', '/organizations/current/members', { token: access_token })
+    expect(status).toBe(audience.includes('/api') ? 200 : 401)
+  })
+
+  test('a token without our scope is refused with what is missing', async () => {
+    const { access_token } = await obtain(await register(app.url), 'admin@demo.test', { scope: 'openid' })
+    const { status, headers, body } = await app.request('GET', '/users/me', { token: access_token })
+    expect({ status, code: body.data.code }).toEqual({ status: 403, code: 'ACCESS_DENIED' })
+    expect(headers.get('www-authenticate')).toMatch(/^Bearer error="insufficient_scope", scope="inlay", resource_met/)
+  })
+
+  test('an ID token is no access token', async () => {
+    const { id_token } = await obtain(await register(app.url), 'admin@demo.test', { scope: 'openid inlay' })
+    expect((await app.request('GET', '/users/me', { token: String(id_token) })).status).toBe(401)
+  })
+
+  test('a code is not for another client, verifier or resource', async () => {
+    const config = await register(app.url)
+    const attempt = await prepare(config, { resource: `${app.url}/api` })
+    const answer = await allow(attempt, 'admin@demo.test')
+    const invalid = { error: 'invalid_grant' }
+    await expect(exchange(await register(app.url), attempt, answer)).rejects.toMatchObject(invalid)
+    const otherVerifier = { ...attempt, verifier: oauth.randomPKCECodeVerifier() }
+    await expect(exchange(config, otherVerifier, answer)).rejects.toMatchObject(invalid)
+    const wrongResource = oauth.authorizationCodeGrant(
+      config,
+      answer,
+      { pkceCodeVerifier: attempt.verifier, expectedState: 'state' },
+      { resource: `${app.url}/mcp` },
+    )
+    await expect(wrongResource).rejects.toMatchObject({ error: 'invalid_target' })
+  })
+})
+
+test('in production cookies are bound to the host and never travel in the clear', async () => {
+  const production = await startHttpService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
+  onTestFinished(() => production.close())
+  const registered = await fetch(`${production.local}/oauth/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ token_endpoint_auth_method: 'none', redirect_uris: [webUri] }),
+  })
+  const { client_id } = (await registered.json()) as { client_id: string }
+  const query = new URLSearchParams({
+    client_id,
+    redirect_uri: webUri,
+    response_type: 'code',
+    code_challenge: 'a'.repeat(43),
+    code_challenge_method: 'S256',
+  })
+  const response = await fetch(`${production.local}/oauth/authorize?${query}`, { redirect: 'manual' })
+  const cookies = response.headers.getSetCookie()
+  expect(cookies.length).toBeGreaterThan(0)
+  for (const cookie of cookies) {
+    expect(cookie).toMatch(/^__(Host|Secure)-inlay-/)
+    expect(cookie).toMatch(/; secure/i)
+    expect(cookie).toMatch(/; httponly/i)
+    expect(cookie).toMatch(/; samesite=lax/i)
+    expect(cookie).not.toMatch(/domain=/i)
+    if (cookie.startsWith('__Host-')) expect(cookie).toMatch(/; path=\/(;|$)/)
+  }
+})

@@ -1,0 +1,84 @@
+import type { HttpBindings } from '@hono/node-server'
+import { type Context, Hono } from 'hono'
+import { cors } from 'hono/cors'
+import type { Provider } from 'oidc-provider'
+import type { Service } from '../service.ts'
+import { scope } from './access-tokens.ts'
+import { serveInteractions } from './interactions.ts'
+import { protectedResources } from './protected-resources.ts'
+import { createProvider } from './provider.ts'
+import { createSigningKeys } from './signing-keys.ts'
+
+export type NodeEnv = { Bindings: HttpBindings }
+
+const endpoints = ['authorize', 'authorize/:uid', 'token', 'revoke', 'register']
+const discovery = ['oauth-authorization-server', 'openid-configuration']
+
+/** `/oauth/*` and everything that lets clients find it. */
+export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
+  const { publicUrl } = service.config
+  const app = new Hono<NodeEnv>()
+  const keys = createSigningKeys(service)
+  let latest: { kid: string; provider: Provider; handle: ReturnType<Provider['callback']> } | undefined
+
+  /** A provider knows one signing key for as long as it lives; requests under way end with the one they began with. */
+  async function current() {
+    const key = await keys.current()
+    if (latest?.kid !== key.kid) {
+      const provider = createProvider(service, key)
+      latest = { kid: key.kid, provider, handle: provider.callback() }
+    }
+    return latest
+  }
+
+  const pass = (name: string, rewrite: (url: URL) => void = () => undefined) => {
+    return async (c: Context<NodeEnv>): Promise<Response> => {
+      c.set('operation' as never, `oauth ${name}` as never)
+      const { incoming, outgoing } = c.env
+      const url = new URL(incoming.url ?? '/', publicUrl)
+      rewrite(url)
+      incoming.url = url.pathname + url.search
+      // Addresses are built from what the operator configured, whatever a request says.
+      Object.assign(incoming.headers, originHeaders)
+      for (const [header, value] of c.res.headers) outgoing.setHeader(header, value)
+      const { handle } = await current()
+      await handle(incoming, outgoing)
+      return alreadySent(outgoing.statusCode)
+    }
+  }
+  const { host, protocol } = new URL(publicUrl)
+  const originHeaders = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.slice(0, -1) }
+
+  // Clients that are pages register too; nothing of the person's goes with the request.
+  app.use('/oauth/register', cors())
+  app.route(
+    '/oauth/interaction',
+    serveInteractions(service, async () => (await current()).provider),
+  )
+  for (const endpoint of endpoints) {
+    app.all(
+      `/oauth/${endpoint}`,
+      pass(endpoint, (url) => {
+        // A default where none is asked for (RFC 6749, section 3.3).
+        if (endpoint === 'authorize' && !url.searchParams.has('scope')) url.searchParams.set('scope', scope)
+      }),
+    )
+  }
+  for (const name of discovery) {
+    const path = `/.well-known/${name}`
+    const toRoot = pass(name, (url) => {
+      url.pathname = path
+    })
+    // Clients that take a resource or an endpoint for the issuer ask below its path.
+    for (const below of ['', '/oauth', '/api', '/mcp']) app.all(path + below, toRoot)
+  }
+  for (const [path, metadata] of protectedResources(publicUrl)) {
+    app.get(path, (c) =>
+      c.json(metadata, 200, { 'access-control-allow-origin': '*', 'cache-control': 'public, max-age=300' }),
+    )
+  }
+  return app
+}
+
+/** Tells the server that the answer went out beside it; the status is for the log. */
+const alreadySent = (status: number) => new Response(null, { status, headers: { 'x-hono-already-sent': 'true' } })

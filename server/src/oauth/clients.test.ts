@@ -1,0 +1,149 @@
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import * as oauth from 'openid-client'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { type HttpService, startHttpService } from '../../test/http-server.ts'
+import { cert, key } from '../../test/localhost-certificate.ts'
+import { allow, claimsOf, exchange, nativeUri, prepare, register, webUri } from '../../test/oauth-client.ts'
+
+let app: HttpService
+beforeAll(async () => {
+  app = await startHttpService()
+})
+afterAll(() => app.close())
+
+describe('registration', () => {
+  test('a client without a secret', async () => {
+    const metadata = (await register(app.url)).clientMetadata()
+    expect(metadata).toMatchObject({
+      client_id: expect.any(String),
+      client_name: 'Tool',
+      redirect_uris: [webUri],
+      grant_types: ['authorization_code', 'refresh_token'],
+      token_endpoint_auth_method: 'none',
+      application_type: 'web',
+    })
+    expect(metadata).not.toHaveProperty('client_secret')
+  })
+
+  test('a page of any origin may register a client', async () => {
+    const headers = { origin: 'https://tool.example.com', 'access-control-request-method': 'POST' }
+    const preflight = await fetch(`${app.url}/oauth/register`, { method: 'OPTIONS', headers })
+    expect(preflight.status).toBe(204)
+    expect(preflight.headers.get('access-control-allow-origin')).toBe('*')
+    const answer = await fetch(`${app.url}/oauth/register`, { method: 'POST', body: '{}', headers })
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+    expect(answer.headers.get('access-control-allow-credentials')).toBeNull()
+  })
+
+  test('a client with a secret, which it then has to know', async () => {
+    const config = await register(app.url, { token_endpoint_auth_method: 'client_secret_basic' })
+    const { client_id, client_secret } = config.clientMetadata()
+    expect(client_secret).toMatch(/^[\w-]{43,}$/)
+    const attempt = await prepare(config)
+    const answer = await allow(attempt, 'admin@demo.test')
+    const guess = new oauth.Configuration(config.serverMetadata(), client_id, undefined, oauth.ClientSecretBasic('no'))
+    oauth.allowInsecureRequests(guess)
+    await expect(exchange(guess, attempt, answer)).rejects.toMatchObject({ cause: expect.anything() })
+    const known = new oauth.Configuration(
+      config.serverMetadata(),
+      client_id,
+      undefined,
+      oauth.ClientSecretBasic(String(client_secret)),
+    )
+    oauth.allowInsecureRequests(known)
+    expect(await exchange(known, attempt, answer)).toHaveProperty('access_token')
+  })
+
+  test('a program on the person’s computer may choose its port later, whether it says what it is or not', async () => {
+    const config = await register(app.url, { redirect_uris: [nativeUri] })
+    expect(config.clientMetadata().application_type).toBe('native')
+    const attempt = await prepare(config, { redirect_uri: 'http://127.0.0.1:49152/callback' })
+    const answer = await allow(attempt, 'admin@demo.test')
+    expect(answer.href).toMatch(/^http:\/\/127\.0\.0\.1:49152\/callback\?code=/)
+    expect(await exchange(config, attempt, answer)).toHaveProperty('refresh_token')
+  })
+
+  test.each([
+    [['http://app.example.com/callback'], 'invalid_redirect_uri'],
+    [[webUri, 'javascript:alert(1)'], 'invalid_redirect_uri'],
+    [['https://app.example.com/#x'], 'invalid_redirect_uri'],
+    [Array.from({ length: 21 }, (_, n) => `${webUri}/${n}`), 'invalid_redirect_uri'],
+    [[], 'invalid_redirect_uri'],
+    [undefined, 'invalid_redirect_uri'],
+  ])('refuses the redirect URIs %j', async (redirect_uris, error) => {
+    const response = await fetch(`${app.url}/oauth/register`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ token_endpoint_auth_method: 'none', redirect_uris }),
+    })
+    expect(response.status).toBe(400)
+    expect(await response.json()).toMatchObject({ error })
+  })
+
+  test.each([
+    ['implicit', { grant_types: ['implicit'], response_types: ['id_token'] }],
+    ['client credentials', { grant_types: ['client_credentials'] }],
+  ])('refuses %s', async (_, metadata) => {
+    await expect(register(app.url, metadata)).rejects.toMatchObject({ error: 'invalid_client_metadata' })
+  })
+})
+
+describe('a client known by its address', () => {
+  async function serveDocument(metadata: (id: string) => object): Promise<string> {
+    const trusted = getCACertificates('default')
+    setDefaultCACertificates([...trusted, cert])
+    const server = createServer({ key, cert }, (request, response) => {
+      const id = `https://localhost:${(server.address() as AddressInfo).port}${request.url}`
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify(metadata(id)))
+    })
+    await new Promise<void>((resolve) => server.listen(0, resolve))
+    onTestFinished(() => {
+      setDefaultCACertificates(trusted)
+      server.closeAllConnections()
+      server.close()
+    })
+    return `https://localhost:${(server.address() as AddressInfo).port}/client.json`
+  }
+  const discover = (id: string) =>
+    oauth.discovery(new URL(app.url), id, { token_endpoint_auth_method: 'none' }, oauth.None(), {
+      execute: [oauth.allowInsecureRequests],
+    })
+
+  test('signs people in and is shown with its host', async () => {
+    const id = await serveDocument((client_id) => ({
+      client_id,
+      client_name: 'Tool',
+      redirect_uris: [webUri],
+      token_endpoint_auth_method: 'none',
+    }))
+    const config = await discover(id)
+    const attempt = await prepare(config)
+    await attempt.browser.open(attempt.url)
+    await attempt.browser.press('admin@demo.test')
+    expect(attempt.browser.text).toContain(`Application Tool (${new URL(id).host})`)
+    const tokens = await exchange(config, attempt, await allow(attempt, 'admin@demo.test'))
+    expect(claimsOf(tokens.access_token)).toMatchObject({ client_id: id })
+    expect(await oauth.refreshTokenGrant(config, String(tokens.refresh_token))).toHaveProperty('access_token')
+  })
+
+  test.each<[string, (id: string) => object]>([
+    ['names another address', () => ({ client_id: 'https://other.example.com/', redirect_uris: [webUri] })],
+    ['holds a secret', (client_id) => ({ client_id, redirect_uris: [webUri], client_secret: 'x' })],
+    ['has an unsafe redirect URI', (client_id) => ({ client_id, redirect_uris: ['http://app.example.com/callback'] })],
+  ])('is refused when its document %s', async (_, metadata) => {
+    const attempt = await prepare(await discover(await serveDocument(metadata)))
+    await attempt.browser.open(attempt.url)
+    expect(attempt.browser.page?.status).toBe(400)
+    expect(attempt.browser.left).toBeUndefined()
+  })
+
+  test('is not fetched from a private address', async () => {
+    const attempt = await prepare(await discover('https://10.0.0.1/client.json'))
+    await attempt.browser.open(attempt.url)
+    expect(attempt.browser.page?.status).toBe(400)
+    expect(attempt.browser.text).toContain('invalid_client')
+  })
+})

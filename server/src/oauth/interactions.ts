@@ -1,0 +1,233 @@
+import { type Context, Hono } from 'hono'
+import type { Client, InteractionResults, Provider } from 'oidc-provider'
+import type { Caller } from '../access.ts'
+import { recordAudit } from '../audit/audit.ts'
+import { limitForm, readForm } from '../forms.ts'
+import { page, pageHeaders } from '../html.ts'
+import { oneTime } from '../lib/one-time.ts'
+import * as contract from '../organizations/contract.ts'
+import { createOrganization, listOrganizations } from '../organizations/organizations.ts'
+import type { Service } from '../service.ts'
+import {
+  signInAsDemoUser,
+  signInMethods,
+  signInWithPassword,
+  startExternalSignIn,
+  takeHandoff,
+} from '../sign-in/sign-in.ts'
+import { resources } from './access-tokens.ts'
+import type { NodeEnv } from './authorization-server.ts'
+import { findPerson, readConsent, readResources, rememberConsent, saveGrant } from './grants.ts'
+import {
+  type ClientView,
+  consentPage,
+  organizationPage,
+  type PageContext,
+  signInPage,
+  style,
+} from './interaction-pages.ts'
+import { errors } from './library.ts'
+import { keepClient } from './records.ts'
+import { formTarget } from './redirect-uris.ts'
+
+type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
+
+/** One visit of a person who comes from a client: what it asks for, and the browser that asks. */
+interface Visit {
+  c: Context<NodeEnv>
+  provider: Provider
+  interaction: Interaction
+  path: string
+  client: Client
+  view: ClientView
+}
+
+/** Ties a form to the visit that it was made for. */
+const formToken = oneTime<string>('oauth:form', 60 * 60)
+
+/** Sign in → choose an organization → consent. The library keeps the order; these are its pages. */
+export function serveInteractions(service: Service, currentProvider: () => Promise<Provider>): Hono<NodeEnv> {
+  const app = new Hono<NodeEnv>()
+  const { publicUrl } = service.config
+
+  async function openVisit(c: Context<NodeEnv>): Promise<Visit | undefined> {
+    c.set('operation' as never, 'oauth interaction' as never)
+    const provider = await currentProvider()
+    // It is found by a signed cookie of this browser, so nobody can be sent into somebody else's.
+    const interaction = await provider.interactionDetails(c.env.incoming, c.env.outgoing).catch((error) => {
+      if (error instanceof errors.SessionNotFound) return undefined
+      throw error
+    })
+    if (interaction?.uid !== c.req.param('uid')) return undefined
+    const client = await provider.Client.find(String(interaction?.params.client_id))
+    if (!interaction || !client) return undefined
+    const view = { name: readName(client), redirectUri: String(interaction.params.redirect_uri) }
+    return { c, provider, interaction, client, view, path: `/oauth/interaction/${interaction.uid}` }
+  }
+
+  async function show(
+    { c, interaction, path, view }: Visit,
+    title: string,
+    html: (context: PageContext) => string,
+    problem?: string,
+  ): Promise<Response> {
+    const token = await formToken.issue(service.kv, interaction.uid)
+    return c.body(page(title, html({ path, token, problem }), { style }), problem ? 400 : 200, {
+      ...pageHeaders,
+      // Without a referrer browsers would not say either where a form comes from.
+      'referrer-policy': 'same-origin',
+      'content-security-policy': pageHeaders['content-security-policy'].replace(
+        "form-action 'self'",
+        `form-action 'self' ${formTarget(view.redirectUri)}`,
+      ),
+    })
+  }
+
+  async function finish({ c, provider }: Visit, result: InteractionResults, options = {}): Promise<Response> {
+    return c.redirect(await provider.interactionResult(c.env.incoming, c.env.outgoing, result, options), 303)
+  }
+
+  async function showSignIn(visit: Visit, problem?: string, email?: string): Promise<Response> {
+    const methods = signInMethods(service)
+    if (methods.external && !problem) return visit.c.redirect(await startExternalSignIn(service, visit.path), 303)
+    const known = email ?? String(visit.interaction.params.login_hint ?? '')
+    return show(visit, 'Sign in', (context) => signInPage(context, visit.view, methods, known), problem)
+  }
+
+  async function finishSignIn(visit: Visit, userId: string): Promise<Response> {
+    const { interaction, provider } = visit
+    // Whoever was signed in here before is not any more.
+    if (interaction.session && interaction.session.accountId !== userId) {
+      await (await provider.Session.findByUid(interaction.session.uid))?.destroy()
+      Object.assign(interaction, { session: undefined })
+      await interaction.persist()
+    }
+    return finish(visit, { login: { accountId: userId } })
+  }
+
+  async function showConsent(visit: Visit, person: Caller['user'], problem?: string): Promise<Response> {
+    const { c, client, interaction, view } = visit
+    const organizations = await listOrganizations(service, { user: person })
+    const wanted = c.req.query('organization') ?? (await guessOrganization(visit, person, organizations))
+    const organization = organizations.find(({ id }) => id === wanted)
+    if (!organization && wanted !== 'none') {
+      const html = (context: PageContext) => organizationPage(context, view, person.email, organizations)
+      return show(visit, 'Choose an organization', html, problem)
+    }
+    const asked = readResources(interaction.params.resource)
+    const known = Object.entries(resources(publicUrl)) as ['api' | 'mcp', string][]
+    return show(visit, 'Allow access', (context) =>
+      consentPage(context, {
+        client: view,
+        provenHost: client.clientIdMetadataDocument ? new URL(client.clientId).host : undefined,
+        email: person.email,
+        organization,
+        resources: known
+          .filter(([, resource]) => asked.includes(publicUrl) || asked.includes(resource))
+          .map(([name]) => name),
+      }),
+    )
+  }
+
+  /** The last one, or the only one; a client that asks for consent wants a new choice. */
+  async function guessOrganization(visit: Visit, person: Caller['user'], organizations: { id: string }[]) {
+    if (organizations.length === 1) return organizations[0]?.id
+    if (String(visit.interaction.params.prompt ?? '').includes('consent')) return undefined
+    const consent = await readConsent(service, { userId: person.id, clientId: visit.client.clientId })
+    return consent && (consent.organization_id ?? 'none')
+  }
+
+  const personOf = ({ interaction }: Visit) =>
+    interaction.prompt.name === 'consent' && interaction.session
+      ? findPerson(service, interaction.session.accountId)
+      : undefined
+
+  app.get('/:uid', async (c) => {
+    const visit = await openVisit(c)
+    if (!visit) return showEnded(c)
+    const handoff = c.req.query('handoff')
+    if (handoff) {
+      const user = await takeHandoff(service, handoff)
+      return user ? finishSignIn(visit, user.id) : showSignIn(visit, 'That sign-in was used already, or took too long.')
+    }
+    const person = c.req.query('account') === 'other' ? undefined : await personOf(visit)
+    return person ? showConsent(visit, person) : showSignIn(visit)
+  })
+
+  /** A form of ours, sent from a page of ours, once. */
+  const onPost = (
+    step: string,
+    handle: (visit: Visit, form: Record<string, string>) => Promise<Response | undefined>,
+  ) => {
+    app.post(`/:uid/${step}`, limitForm, async (c) => {
+      if (c.req.header('origin') !== publicUrl) return showForeign(c)
+      const visit = await openVisit(c)
+      const form = await readForm(c)
+      if (!visit || (await formToken.take(service.kv, form.token ?? '')) !== visit.interaction.uid) return showEnded(c)
+      return (await handle(visit, form)) ?? showEnded(c)
+    })
+  }
+
+  onPost('sign-in', async (visit, { demo, email = '', password = '' }) => {
+    const user = demo ? await signInAsDemoUser(service, demo) : await signInWithPassword(service, email, password)
+    return user ? finishSignIn(visit, user.id) : showSignIn(visit, 'The address or the password is wrong.', email)
+  })
+
+  onPost('organization', async (visit, { name }) => {
+    const person = await personOf(visit)
+    if (!person) return undefined
+    const input = contract.createOrganization.body.safeParse({ name })
+    if (!input.success) return showConsent(visit, person, 'Enter a name of up to 100 characters.')
+    const { id } = await createOrganization(service, { user: person }, input.data)
+    return visit.c.redirect(`${visit.path}?organization=${id}`, 303)
+  })
+
+  onPost('consent', async (visit, { decision, organization }) => {
+    const { interaction, client, provider } = visit
+    if (decision !== 'allow') {
+      const refusal = { error: 'access_denied', error_description: 'The person did not allow it' }
+      return finish(visit, refusal, { mergeWithLastSubmission: false })
+    }
+    const organizationId = organization === 'none' ? undefined : organization
+    const person = await personOf(visit)
+    if (!person) return undefined
+    const memberships = await listOrganizations(service, { user: person })
+    if (organizationId && !memberships.some(({ id }) => id === organizationId)) return undefined
+    const who = { userId: person.id, clientId: client.clientId }
+    const consent = { organization_id: organizationId, resources: readResources(interaction.params.resource) }
+    if (organizationId) {
+      const trail = { organizationId, actor: person.email }
+      await service.database.asOrg(organizationId, (sql) =>
+        recordAudit(sql, trail, 'client.allowed', client.clientId, { name: visit.view.name }),
+      )
+    }
+    await rememberConsent(service, who, consent)
+    await keepClient(service.kv, client.clientId)
+    return finish(visit, { consent: { grantId: await saveGrant(provider, who, consent) } })
+  })
+  return app
+}
+
+/** A name is what anybody made up: short, and free of what would rearrange the text around it. */
+function readName({ clientName, clientId }: Client): string {
+  const name = (clientName ?? '').replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '').trim()
+  return [...(name || clientId)].slice(0, 100).join('')
+}
+
+const showEnded = (c: Context) =>
+  c.body(
+    page(
+      'Sign-in ended',
+      `<h1>This sign-in has ended</h1>
+       <p>It was finished already, it took longer than an hour, or it was begun in another browser. Go back to the application that you came from, and try again there.</p>`,
+    ),
+    400,
+    pageHeaders,
+  )
+
+const showForeign = (c: Context) =>
+  c.body(
+    page('Not sent from here', '<h1>This form was not sent from here</h1><p>Nothing was changed.</p>'),
+    403,
+    pageHeaders,
+  )

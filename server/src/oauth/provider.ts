@@ -1,0 +1,155 @@
+import type { EventEmitter } from 'node:events'
+import type { ClientMetadata, Configuration, Provider as ProviderType } from 'oidc-provider'
+import { escapeHtml, page, pageHeaders } from '../html.ts'
+import type { Service } from '../service.ts'
+import { resources, scope } from './access-tokens.ts'
+import { findPerson, grantSeconds, loadGrant, organizationOf } from './grants.ts'
+import { createKvAdapter } from './kv-adapter.ts'
+import { errors, interactionPolicy, Provider } from './library.ts'
+import { findRedirectProblem, isNative } from './redirect-uris.ts'
+import type { SigningKeys } from './signing-keys.ts'
+
+const accessTokenSeconds = 60 * 60
+const day = 24 * 60 * 60
+
+/** OAuth 2.1 for people of this installation: the code flow with PKCE, and nothing beside it. */
+export function createProvider(service: Service, key: Awaited<ReturnType<SigningKeys['current']>>): ProviderType {
+  const { config, secrets, log } = service
+  const { publicUrl } = config
+  const isSecure = config.mode === 'production'
+  const whole = resources(publicUrl)
+
+  const configuration: Configuration = {
+    adapter: createKvAdapter(service.kv),
+    jwks: { keys: [{ ...key.privateKey.export({ format: 'jwk' }), kid: key.kid, use: 'sig', alg: 'EdDSA' }] as never },
+    routes: {
+      authorization: '/oauth/authorize',
+      token: '/oauth/token',
+      revocation: '/oauth/revoke',
+      registration: '/oauth/register',
+      jwks: '/oauth/jwks',
+      end_session: '/oauth/session/end',
+    },
+    cookies: {
+      names: {
+        session: isSecure ? '__Host-inlay-session' : 'inlay-session',
+        // These two live below the path of one sign-in, so that several at once do not disturb each other.
+        interaction: isSecure ? '__Secure-inlay-interaction' : 'inlay-interaction',
+        resume: isSecure ? '__Secure-inlay-resume' : 'inlay-resume',
+      },
+      long: { httpOnly: true, sameSite: 'lax', path: '/', secure: isSecure, signed: true },
+      short: { httpOnly: true, sameSite: 'lax', secure: isSecure, signed: true },
+      keys: secrets.derive('oauth cookies').map((derived) => derived.key.toString('base64url')),
+    },
+    scopes: ['openid', 'offline_access', scope],
+    responseTypes: ['code'],
+    pkce: { required: () => true },
+    clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post', 'private_key_jwt'],
+    clientDefaults: {
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      id_token_signed_response_alg: 'EdDSA',
+      token_endpoint_auth_method: 'client_secret_basic',
+    },
+    extraClientMetadata: { properties: ['redirect_uris'], validator: (_, __, ___, metadata) => checkClient(metadata) },
+    allowOmittingSingleRegisteredRedirectUri: false,
+    enabledJWA: { idTokenSigningAlgValues: ['EdDSA'] },
+    features: {
+      devInteractions: { enabled: false },
+      dPoP: { enabled: false },
+      pushedAuthorizationRequests: { enabled: false },
+      rpInitiatedLogout: { enabled: false },
+      userinfo: { enabled: false },
+      revocation: { enabled: true, allowedPolicy: async (_, client, token) => token.clientId === client.clientId },
+      registration: { enabled: true, issueRegistrationAccessToken: false },
+      clientIdMetadataDocument: { enabled: true, ack: 'draft-02', cacheDuration: { min: 300, max: day } },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: async (_, __, oneOf) => (oneOf as string[] | undefined) ?? publicUrl,
+        getResourceServerInfo(_, resource) {
+          if (!isResource(resource)) throw new errors.InvalidTarget()
+          const jwt = { sign: { alg: 'EdDSA' as const, kid: key.kid } }
+          return { scope, audience: resource, accessTokenFormat: 'jwt', accessTokenTTL: accessTokenSeconds, jwt }
+        },
+      },
+    },
+    formats: {
+      customizers: {
+        // Who names no resource wants the service as a whole.
+        jwt(_, __, { payload }) {
+          if (payload.aud === publicUrl) payload.aud = Object.values(whole)
+        },
+      },
+    },
+    ttl: {
+      AccessToken: accessTokenSeconds,
+      AuthorizationCode: 60,
+      Grant: grantSeconds,
+      IdToken: accessTokenSeconds,
+      Interaction: 60 * 60,
+      RefreshToken: 30 * day,
+      Session: 14 * day,
+    },
+    rotateRefreshToken: true,
+    expiresWithSession: async () => false,
+    issueRefreshToken: async (_, client) => client.grantTypeAllowed('refresh_token'),
+    revokeGrantPolicy: () => true,
+    interactions: { policy: createPolicy(), url: (_, { uid }) => `/oauth/interaction/${uid}` },
+    loadExistingGrant: (ctx) => loadGrant(service, ctx),
+    // With a code or a refresh token the membership is looked up again: a removed member gets nothing more.
+    async findAccount({ oidc }, accountId, token) {
+      const person = await findPerson(service, accountId, token && organizationOf(oidc.entities.Grant))
+      return person && { accountId, claims: () => ({ sub: accountId }) }
+    },
+    extraTokenClaims({ oidc }, token) {
+      const organizationId = organizationOf(oidc.entities.Grant)
+      return { grant_id: (token as { grantId?: string }).grantId, ...(organizationId && { org_id: organizationId }) }
+    },
+    clientBasedCORS: (_, origin, client) =>
+      client.clientAuthMethod === 'none' &&
+      (client.redirectUris ?? []).some((uri: string) => URL.parse(uri)?.origin === origin),
+    renderError(ctx, { error, error_description }) {
+      ctx.set(pageHeaders)
+      ctx.body = page(
+        'Sign-in failed',
+        `<h1>This sign-in cannot go on</h1>
+         <p>Go back to the application that you came from, and try again there.</p>
+         <p><code>${escapeHtml(error)}</code> ${escapeHtml(error_description ?? '')}</p>`,
+      )
+    },
+    fetch: service.fetch,
+    fetchResponseBodyLimits: { jwks_uri: 64 * 1024, sector_identifier_uri: 64 * 1024 },
+  }
+
+  const isResource = (resource: string) => resource === publicUrl || Object.values(whole).includes(resource)
+  const provider = new Provider(publicUrl, configuration)
+  provider.proxy = true
+  const report = (error: unknown) => log.error({ err: error }, 'authorization server failed')
+  provider.on('server_error', (_, error) => report(error))
+  // Without a listener of its own the framework below writes to the console.
+  ;(provider as EventEmitter).on('error', report)
+  provider.use(async (ctx, next) => {
+    await next()
+    if (ctx.oidc?.route === 'discovery') Object.assign(ctx.body as object, { response_modes_supported: ['query'] })
+  })
+  return provider
+}
+
+function createPolicy() {
+  const policy = interactionPolicy.base()
+  const isGone = new interactionPolicy.Check('person_gone', 'The person no longer exists', ({ oidc }) => !oidc.account)
+  policy.get('login')?.checks.add(isGone)
+  return policy
+}
+
+function checkClient(metadata: ClientMetadata): void {
+  const uris = [metadata.redirect_uris ?? []].flat()
+  if (uris.length > 20) throw new errors.InvalidClientMetadata('redirect_uris must not contain more than 20 URIs')
+  for (const uri of uris) {
+    const problem = findRedirectProblem(uri)
+    if (problem) throw new errors.InvalidClientMetadata(problem)
+  }
+  // Many programs on people's computers forget to say that they are one; the port is then theirs to choose.
+  if (uris.some((uri) => isNative(String(uri)))) metadata.application_type = 'native'
+  metadata.response_modes = ['query']
+}

@@ -1,0 +1,192 @@
+import { spawn } from 'node:child_process'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { decodeJwt } from 'jose'
+import {
+  AuthorizationResponseError,
+  allowInsecureRequests,
+  authorizationCodeGrant,
+  buildAuthorizationUrl,
+  type Configuration,
+  calculatePKCECodeChallenge,
+  discovery,
+  dynamicClientRegistration,
+  None,
+  randomPKCECodeVerifier,
+  randomState,
+  tokenRevocation,
+} from 'openid-client'
+import { escapeHtml, page, pageHeaders } from '../html.ts'
+import { resources } from '../oauth/access-tokens.ts'
+import { CommandFailed } from './command-failed.ts'
+import { credentialsFile, readCredentials, saveCredentials } from './credentials.ts'
+
+const patienceMs = 10 * 60_000
+
+/** The code flow of a program on one's own computer (RFC 8252): the browser signs in, and comes back to a port of ours. */
+export async function login(text: string): Promise<void> {
+  const url = readUrl(text)
+  const listener = createServer()
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+  try {
+    const redirectUri = `http://127.0.0.1:${(listener.address() as AddressInfo).port}/callback`
+    const configuration = await register(url, redirectUri).catch((error) => {
+      throw unreachable(url, error)
+    })
+    const [state, verifier] = [randomState(), randomPKCECodeVerifier()]
+    const resource = resources(url).api
+    const address = buildAuthorizationUrl(configuration, {
+      redirect_uri: redirectUri,
+      resource,
+      state,
+      code_challenge: await calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+    }).href
+    console.log(`Sign in with your browser. If none opens, go to:\n  ${address}`)
+    openBrowser(address)
+    const line = await waitForRedirect(listener, redirectUri, state, async (back) => {
+      const tokens = await authorizationCodeGrant(
+        configuration,
+        back,
+        { expectedState: state, pkceCodeVerifier: verifier },
+        { resource },
+      )
+      const line = await describeCaller(url, tokens.access_token)
+      saveCredentials(url, {
+        client_id: configuration.clientMetadata().client_id,
+        access_token: tokens.access_token,
+        refresh_token: tokens.refresh_token,
+        expires_at: new Date(Date.now() + (tokens.expiresIn() ?? 0) * 1000).toISOString(),
+      })
+      return line
+    })
+    console.log(`${line}. The tokens are in ${credentialsFile()}`)
+  } finally {
+    listener.close()
+    listener.closeAllConnections()
+  }
+}
+
+export async function logout(text: string): Promise<void> {
+  const url = readUrl(text)
+  const credentials = readCredentials()[url]
+  if (!credentials) throw new CommandFailed(`Nobody is signed in at ${url}`)
+  const { client_id, access_token, refresh_token } = credentials
+  // Whatever the server says, nothing stays here.
+  saveCredentials(url, undefined)
+  try {
+    const configuration = await discovery(new URL(url), client_id, undefined, None(), options(url))
+    if (refresh_token) await tokenRevocation(configuration, refresh_token)
+    // Nodes remember tokens for a moment; this ends it on all of them. One that has expired needs no end.
+    await fetch(`${url}/api/auth/logout`, { method: 'POST', headers: { authorization: `Bearer ${access_token}` } })
+  } catch (error) {
+    throw new CommandFailed(
+      `The tokens were removed from ${credentialsFile()}, but ${url} could not be told to end them (${(error as Error).message}): they end by themselves`,
+      { cause: error },
+    )
+  }
+  console.log(`Signed out of ${url}`)
+}
+
+/** Tokens must not travel in the clear, unless they stay on this computer. */
+function readUrl(text: string): string {
+  const url = URL.parse(text)
+  const isLocal = url?.protocol === 'http:' && ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname)
+  if (!url || (url.protocol !== 'https:' && !isLocal) || url.href !== `${url.origin}/`) {
+    throw new CommandFailed(`--url is an address such as https://inlay.example.com, not "${text}"`)
+  }
+  return url.origin
+}
+
+const options = (url: string) => ({
+  algorithm: 'oauth2' as const,
+  execute: url.startsWith('http:') ? [allowInsecureRequests] : [],
+})
+
+const register = (url: string, redirectUri: string): Promise<Configuration> =>
+  dynamicClientRegistration(
+    new URL(url),
+    {
+      client_name: 'Inlay command line',
+      application_type: 'native',
+      redirect_uris: [redirectUri],
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      token_endpoint_auth_method: 'none',
+    },
+    None(),
+    options(url),
+  )
+
+const unreachable = (url: string, error: Error) =>
+  new CommandFailed(`${url} cannot be used for signing in: ${error.message}. Is an Inlay server running there?`, {
+    cause: error,
+  })
+
+function openBrowser(address: string): void {
+  const [program, ...args] =
+    process.platform === 'darwin'
+      ? ['open']
+      : process.platform === 'win32'
+        ? ['rundll32', 'url.dll,FileProtocolHandler']
+        : ['xdg-open']
+  const child = spawn(program, [...args, address], { stdio: 'ignore', detached: true })
+  // The address has been printed.
+  child.on('error', () => undefined)
+  child.unref()
+}
+
+/** Answers the browser once the tokens are there. What does not carry our state is somebody else's. */
+function waitForRedirect(
+  listener: Server,
+  redirectUri: string,
+  state: string,
+  finish: (back: URL) => Promise<string>,
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const expiry = setTimeout(() => reject(new CommandFailed('Nobody signed in within ten minutes')), patienceMs)
+    let isTaken = false
+    listener.on('request', async (request, response) => {
+      const back = new URL(request.url ?? '/', redirectUri)
+      if (isTaken || back.pathname !== '/callback' || back.searchParams.get('state') !== state) {
+        response.writeHead(404).end()
+        return
+      }
+      isTaken = true
+      clearTimeout(expiry)
+      const show = (title: string, text: string) =>
+        new Promise<void>((shown) => {
+          const html = page(title, `<h1>${title}</h1><p>${escapeHtml(text)}. You can close this page.</p>`)
+          response.writeHead(200, { ...pageHeaders, connection: 'close' }).end(html, shown)
+        })
+      try {
+        const line = await finish(back)
+        await show('You are signed in', line)
+        resolve(line)
+      } catch (error) {
+        await show('You are not signed in', 'The command line says why')
+        reject(explain(error))
+      }
+    })
+  })
+}
+
+function explain(error: unknown): unknown {
+  if (!(error instanceof AuthorizationResponseError)) return error
+  return new CommandFailed(
+    error.error === 'access_denied'
+      ? 'It was not allowed'
+      : `The server refused: ${error.error_description ?? error.error}`,
+    { cause: error },
+  )
+}
+
+async function describeCaller(url: string, token: string): Promise<string> {
+  const response = await fetch(`${url}/api/users/me`, { headers: { authorization: `Bearer ${token}` } })
+  if (!response.ok) throw new CommandFailed(`${url} does not accept the token that it gave out (${response.status})`)
+  const me = (await response.json()) as { email: string; organizations: { id: string; name: string }[] }
+  // Only to name it: the server reads it under a signature.
+  const { org_id } = decodeJwt(token)
+  const organization = me.organizations.find(({ id }) => id === org_id)
+  return `Signed in as ${me.email}${organization ? ` for ${organization.name}` : ', without an organization'}`
+}

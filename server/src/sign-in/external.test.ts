@@ -1,0 +1,407 @@
+import fc from 'fast-check'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { makeConfig, startTestService, type TestService, useTestService } from '../../test/harness.ts'
+import { startHttpService } from '../../test/http-server.ts'
+import { prepare, register } from '../../test/oauth-client.ts'
+import { startTestProvider, type TestProvider } from '../../test/oidc-provider.ts'
+import { systemClock } from '../lib/clock.ts'
+import { createLog } from '../lib/log.ts'
+import { createService } from '../service.ts'
+import { createSetupLink } from '../setup/setup.ts'
+import { openStores } from '../stores/stores.ts'
+import { ownAddress } from './external.ts'
+import { signInAsDemoUser, signInMethods, signInWithPassword, startExternalSignIn, takeHandoff } from './sign-in.ts'
+
+const publicUrl = 'http://localhost:8787'
+const clientSecret = 'secret-of-inlay-at-the-provider'
+/** Redis has its own clock; that it forgets in time is shown with the store. */
+const { redisUrl } = inject('engines')
+const returnTo = '/oauth/interaction/one?step=2'
+const ann = { sub: 'ann', email: 'Ann@Example.com', email_verified: true, name: 'Ann', picture: 'https://p.test/ann' }
+
+let provider: TestProvider
+beforeAll(async () => {
+  provider = await startTestProvider()
+})
+afterAll(() => provider.stop())
+
+const settings = (issuer = provider.issuer) => ({
+  SIGN_IN_ISSUER: issuer,
+  SIGN_IN_CLIENT_ID: 'inlay',
+  SIGN_IN_CLIENT_SECRET: clientSecret,
+})
+
+let app: TestService
+beforeEach(() => provider.expect(ann))
+
+/** What a browser does, with or without the cookie that it was given. */
+async function leave(to = returnTo, cookie = '', from = app) {
+  const start = new URL(await startExternalSignIn(from.service, to))
+  const response = await from.fetch(start.pathname + start.search, { headers: { cookie } })
+  return {
+    response,
+    location: response.headers.get('location') ?? '',
+    cookie: response.headers.getSetCookie()[0]?.split(';')[0] ?? '',
+  }
+}
+
+async function comeBack(address: string, cookie: string, from = app) {
+  const { pathname, search } = new URL(address)
+  const response = await from.fetch(pathname + search, { headers: { cookie } })
+  return { status: response.status, text: await response.text(), location: response.headers.get('location') ?? '' }
+}
+
+async function signIn(from = app, at = provider) {
+  const { location, cookie } = await leave(returnTo, '', from)
+  return comeBack(await at.visit(location), cookie, from)
+}
+
+const handoffOf = (location: string) => new URL(location).searchParams.get('handoff') ?? ''
+
+const row = async (subject: string) =>
+  (
+    await app.service.database.asService(
+      (sql) => sql`
+        select id, issuer, subject, email, email_verified, name, avatar_url, password_hash from users
+        where subject = ${subject}`,
+    )
+  )[0]
+
+const expectNothingSecret = (text: string) => {
+  for (const hidden of [clientSecret, 'code_verifier', 'eyJ']) expect(text).not.toContain(hidden)
+}
+
+describe('on a service of its own', () => {
+  beforeEach(async () => {
+    app = await startTestService(settings())
+  })
+  afterEach(async () => {
+    await provider.behave({})
+    await app.close()
+  })
+
+  test('with a provider there are no passwords and no demo people', async () => {
+    expect(signInMethods(app.service)).toEqual({ external: true, local: false, demoPeople: [] })
+    expect(await signInAsDemoUser(app.service, 'admin@demo.test')).toBeUndefined()
+    expect(await signInWithPassword(app.service, 'admin@demo.test', 'x')).toBeUndefined()
+    expect((await app.fetch('/sign-in/set-password?token=x')).status).toBe(404)
+  })
+
+  test('the browser is sent to the provider with everything that protects the way back', async () => {
+    const { response, location } = await leave()
+    expect(response.status).toBe(302)
+    const { origin, searchParams } = new URL(location)
+    expect(origin).toBe(provider.issuer)
+    const random = expect.stringMatching(/^[\w-]{43}$/)
+    expect(Object.fromEntries(searchParams)).toEqual({
+      client_id: 'inlay',
+      redirect_uri: `${publicUrl}/sign-in/callback`,
+      response_type: 'code',
+      scope: 'openid email profile',
+      state: random,
+      nonce: random,
+      code_challenge: random,
+      code_challenge_method: 'S256',
+    })
+    expect(response.headers.getSetCookie()).toEqual([
+      expect.stringMatching(/^inlay-sign-in=[\w-]{43}; Max-Age=600; Path=\/; HttpOnly; SameSite=Lax$/),
+    ])
+  })
+
+  test('in production the cookie is for this host over TLS alone', async () => {
+    const issuer = 'https://login.example.com'
+    const production = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com', ...settings(issuer) })
+    production.service.fetch = async () =>
+      Response.json({ issuer, authorization_endpoint: `${issuer}/auth`, token_endpoint: `${issuer}/token` })
+    const { response } = await leave(returnTo, '', production)
+    expect(response.headers.getSetCookie()).toEqual([
+      expect.stringMatching(/^__Host-inlay-sign-in=[\w-]{43}; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/),
+    ])
+  })
+
+  test('a person is met once, known again by issuer and subject, and handed over once', async () => {
+    const first = await signIn()
+    expect(first.status).toBe(302)
+    const address = new URL(first.location)
+    expect(`${address.origin}${address.pathname}`).toBe(`${publicUrl}/oauth/interaction/one`)
+    expect(address.searchParams.get('step')).toBe('2')
+    const { id, ...rest } = (await row('ann')) as Record<string, unknown>
+    expect(rest).toEqual({
+      issuer: provider.issuer,
+      subject: 'ann',
+      email: 'ann@example.com',
+      email_verified: true,
+      name: 'Ann',
+      avatar_url: 'https://p.test/ann',
+      password_hash: null,
+    })
+    const token = handoffOf(first.location)
+    const taken = await Promise.all([takeHandoff(app.service, token), takeHandoff(app.service, token)])
+    expect(taken.filter(Boolean)).toEqual([{ id, email: 'ann@example.com', name: 'Ann' }])
+
+    await provider.expect({ ...ann, email: 'ann@new.example.com' })
+    const again = await takeHandoff(app.service, handoffOf((await signIn()).location))
+    expect(again).toEqual({ id, email: 'ann@new.example.com', name: 'Ann' })
+    await provider.expect({ ...ann, sub: 'another ann' })
+    const other = await takeHandoff(app.service, handoffOf((await signIn()).location))
+    expect(other?.id, 'an address is not a person').not.toBe(id)
+  })
+
+  test.skipIf(redisUrl)('a handover is for the next minute only', async () => {
+    const { location } = await signIn()
+    app.clock.now += 61_000
+    expect(await takeHandoff(app.service, handoffOf(location))).toBeUndefined()
+  })
+
+  test.each([
+    [true, ['Demo']],
+    [false, []],
+    ['true', []],
+    [undefined, []],
+  ])('with email_verified %s an invitation leads to %j', async (email_verified, names) => {
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const body = { email: 'ann@example.com', role: 'member' }
+    expect((await app.request('POST', '/organizations/current/invitations', { token, body })).status).toBe(200)
+    await provider.expect({ ...ann, email_verified })
+    const user = await takeHandoff(app.service, handoffOf((await signIn()).location))
+    const organizations = await app.service.database.asUser(
+      user?.id ?? '',
+      (sql) => sql<{ name: string }>`select name from organizations`,
+    )
+    expect(organizations.map(({ name }) => name)).toEqual(names)
+  })
+
+  test('an address that the ID token lacks is asked for', async () => {
+    const lean = await startTestProvider({ lean: true })
+    try {
+      await lean.expect(ann)
+      const leanApp = await useTestService(settings(lean.issuer))
+      const user = await takeHandoff(leanApp.service, handoffOf((await signIn(leanApp, lean)).location))
+      expect(user).toMatchObject({ email: 'ann@example.com', name: 'Ann' })
+    } finally {
+      await lean.stop()
+    }
+  })
+
+  test('the provider may change its keys between two sign-ins', async () => {
+    expect((await signIn()).status).toBe(302)
+    await provider.rotate()
+    expect((await signIn()).status).toBe(302)
+  })
+
+  test('a provider that is away for a minute is waited for', async () => {
+    await provider.behave({ away: true })
+    const away = await leave()
+    expect(away.response.status).toBe(503)
+    expect(away.cookie, 'nothing was begun').toBe('')
+    const text = await away.response.text()
+    expect(text).toContain('Your sign-in provider does not answer')
+    expect(text).toContain(`<a href="${publicUrl}${returnTo}">Try again</a>`)
+    await provider.behave({})
+    expect((await signIn()).status).toBe(302)
+
+    const { location, cookie } = await leave()
+    const back = await provider.visit(location)
+    await provider.behave({ away: true })
+    expect(await comeBack(back, cookie)).toMatchObject({
+      status: 503,
+      text: expect.stringContaining('Your sign-in provider does not answer'),
+    })
+    await provider.behave({})
+    expect((await signIn()).status).toBe(302)
+  })
+
+  test('several tabs of one browser sign in beside each other', async () => {
+    const one = await leave()
+    const two = await leave('/two', one.cookie)
+    expect(two.cookie).toBe(one.cookie)
+    const [backTwo, backOne] = [await provider.visit(two.location), await provider.visit(one.location)]
+    expect(await comeBack(backTwo, one.cookie)).toMatchObject({ status: 302 })
+    expect(await comeBack(backOne, one.cookie)).toMatchObject({ status: 302 })
+  })
+
+  test('a cookie that is not ours is replaced', async () => {
+    const { cookie } = await leave(returnTo, 'inlay-sign-in=chosen-by-somebody')
+    expect(cookie).toMatch(/^inlay-sign-in=[\w-]{43}$/)
+  })
+
+  describe('a page says what to do', () => {
+    const ended = { status: 400, text: expect.stringContaining('This sign-in has ended'), location: '' }
+
+    test('when a state is used again, also at the same time', async () => {
+      const { location, cookie } = await leave()
+      const back = await provider.visit(location)
+      const answers = await Promise.all([comeBack(back, cookie), comeBack(back, cookie)])
+      expect(answers.map(({ status }) => status).sort()).toEqual([302, 400])
+      expect(await comeBack(back, cookie)).toEqual(ended)
+    })
+
+    test.each([
+      ['without a state', '?code=x'],
+      ['with a made-up state', '?code=x&state=made-up'],
+      ['with nothing', ''],
+    ])('when somebody comes %s', async (_, search) => {
+      const { cookie } = await leave()
+      expect(await comeBack(`${publicUrl}/sign-in/callback${search}`, cookie)).toEqual(ended)
+      expect(app.logged()).toContain('unknown state')
+    })
+
+    test('when another browser comes back', async () => {
+      const victim = await leave()
+      for (const cookie of ['', victim.cookie, `inlay-sign-in=${'x'.repeat(43)}`]) {
+        const back = await provider.visit((await leave()).location)
+        expect(await comeBack(back, cookie)).toEqual(ended)
+      }
+      expect(app.logged()).toContain('another browser')
+      expect(await row('ann')).toBeUndefined()
+    })
+
+    test.skipIf(redisUrl)('when it took more than ten minutes', async () => {
+      const { location, cookie } = await leave()
+      const back = await provider.visit(location)
+      app.clock.now += 10 * 60_000 + 1
+      expect(await comeBack(back, cookie)).toEqual(ended)
+    })
+
+    test.each([
+      [{ error: 'access_denied' }, 403, 'You were not signed in', 'access_denied'],
+      [{ error: 'temporarily_unavailable' }, 502, 'The sign-in did not work', 'temporarily_unavailable'],
+      [{ sub: 'ann', name: 'Ann' }, 403, 'Your account has no email address', 'no_address'],
+      [{ sub: 'ann', email: '' }, 403, 'Your account has no email address', 'no_address'],
+      [{ sub: 'ann', email: 'a\0@example.com' }, 403, 'Your account has no email address', 'no_address'],
+    ])('when the provider answers with %j', async (person, status, title, logged) => {
+      await provider.expect(person)
+      const answer = await signIn()
+      expect(answer).toMatchObject({ status, text: expect.stringContaining(`<h1>${title}</h1>`), location: '' })
+      expect(answer.text).toContain(`<a href="${publicUrl}${returnTo}">Try again</a>`)
+      expect(app.logged()).toContain(logged)
+      expectNothingSecret(answer.text + app.logged())
+      expect(await row('ann')).toBeUndefined()
+    })
+
+    test.each([
+      ['nonce', 'OAUTH_JWT_CLAIM_COMPARISON_FAILED'],
+      ['code_challenge', 'invalid_grant'],
+    ])('when the %s was exchanged on the way', async (name, logged) => {
+      const { location, cookie } = await leave()
+      const changed = new URL(location)
+      changed.searchParams.set(name, 'x'.repeat(43))
+      const answer = await comeBack(await provider.visit(changed.href), cookie)
+      expect(answer).toMatchObject({ status: 502, text: expect.stringContaining('The sign-in did not work') })
+      expect(app.logged()).toContain(logged)
+      expectNothingSecret(answer.text + app.logged())
+    })
+
+    test('when the provider signs with keys that it does not publish', async () => {
+      await provider.behave({ lying: true })
+      expect(await signIn()).toMatchObject({ status: 502 })
+      expect(await row('ann')).toBeUndefined()
+    })
+
+    test('when the client secret is wrong', async () => {
+      const other = await useTestService({ ...settings(), SIGN_IN_CLIENT_SECRET: 'some-other-secret' })
+      const answer = await signIn(other)
+      expect(answer).toMatchObject({ status: 502 })
+      expect(other.logged()).toContain('"said":"invalid_client"')
+      expect(answer.text + other.logged()).not.toContain('some-other-secret')
+    })
+
+    test('when the issuer calls itself something else', async () => {
+      const other = await useTestService(settings(`${provider.issuer}/`))
+      const { response } = await leave(returnTo, '', other)
+      expect(response.status).toBe(502)
+      expect(other.logged()).toContain('set SIGN_IN_ISSUER so')
+    })
+  })
+})
+
+describe('the way back', () => {
+  beforeAll(async () => {
+    app = await startTestService(settings())
+  })
+  afterAll(() => app.close())
+
+  const elsewhere = [
+    '',
+    'https://evil.example',
+    `${publicUrl}/path`,
+    '//evil.example',
+    '/\\evil.example',
+    '\\\\evil.example',
+    '/\t/evil.example',
+    '/\n\\evil.example',
+    ' //evil.example',
+    'javascript:alert(1)',
+    'path',
+    '@evil.example',
+    `/${'x'.repeat(2000)}`,
+  ]
+  test.each(elsewhere)('is not %j', async (path) => {
+    await expect(startExternalSignIn(app.service, path)).rejects.toThrow('a path of our own')
+    const response = await app.fetch(`/sign-in/external?${new URLSearchParams({ return_to: path })}`)
+    expect(response.status).toBe(400)
+    expect(response.headers.get('location')).toBeNull()
+    expect(response.headers.getSetCookie()).toEqual([])
+  })
+
+  test.each(['/..//evil.example', '/.//evil.example/', '/%2f%2fevil.example', '/a?to=//evil.example#//evil.example'])(
+    'may be %s, which is ours',
+    async (path) => {
+      const { location, cookie } = await leave(path)
+      const back = await comeBack(await provider.visit(location), cookie)
+      expect(back.location.startsWith(`${publicUrl}/`)).toBe(true)
+      expect(new URL(back.location).origin).toBe(publicUrl)
+    },
+  )
+})
+
+test('nobody is set up by a link where people sign in at a provider', async () => {
+  const { config, remove } = await makeConfig(settings())
+  const log = createLog('silent')
+  const stores = await openStores(config, { clock: systemClock, log, claim: 'own' })
+  const service = await createService(stores, { config: { ...config, publicUrl }, clock: systemClock, log })
+  onTestFinished(async () => {
+    await service.close()
+    await stores.close()
+    remove()
+  })
+  expect(await createSetupLink(service)).toBeUndefined()
+  const local = { ...service, config: { ...service.config, signInClient: undefined } }
+  expect(await createSetupLink(local)).toContain(`${publicUrl}/setup?token=`)
+})
+
+test('a client’s request goes to the provider and comes back to the question what to allow', async () => {
+  const service = await startHttpService(settings())
+  onTestFinished(() => service.close())
+  const attempt = await prepare(await register(service.url))
+  const browser = await attempt.browser.open(attempt.url)
+  expect(browser.left?.origin).toBe(provider.issuer)
+  await browser.open(await provider.visit(String(browser.left)))
+  expect(browser.text).toContain('Signed in as ann@example.com')
+})
+
+test('whatever is accepted is of our origin', () => {
+  const piece = fc.constantFrom(
+    '/',
+    '\\',
+    '.',
+    '..',
+    '\t',
+    '\n',
+    '@',
+    ':',
+    '?',
+    '#',
+    '%2f',
+    'evil.example',
+    'http:',
+    ' ',
+  )
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {
+      const address = ownAddress(publicUrl, pieces.join(''))
+      if (address) expect(new URL(address.href).origin).toBe(publicUrl)
+      if (address) expect(address.href.startsWith(`${publicUrl}/`)).toBe(true)
+    }),
+  )
+})

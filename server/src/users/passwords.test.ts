@@ -1,0 +1,93 @@
+import { createHook } from 'node:async_hooks'
+import { scryptSync } from 'node:crypto'
+import fc from 'fast-check'
+import { expect, onTestFinished, test } from 'vitest'
+import { hashPassword, isOutdated, isPassword } from './passwords.ts'
+
+/** How often the costly function runs, and how many at once, as the runtime itself sees it. */
+function watchScrypt() {
+  const running = new Set<number>()
+  const seen = { runs: 0, most: 0 }
+  const hook = createHook({
+    init(id, type) {
+      if (type !== 'SCRYPTREQUEST') return
+      running.add(id)
+      seen.runs += 1
+      seen.most = Math.max(seen.most, running.size)
+    },
+    before: (id) => void running.delete(id),
+  }).enable()
+  onTestFinished(() => void hook.disable())
+  return seen
+}
+
+const madeWith = (password: string, N: number, r: number, p: number) =>
+  [
+    'scrypt',
+    N,
+    r,
+    p,
+    'c2FsdA',
+    scryptSync(password, 'salt', 32, { N, r, p, maxmem: 256 * N * r }).toString('base64url'),
+  ].join('$')
+
+test('a hash says how it was made, and never the same twice', async () => {
+  const [one, two] = await Promise.all([hashPassword('correct horse'), hashPassword('correct horse')])
+  expect(one).toMatch(/^scrypt\$32768\$8\$3\$[\w-]{22}\$[\w-]{43}$/)
+  expect(two).not.toBe(one)
+})
+
+test.each([
+  ['the password', 'correct horse', 'correct horse', true],
+  ['another one', 'correct horse', 'correct house', false],
+  ['another case', 'correct horse', 'Correct horse', false],
+  ['a space more', 'correct horse', 'correct horse ', false],
+  ['nothing', 'correct horse', '', false],
+  ['its beginning', 'correct horse', 'correct', false],
+  ['the same letters in another form', 'pässwörd for two', 'pa\u0308sswo\u0308rd for two', true],
+  ['200 characters', 'x'.repeat(200), 'x'.repeat(200), true],
+  ['199 of 200 characters', 'x'.repeat(200), 'x'.repeat(199), false],
+  ['half a character', 'correct \ud83d', 'correct \ud83d', true],
+])('%s', async (_, password, given, expected) => {
+  expect(await isPassword(given, await hashPassword(password))).toBe(expected)
+})
+
+test.each([
+  [2 ** 10, 8, 1],
+  [2 ** 15, 8, 1],
+  [2 ** 16, 8, 3],
+])('what was made with N=%i, r=%i, p=%i is understood, and outdated', async (N, r, p) => {
+  const stored = madeWith('correct horse', N, r, p)
+  expect(await isPassword('correct horse', stored)).toBe(true)
+  expect(await isPassword('correct house', stored)).toBe(false)
+  expect(isOutdated(stored)).toBe(true)
+})
+
+test('what was made just now is not outdated', async () => {
+  expect(isOutdated(await hashPassword('correct horse'))).toBe(false)
+})
+
+test.each([null, undefined])('without a password (%s) nothing fits, at the same cost', async (stored) => {
+  const hash = await hashPassword('correct horse')
+  const seen = watchScrypt()
+  expect(await isPassword('correct house', hash)).toBe(false)
+  expect(seen.runs).toBe(1)
+  expect(await isPassword('correct house', stored)).toBe(false)
+  expect(seen.runs).toBe(2)
+})
+
+test('a stored text that is no hash lets nobody in', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.string(), async (stored) => {
+      await expect(isPassword('correct horse', stored)).rejects.toThrow('malformed')
+    }),
+  )
+})
+
+test('a flood of passwords leaves threads for everything else', async () => {
+  const stored = madeWith('correct horse', 2 ** 10, 8, 1)
+  const seen = watchScrypt()
+  const answers = await Promise.all(Array.from({ length: 20 }, () => isPassword('correct horse', stored)))
+  expect(answers).toEqual(Array(20).fill(true))
+  expect(seen).toEqual({ runs: 20, most: 2 })
+})

@@ -1,0 +1,54 @@
+import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
+import { promisify } from 'node:util'
+import { createLimit } from '../lib/limit.ts'
+
+interface Cost {
+  N: number
+  r: number
+  p: number
+}
+
+/** OWASP's recommendation: 32 MiB and a few tenths of a second, which is also all that slows a guesser down. */
+const cost: Cost = { N: 2 ** 15, r: 8, p: 3 }
+const hashBytes = 32
+const saltBytes = 16
+
+const scryptAsync = promisify<string, Buffer, number, Cost & { maxmem: number }, Buffer>(scrypt)
+/** Half of the threads that a process has for such work: names must be resolved and files read under a flood too. */
+const limit = createLimit(2)
+
+const derive = (password: string, salt: Buffer, { N, r, p }: Cost): Promise<Buffer> =>
+  limit(() => scryptAsync(password.normalize('NFKC'), salt, hashBytes, { N, r, p, maxmem: 256 * N * r }))
+
+/** `scrypt$N$r$p$salt$hash`, with the parameters in it so that they can be raised. */
+const print = ({ N, r, p }: Cost, salt: Buffer, hash: Buffer): string =>
+  ['scrypt', N, r, p, salt.toString('base64url'), hash.toString('base64url')].join('$')
+
+function parse(text: string) {
+  const [, N, r, p, salt, hash] = /^scrypt\$(\d+)\$(\d+)\$(\d+)\$([\w-]+)\$([\w-]{43})$/.exec(text) ?? []
+  if (!salt || !hash) throw new Error('A stored password hash is malformed')
+  return {
+    cost: { N: Number(N), r: Number(r), p: Number(p) },
+    salt: Buffer.from(salt, 'base64url'),
+    hash: Buffer.from(hash, 'base64url'),
+  }
+}
+
+export async function hashPassword(password: string): Promise<string> {
+  const salt = randomBytes(saltBytes)
+  return print(cost, salt, await derive(password, salt, cost))
+}
+
+/** Nobody's password: it stands in where there is none, so that looking for an account takes as long without one. */
+const nobodysHash = print(cost, randomBytes(saltBytes), randomBytes(hashBytes))
+
+export async function isPassword(password: string, stored: string | null | undefined): Promise<boolean> {
+  const { cost, salt, hash } = parse(stored ?? nobodysHash)
+  return timingSafeEqual(await derive(password, salt, cost), hash)
+}
+
+/** Made with other parameters than a new one would be. */
+export const isOutdated = (stored: string): boolean => {
+  const { N, r, p } = parse(stored).cost
+  return N !== cost.N || r !== cost.r || p !== cost.p
+}

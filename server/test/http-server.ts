@@ -1,0 +1,33 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { getRequestListener } from '@hono/node-server'
+import { startTestService, type TestService } from './harness.ts'
+
+export interface HttpService extends TestService {
+  /** The public URL. */
+  url: string
+  /** Where it listens, whatever its public URL. */
+  local: string
+}
+
+/** A test service behind a port, for what needs real HTTP: cookies, redirects, foreign clients. */
+export async function startHttpService(env: Record<string, string> = {}): Promise<HttpService> {
+  let service: TestService | undefined
+  const server = createServer(
+    getRequestListener((request, bindings) => service?.fetchRequest(request, bindings) ?? new Response(null)),
+  )
+  await new Promise<void>((resolve) => server.listen(0, resolve))
+  const local = `http://localhost:${(server.address() as AddressInfo).port}`
+  service = await startTestService({ INLAY_PUBLIC_URL: local, ...env })
+  const { close } = service
+  return {
+    ...service,
+    url: service.service.config.publicUrl,
+    local,
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+      await close()
+    },
+  }
+}

@@ -1,0 +1,128 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test, vi } from 'vitest'
+import { Browser } from '../browser.ts'
+import { type Installation, patience, type ServerProcess, useInstallation } from '../processes.ts'
+
+/** The command on a computer of its own, whose browser writes down where it was sent. */
+function useComputer(inlay: Installation) {
+  const home = join(inlay.dataDir, '../home')
+  const opened = join(home, 'opened')
+  mkdirSync(join(home, 'bin'), { recursive: true })
+  for (const name of ['xdg-open', 'open']) {
+    writeFileSync(
+      join(home, 'bin', name),
+      `#!/bin/sh\nprintf %s "$1" > ${opened}.part && mv ${opened}.part ${opened}\n`,
+    )
+    chmodSync(join(home, 'bin', name), 0o755)
+  }
+  const config = join(home, 'config')
+  const file = join(config, 'inlay/credentials.json')
+  const env = { HOME: home, XDG_CONFIG_HOME: config, PATH: `${join(home, 'bin')}:${process.env.PATH}` }
+  return {
+    env,
+    file,
+    run: (command: string, more = {}) => inlay.run(command, { ...env, ...more }),
+    opened: () => vi.waitFor(() => readFileSync(opened, 'utf8'), patience),
+    credentials: () => JSON.parse(readFileSync(file, 'utf8')),
+  }
+}
+
+async function signInWithBrowser(server: ServerProcess, address: string, decision: 'Allow' | 'Cancel') {
+  const browser = await new Browser(server.url).open(address)
+  await browser.press('admin@demo.test')
+  await browser.press(decision)
+  const back = String(browser.left)
+  return { back, text: await (await fetch(back)).text() }
+}
+
+test('somebody signs in from the command line with the browser, and out again', async () => {
+  const inlay = useInstallation()
+  const server = await inlay.start()
+  const computer = useComputer(inlay)
+  const login = computer.run(`login --url ${server.url}`)
+  const address = await computer.opened()
+  const shown = await signInWithBrowser(server, address, 'Allow')
+  expect(shown.back).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/)
+  expect(shown.text).toContain('You are signed in')
+  expect(shown.text).toContain('Signed in as admin@demo.test for Demo')
+  const { code, stdout, stderr } = await login
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  expect(stdout).toBe(
+    `Sign in with your browser. If none opens, go to:\n  ${address}\nSigned in as admin@demo.test for Demo. The tokens are in ${computer.file}\n`,
+  )
+
+  expect(statSync(computer.file).mode & 0o777).toBe(0o600)
+  expect(statSync(join(computer.file, '..')).mode & 0o777).toBe(0o700)
+  const { access_token: token, ...rest } = computer.credentials()[server.url]
+  expect(Object.keys(computer.credentials())).toEqual([server.url])
+  expect(rest).toEqual({
+    client_id: expect.any(String),
+    refresh_token: expect.any(String),
+    expires_at: expect.stringMatching(/^\d{4}-.*Z$/),
+  })
+  expect(new Date(rest.expires_at).getTime()).toBeGreaterThan(Date.now())
+  const me = () => server.call('GET', '/api/users/me', { token })
+  expect(await me()).toMatchObject({ status: 200, body: { email: 'admin@demo.test' } })
+  expect((await server.call('GET', '/api/publishable-keys', { token })).status).toBe(200)
+  for (const hidden of [token, rest.refresh_token]) expect(stdout + server.stdout()).not.toContain(hidden)
+
+  const other = 'https://inlay.example.com'
+  writeFileSync(computer.file, JSON.stringify({ ...computer.credentials(), [other]: rest }), { mode: 0o644 })
+  expect(await computer.run(`logout --url ${server.url}`)).toMatchObject({
+    code: 0,
+    stdout: `Signed out of ${server.url}\n`,
+  })
+  expect(computer.credentials(), 'other servers stay').toEqual({ [other]: rest })
+  expect(statSync(computer.file).mode & 0o777).toBe(0o600)
+  expect((await me()).status, 'the token has ended').toBe(401)
+  expect(await computer.run(`logout --url ${server.url}`)).toMatchObject({
+    code: 1,
+    stderr: `inlay: Nobody is signed in at ${server.url}\n`,
+  })
+})
+
+test('what keeps somebody from signing in is said in a sentence, and leaves nothing behind', async () => {
+  const inlay = useInstallation()
+  const server = await inlay.start()
+  const computer = useComputer(inlay)
+  const login = computer.run(`login --url ${server.url}`)
+  const address = await computer.opened()
+  const back = new URL(new URL(address).searchParams.get('redirect_uri') ?? '')
+  const forged = await fetch(`${back}?code=stolen&state=forged`)
+  expect(forged.status, 'what it did not ask for changes nothing').toBe(404)
+  expect((await signInWithBrowser(server, address, 'Cancel')).text).toContain('You are not signed in')
+  expect(await login).toMatchObject({ code: 1, stderr: 'inlay: It was not allowed\n' })
+  expect(existsSync(computer.file)).toBe(false)
+
+  const refusals = await Promise.all(
+    ['http://inlay.example.com', 'ftp://localhost', 'localhost:8787', 'https://a.example/path', 'x'].map((url) =>
+      computer.run(`login --url ${url}`),
+    ),
+  )
+  for (const { code, stderr } of refusals) {
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^inlay: --url is an address such as/) })
+  }
+  server.signal('SIGTERM')
+  await server.finished
+  const gone = await computer.run(`login --url ${server.url}`)
+  expect(gone).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining('Is an Inlay server running there?'),
+  })
+  expect(gone.stderr).not.toContain('    at ')
+})
+
+test('the tokens go even when the server does not answer', async () => {
+  const inlay = useInstallation()
+  const computer = useComputer(inlay)
+  const url = 'http://127.0.0.1:1'
+  mkdirSync(join(computer.file, '..'), { recursive: true })
+  const entry = { client_id: 'c', access_token: 'a', refresh_token: 'r', expires_at: new Date().toISOString() }
+  writeFileSync(computer.file, JSON.stringify({ [url]: entry }))
+  const { code, stderr } = await computer.run(`logout --url ${url}`)
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^inlay: The tokens were removed from .* they end by themselves\n$/)
+  expect(computer.credentials()).toEqual({})
+})
