@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import ipaddr from 'ipaddr.js'
 import { type Plan, readPlanFile, shippedPlanFile } from './plans/plan-file.ts'
@@ -216,6 +217,9 @@ function makeSecret(file: string): void {
     unlinkSync(draft)
   }
 }
+
+/** Where programs of a person keep what is theirs: no setting of the service, but read from the environment all the same. */
+export const personalFolder = (): string => process.env.XDG_CONFIG_HOME || join(homedir(), '.config')
 
 function integer(min: number, max: number) {
   return (text: string): number => {

@@ -77,7 +77,7 @@ describe('leaves alone', () => {
     'https://example.com/a:b@c',
     'Say hello to admin@demo.test: she is a bearer of news',
     'publishable_keys.key_prefix, pk_live_, v1.2.3, eyJ',
-    'at Object.<anonymous> (file:///work/server/src/app.ts:10:5)',
+    'at Object.<anonymous> (file:///srv/inlay/server/src/app.ts:10:5)',
   ])('%s', (text) => {
     expect(removeCredentials(text)).toBe(text)
   })

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { personalFolder } from '../config.ts'
 
 /** What a sign-in from the command line leaves behind, for one server. */
 export interface Credentials {
@@ -13,9 +13,7 @@ export interface Credentials {
 
 type CredentialsByUrl = Record<string, Credentials>
 
-/** Where programs of a person keep what is theirs; no setting of the service. */
-export const credentialsFile = (): string =>
-  join(process.env.XDG_CONFIG_HOME || join(homedir(), '.config'), 'inlay/credentials.json')
+export const credentialsFile = (): string => join(personalFolder(), 'inlay/credentials.json')
 
 export function readCredentials(): CredentialsByUrl {
   try {
