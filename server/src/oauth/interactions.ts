@@ -147,7 +147,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     if (!visit) return showEnded(c)
     const handoff = c.req.query('handoff')
     if (handoff) {
-      const user = await takeHandoff(service, handoff)
+      const user = await takeHandoff(service, handoff, c.req.path)
       return user ? finishSignIn(visit, user.id) : showSignIn(visit, 'That sign-in was used already, or took too long.')
     }
     const person = c.req.query('account') === 'other' ? undefined : await personOf(visit)

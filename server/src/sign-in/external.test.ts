@@ -56,7 +56,9 @@ async function signIn(from = app, at = provider) {
   return comeBack(await at.visit(location), cookie, from)
 }
 
-const handoffOf = (location: string) => new URL(location).searchParams.get('handoff') ?? ''
+/** What the page does that the browser comes back to. */
+const take = (location: string, on = app, path = new URL(location).pathname) =>
+  takeHandoff(on.service, new URL(location).searchParams.get('handoff') ?? '', path)
 
 const row = async (subject: string) =>
   (
@@ -135,22 +137,27 @@ describe('on a service of its own', () => {
       avatar_url: 'https://p.test/ann',
       password_hash: null,
     })
-    const token = handoffOf(first.location)
-    const taken = await Promise.all([takeHandoff(app.service, token), takeHandoff(app.service, token)])
+    const taken = await Promise.all([take(first.location), take(first.location)])
     expect(taken.filter(Boolean)).toEqual([{ id, email: 'ann@example.com', name: 'Ann' }])
 
     await provider.expect({ ...ann, email: 'ann@new.example.com' })
-    const again = await takeHandoff(app.service, handoffOf((await signIn()).location))
+    const again = await take((await signIn()).location)
     expect(again).toEqual({ id, email: 'ann@new.example.com', name: 'Ann' })
     await provider.expect({ ...ann, sub: 'another ann' })
-    const other = await takeHandoff(app.service, handoffOf((await signIn()).location))
+    const other = await take((await signIn()).location)
     expect(other?.id, 'an address is not a person').not.toBe(id)
+  })
+
+  test('a handover is for the page that asked for it', async () => {
+    const { location } = await signIn()
+    expect(await take(location, app, '/oauth/interaction/another')).toBeUndefined()
+    expect(await take(location), 'and is used up by the attempt').toBeUndefined()
   })
 
   test.skipIf(redisUrl)('a handover is for the next minute only', async () => {
     const { location } = await signIn()
     app.clock.now += 61_000
-    expect(await takeHandoff(app.service, handoffOf(location))).toBeUndefined()
+    expect(await take(location)).toBeUndefined()
   })
 
   test.each([
@@ -163,7 +170,7 @@ describe('on a service of its own', () => {
     const body = { email: 'ann@example.com', role: 'member' }
     expect((await app.request('POST', '/organizations/current/invitations', { token, body })).status).toBe(200)
     await provider.expect({ ...ann, email_verified })
-    const user = await takeHandoff(app.service, handoffOf((await signIn()).location))
+    const user = await take((await signIn()).location)
     const organizations = await app.service.database.asUser(
       user?.id ?? '',
       (sql) => sql<{ name: string }>`select name from organizations`,
@@ -176,7 +183,7 @@ describe('on a service of its own', () => {
     try {
       await lean.expect(ann)
       const leanApp = await useTestService(settings(lean.issuer))
-      const user = await takeHandoff(leanApp.service, handoffOf((await signIn(leanApp, lean)).location))
+      const user = await take((await signIn(leanApp, lean)).location, leanApp)
       expect(user).toMatchObject({ email: 'ann@example.com', name: 'Ann' })
     } finally {
       await lean.stop()

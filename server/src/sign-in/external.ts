@@ -40,7 +40,8 @@ interface PendingSignIn {
 
 const lifetimeSeconds = 10 * 60
 const pendingSignIn = oneTime<PendingSignIn>('sign-in-state', lifetimeSeconds)
-const handoff = oneTime<User>('sign-in-handoff', 60)
+/** The path is the one that the browser was sent away from: a link to another page does not sign anybody in there. */
+const handoff = oneTime<{ user: User; path: string }>('sign-in-handoff', 60)
 /** How long a change of the provider's endpoints may go unnoticed. Its keys are fetched for every sign-in. */
 const rememberMetadataMs = 10 * 60_000
 
@@ -50,8 +51,11 @@ export async function startExternalSignIn({ config }: Service, returnTo: string)
   return `${config.publicUrl}/sign-in/external?${new URLSearchParams({ return_to: returnTo })}`
 }
 
-/** Who came back with `handoff`; once. Only for the browser that the caller sent away: it must know it by a cookie. */
-export const takeHandoff = ({ kv }: Service, token: string): Promise<User | undefined> => handoff.take(kv, token)
+/** Who came back to `path` with `handoff`; once. The caller must know by a cookie that it is the browser it sent away. */
+export async function takeHandoff({ kv }: Service, token: string, path: string): Promise<User | undefined> {
+  const taken = await handoff.take(kv, token)
+  return taken?.path === path ? taken.user : undefined
+}
 
 /** A path as an absolute address of ours, or undefined for whatever a browser would understand as another place. */
 export function ownAddress(publicUrl: string, path: string): URL | undefined {
@@ -118,7 +122,7 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
     }
     const user = await signIn(service, identity)
     const address = new URL(pending.return_to)
-    address.searchParams.set('handoff', await handoff.issue(kv, user))
+    address.searchParams.set('handoff', await handoff.issue(kv, { user, path: address.pathname }))
     return c.redirect(address.href)
   })
 
