@@ -256,7 +256,7 @@ function printTable(samples: Map<Contender, Sample[]>): void {
 }
 
 async function main(): Promise<void> {
-  const contenders = (await startContenders()).filter(({ name }) => name.includes(options.only))
+  const contenders = (await startContenders()).filter(({ name }) => new RegExp(options.only).test(name))
   const samples = new Map<Contender, Sample[]>(contenders.map((contender) => [contender, []]))
   console.log(`Load of the machine before: ${loadavg().map((load) => load.toFixed(1))}`)
   for (let round = 0; round < rounds; round++) {

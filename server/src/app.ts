@@ -1,14 +1,17 @@
 import { timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { getRequestListener } from '@hono/node-server'
 import { type Context, Hono, type Next } from 'hono'
 import { createAccess } from './access.ts'
 import { api } from './api.ts'
 import { serveApiDocs } from './api-docs.ts'
-import { serviceUnavailable } from './errors.ts'
+import { notFound, serviceUnavailable } from './errors.ts'
+import { splitAddress } from './http.ts'
 import { serveAuthorizationServer } from './oauth/authorization-server.ts'
 import { createSigningKeys } from './oauth/signing-keys.ts'
 import { createObserver, type Observation } from './observation.ts'
 import { describeApi } from './openapi.ts'
-import { answerFailure, createRest, unknownRoute } from './rest.ts'
+import { createRest, describeFailure } from './rest.ts'
 import type { Service } from './service.ts'
 import { serveSetup } from './setup/setup.ts'
 import { serveSignIn } from './sign-in/sign-in.ts'
@@ -17,7 +20,7 @@ import { answerPreflight } from './tickets/preflight.ts'
 import { serveWelcome } from './welcome.ts'
 
 export interface App {
-  fetch: Hono['fetch']
+  listener(request: IncomingMessage, response: ServerResponse): Promise<void>
   /** From now on new requests are told to come back later. */
   drain(): void
 }
@@ -59,17 +62,39 @@ export async function createApp(service: Service): Promise<App> {
   if (service.config.mode === 'development') app.route('/billing', serveLocalBilling(service))
   app.route('/', serveWelcome(service))
 
-  app.notFound((c) => answerFailure(service, unknownRoute(c), c.get('observation')))
-  app.onError((error, c) => answerFailure(service, error, c.get('observation')))
+  const refuse = (error: unknown, c: Context<PageEnv>) => {
+    const { status, headers, body } = describeFailure(service, error, c.get('observation'))
+    return new Response(body, { status, headers: { ...headers, 'content-type': 'application/json' } })
+  }
+  app.notFound((c) => refuse(notFound('route', `${c.req.method} ${c.req.path}`), c))
+  app.onError(refuse)
 
-  // Operations come first, with no middleware on their way: almost all requests are theirs.
-  const operations = new Hono().route('/api', createRest(service, access, api, observe))
-  operations.notFound(async (c) => app.fetch(c.req.raw, c.env))
+  const pages = getRequestListener(app.fetch)
+  const rest = createRest(service, access, api)
 
+  /** Operations are served as they come, without the pages' router and middleware: almost all requests are theirs. */
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = 'GET', url = '/' } = request
+    const { path, query } = splitAddress(url)
+    const match = isDraining ? undefined : rest.match(method, path)
+    if (!match) return pages(request, response)
+    const observation = observe()
+    await rest.serve(match, query, request, response, observation)
+    observation.end(match.operation.id, method, response.statusCode)
+  }
+
+  const underWay = new Set<ServerResponse>()
   return {
-    fetch: (request, env) => (isDraining ? app : operations).fetch(request, env),
+    async listener(request, response) {
+      underWay.add(response)
+      if (isDraining) response.setHeader('connection', 'close')
+      await serve(request, response)
+      underWay.delete(response)
+    },
     drain() {
       isDraining = true
+      // A connection left open would carry its next request to a server that is gone.
+      for (const response of underWay) if (!response.headersSent) response.setHeader('connection', 'close')
     },
   }
 }

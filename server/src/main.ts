@@ -1,7 +1,6 @@
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, Server as NetServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { getRequestListener } from '@hono/node-server'
 import { type App, createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { isSeeded, seedDemo } from './demo/demo.ts'
@@ -37,18 +36,13 @@ const farewellMs = 250
 export async function startServer(config: Config, options: StartOptions = {}): Promise<RunningServer> {
   const { clock = systemClock, log = createLog(config.logLevel), onProgress } = options
   let app: App | undefined
-  const starting = () => new Response('Starting', { status: 503, headers: { 'retry-after': '1' } })
-  let isStopping = false
-  const listener = getRequestListener(async (request, env) => {
-    const response = (await app?.fetch(request, env)) ?? starting()
-    // A connection left open would carry its next request to a server that is gone.
-    if (isStopping) response.headers.set('connection', 'close')
-    return response
-  })
   // The limits cut off clients that send slowly or keep connections for nothing.
   const server = createServer(
     { headersTimeout: 10_000, requestTimeout: 15_000, keepAliveTimeout: 5_000, connectionsCheckingInterval: 2_000 },
-    listener,
+    (request, response) => {
+      if (app) return app.listener(request, response)
+      response.writeHead(503, { 'retry-after': '1' }).end('Starting')
+    },
   )
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -65,7 +59,6 @@ export async function startServer(config: Config, options: StartOptions = {}): P
   )
   let service: Service | undefined
   const stop = async () => {
-    isStopping = true
     app?.drain()
     await closeServer(server)
     await service?.close()

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../test/harness.ts'
 import { type ErrorCode, errorTable } from './errors.ts'
-import { bodyLimit } from './rest.ts'
+import { bodyLimit } from './http.ts'
 
 let app: TestService
 let token: string

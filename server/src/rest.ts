@@ -1,92 +1,132 @@
-import { type Context, Hono } from 'hono'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import type { AccessControl } from './access.ts'
-import { Failure, internalError, invalid, notFound, payloadTooLarge } from './errors.ts'
+import { Failure, internalError, invalid, notFound } from './errors.ts'
+import { readText, sendJson } from './http.ts'
 import { InvalidJson, parseJson } from './lib/json.ts'
 import { resources } from './oauth/access-tokens.ts'
 import type { Observation } from './observation.ts'
 import { type HttpExchange, needsBody, type Operation, type Route } from './operation.ts'
 import type { Service } from './service.ts'
 
-export const bodyLimit = 1024 * 1024
+type Served = Route & { readQuery: (text: string) => Record<string, unknown> }
 
-/** Serves operations over HTTP. The order of checks is the interface's: who, which organization, role, input, existence. */
-export function createRest(
-  service: Service,
-  access: AccessControl,
-  routes: readonly Route[],
-  observe: () => Observation,
-): Hono {
-  const app = new Hono()
-  const audience = resources(service.config.publicUrl).api
-  for (const { operation, handler } of routes) {
-    const readQuery = queryReader(operation)
-    app.on(operation.method.toUpperCase(), operation.path.replace(/\{(\w+)\}/g, ':$1'), async (c) => {
-      const observation = observe()
-      const { headers } = observation
-      const carryOut = async () => {
-        const caller = await access.check(c.req.header('authorization'), operation.access, audience)
-        const params = c.req.param() as Record<string, string>
-        const query = readQuery(c)
-        const body = operation.body ? await readCheckedBody(c, operation) : {}
-        if (operation.resource && operation.params?.safeParse(params).success === false)
-          throw notFound(operation.resource, Object.values(params)[0] ?? '')
-        const input = { ...params, ...query, ...body }
-        return answer(200, await handler(service, caller as never, input, exchangeOf(c, headers)), headers)
-      }
-      const response = await carryOut().catch((error) => answerFailure(service, error, observation))
-      observation.end(operation.id, c.req.method, response.status)
-      return response
-    })
-  }
-  return app
+/** An operation that a request is for, and what its path says. */
+export interface Match extends Served {
+  params: Record<string, string>
 }
 
-const exchangeOf = (c: Context, headers: Record<string, string>): HttpExchange => ({
-  origin: c.req.header('origin'),
+export interface Rest {
+  match(method: string, path: string): Match | undefined
+  serve(
+    match: Match,
+    query: string,
+    request: IncomingMessage,
+    response: ServerResponse,
+    seen: Observation,
+  ): Promise<void>
+}
+
+/** Serves operations over HTTP. The order of checks is the interface's: who, which organization, role, input, existence. */
+export function createRest(service: Service, access: AccessControl, routes: readonly Route[]): Rest {
+  const audience = resources(service.config.publicUrl).api
+  const byAddress = new Map<string, Match>()
+  const byPattern: { method: string; pattern: RegExp; served: Served }[] = []
+  for (const { operation, handler } of routes) {
+    const served = { operation, handler, readQuery: queryReader(operation) }
+    const method = operation.method.toUpperCase()
+    const path = `/api${operation.path}`
+    const pattern = new RegExp(`^${path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`)
+    if (path.includes('{')) byPattern.push({ method, pattern, served })
+    else byAddress.set(`${method} ${path}`, { ...served, params: {} })
+  }
+
+  return {
+    match(given, path) {
+      const method = given === 'HEAD' ? 'GET' : given
+      const known = byAddress.get(`${method} ${path}`)
+      if (known) return known
+      for (const candidate of byPattern) {
+        if (candidate.method !== method) continue
+        const values = candidate.pattern.exec(path)?.groups
+        if (values) return { ...candidate.served, params: decodeParams(values) }
+      }
+    },
+    async serve({ operation, handler, readQuery, params }, query, request, response, observation) {
+      const { headers } = observation
+      try {
+        const caller = await access.check(request.headers.authorization, operation.access, audience)
+        const queried = readQuery(query)
+        const body = operation.body ? await readCheckedBody(request, operation) : undefined
+        if (operation.resource && operation.params?.safeParse(params).success === false)
+          throw notFound(operation.resource, Object.values(params)[0] ?? '')
+        const input = { ...body, ...queried, ...params }
+        const value = await handler(service, caller as never, input, exchangeOf(request, headers))
+        sendJson(response, 200, headers, JSON.stringify(value))
+      } catch (error) {
+        sendFailure(service, error, response, observation)
+      }
+    },
+  }
+}
+
+const decodeParams = (values: Record<string, string>) =>
+  Object.fromEntries(Object.entries(values).map(([name, text]) => [name, decode(text)]))
+
+/** What is not well encoded names nothing; it is looked for as it is. */
+function decode(text: string): string {
+  try {
+    return text.includes('%') ? decodeURIComponent(text) : text
+  } catch {
+    return text
+  }
+}
+
+const exchangeOf = (request: IncomingMessage, headers: Record<string, string>): HttpExchange => ({
+  origin: request.headers.origin,
   allowOrigin(origin) {
     headers['access-control-allow-origin'] = origin
     headers.vary = 'Origin'
   },
 })
 
-const apiHeaders = {
-  'content-type': 'application/json',
-  'cache-control': 'no-store',
-  'x-content-type-options': 'nosniff',
+export function sendFailure(
+  service: Service,
+  error: unknown,
+  response: ServerResponse,
+  observation: Observation,
+): void {
+  const { status, headers, body } = describeFailure(service, error, observation)
+  if (response.headersSent) response.destroy()
+  else sendJson(response, status, headers, body)
 }
 
-/** The server writes a plain object of headers as it is; those set through the context it would copy several times. */
-const answer = (status: number, value: unknown, headers: Record<string, string>) =>
-  new Response(JSON.stringify(value), { status, headers: { ...apiHeaders, ...headers } })
-
 /** The envelope for whatever was thrown. Only failures made for callers show their text; the log has the rest. */
-export function answerFailure({ log }: Service, error: unknown, { requestId, headers }: Observation): Response {
+export function describeFailure({ log }: Service, error: unknown, { requestId, headers }: Observation) {
   const failure = error instanceof Failure ? error : internalError(error)
   const { status } = failure.envelope
   const details = { request_id: requestId, err: failure.cause ?? failure }
   if (status >= 500) log.error(details, 'request failed')
   else log.debug(details, 'request refused')
   const challenge = status === 401 ? { 'www-authenticate': 'Bearer' } : {}
-  return answer(status, failure.envelope, { ...headers, ...challenge, ...failure.headers })
+  const own: Record<string, string> = { ...headers, ...challenge, ...failure.headers }
+  return { status, headers: own, body: JSON.stringify(failure.envelope) }
 }
 
-export const unknownRoute = (c: Context) => notFound('route', `${c.req.method} ${c.req.path}`)
-
-async function readCheckedBody(c: Context, operation: Operation): Promise<Record<string, unknown>> {
+async function readCheckedBody(request: IncomingMessage, operation: Operation): Promise<Record<string, unknown>> {
   const { body, refuseBody } = operation
   try {
-    return check(body as z.ZodObject, await readBody(c, operation))
+    return check(body as z.ZodObject, await readBody(request, operation))
   } catch (error) {
     throw refuseBody && error instanceof Failure && error.envelope.status === 400 ? refuseBody(error) : error
   }
 }
 
-async function readBody(c: Context, operation: Operation): Promise<unknown> {
-  if (c.req.header('content-encoding')) throw invalid('', 'Compressed request bodies are not accepted')
-  const text = await readText(c.req.raw)
+async function readBody(request: IncomingMessage, operation: Operation): Promise<unknown> {
+  if (request.headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
+  const text = await readText(request)
   if (text === '' && !needsBody(operation)) return {}
-  const type = c.req.header('content-type') ?? ''
+  const type = request.headers['content-type'] ?? ''
   if (!/^application\/json\s*(;|$)/i.test(type)) throw invalid('', 'Content-Type must be application/json')
   if (text === '') throw invalid('', 'A JSON body is required')
   try {
@@ -96,45 +136,17 @@ async function readBody(c: Context, operation: Operation): Promise<unknown> {
   }
 }
 
-/** A body with a declared length is read at once; one without is counted while it arrives. */
-async function readText(request: Request): Promise<string> {
-  const declared = request.headers.get('content-length')
-  if (declared !== null) {
-    if (Number(declared) > bodyLimit) throw payloadTooLarge(bodyLimit)
-    return decodeUtf8(await request.arrayBuffer())
-  }
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of request.body ?? []) {
-    size += chunk.byteLength
-    if (size > bodyLimit) throw payloadTooLarge(bodyLimit)
-    chunks.push(chunk)
-  }
-  return decodeUtf8(Buffer.concat(chunks))
-}
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-function decodeUtf8(bytes: ArrayBuffer | Uint8Array): string {
-  if (bytes.byteLength > bodyLimit) throw payloadTooLarge(bodyLimit)
-  try {
-    return utf8.decode(bytes)
-  } catch {
-    throw invalid('', 'The body is not valid UTF-8')
-  }
-}
-
 /** Query values are text; those that the operation declares as numbers become numbers, if they look like one. */
-function queryReader({ query }: Operation): (c: Context) => Record<string, unknown> {
+function queryReader({ query }: Operation): Served['readQuery'] {
   if (!query) return () => ({})
   const numeric = new Set(Object.keys(query.shape).filter((name) => isNumeric(query.shape[name] as z.ZodType)))
-  return (c) => {
-    const given = Object.entries(c.req.queries()).map(([name, values]) => {
-      const [value = '', ...more] = values
-      if (more.length > 0) throw invalid(name, 'Given more than once')
+  return (text) => {
+    const given = new Map<string, string | number>()
+    for (const [name, value] of new URLSearchParams(text)) {
+      if (given.has(name)) throw invalid(name, 'Given more than once')
       if (value.includes('\0')) throw invalid(name, 'Text must not contain NUL')
-      return [name, numeric.has(name) && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value]
-    })
+      given.set(name, numeric.has(name) && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value)
+    }
     return check(query, Object.fromEntries(given))
   }
 }

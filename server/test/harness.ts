@@ -3,10 +3,11 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
+import { inject as injectRequest } from 'light-my-request'
 import pg from 'pg'
 import { expect, inject, onTestFinished } from 'vitest'
 import { api } from '../src/api.ts'
-import { createApp } from '../src/app.ts'
+import { type App, createApp } from '../src/app.ts'
 import { type Config, readConfig } from '../src/config.ts'
 import { type demoPeople, seedDemo } from '../src/demo/demo.ts'
 import { createLog } from '../src/lib/log.ts'
@@ -33,8 +34,9 @@ export interface TestService {
   tokenFor(email: Email, slug?: 'demo' | 'other'): Promise<string>
   request(method: string, path: string, options?: RequestOptions): Promise<TestResponse>
   fetch(path: string, init?: RequestInit): Promise<Response>
-  /** `env` is what a Node server adds to a request. */
-  fetchRequest(request: Request, env?: object): Promise<Response>
+  fetchRequest(request: Request): Promise<Response>
+  /** What a Node server calls. */
+  listener: App['listener']
   drain(): void
   close(): Promise<void>
 }
@@ -101,6 +103,8 @@ export async function startTestService(env: Record<string, string> = {}): Promis
     )
     return row?.id as string
   }
+  const fetchRequest = (request: Request) => answerRequest(app, request)
+  const fetch = (path: string, init?: RequestInit) => fetchRequest(new Request(`${publicUrl}${path}`, init))
   return {
     service,
     stores,
@@ -118,20 +122,19 @@ export async function startTestService(env: Record<string, string> = {}): Promis
         lifetimeSeconds: 3600,
       })
     },
-    fetchRequest: async (request, env) => app.fetch(request, env),
-    fetch: async (path, init) => app.fetch(new Request(`${publicUrl}${path}`, init)),
+    listener: app.listener,
+    fetchRequest,
+    fetch,
     async request(method, path, { token, body, headers = {} } = {}) {
-      const response = await app.fetch(
-        new Request(`${publicUrl}/api${path}`, {
-          method,
-          headers: {
-            ...(token && { authorization: `Bearer ${token}` }),
-            ...(body !== undefined && { 'content-type': 'application/json' }),
-            ...headers,
-          },
-          ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-        }),
-      )
+      const response = await fetch(`/api${path}`, {
+        method,
+        headers: {
+          ...(token && { authorization: `Bearer ${token}` }),
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      })
       const answer = { status: response.status, headers: response.headers, body: await response.json() }
       checkAnswer(method, path, answer)
       return answer
@@ -142,6 +145,22 @@ export async function startTestService(env: Record<string, string> = {}): Promis
       remove()
     },
   }
+}
+
+/** As `fetch`, without a socket between. */
+async function answerRequest({ listener }: App, request: Request): Promise<Response> {
+  const { pathname, search, host } = new URL(request.url)
+  const answer = await injectRequest(listener as never, {
+    method: request.method as 'GET',
+    url: pathname + search,
+    headers: { host, ...Object.fromEntries(request.headers) },
+    ...(request.body && { payload: Buffer.from(await request.arrayBuffer()) }),
+  })
+  const headers = new Headers()
+  for (const [name, value] of Object.entries(answer.headers))
+    for (const each of [value].flat()) headers.append(name, String(each))
+  const hasBody = request.method !== 'HEAD' && ![204, 304].includes(answer.statusCode)
+  return new Response(hasBody ? new Uint8Array(answer.rawPayload) : null, { status: answer.statusCode, headers })
 }
 
 /** For one test; a file with many starts one in `beforeAll`. */

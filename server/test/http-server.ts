@@ -1,6 +1,5 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { getRequestListener } from '@hono/node-server'
 import { startTestService, type TestService } from './harness.ts'
 
 export interface HttpService extends TestService {
@@ -13,9 +12,7 @@ export interface HttpService extends TestService {
 /** A test service behind a port, for what needs real HTTP: cookies, redirects, foreign clients. */
 export async function startHttpService(env: Record<string, string> = {}): Promise<HttpService> {
   let service: TestService | undefined
-  const server = createServer(
-    getRequestListener((request, bindings) => service?.fetchRequest(request, bindings) ?? new Response(null)),
-  )
+  const server = createServer((request, response) => service?.listener(request, response))
   await new Promise<void>((resolve) => server.listen(0, resolve))
   const local = `http://localhost:${(server.address() as AddressInfo).port}`
   service = await startTestService({ INLAY_PUBLIC_URL: local, ...env })

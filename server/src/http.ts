@@ -1,0 +1,46 @@
+import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { invalid, payloadTooLarge } from './errors.ts'
+
+export const bodyLimit = 1024 * 1024
+
+/** The body as text. One that announces its length is refused before it arrives; any other is counted as it does. */
+export function readText(request: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    if (Number(request.headers['content-length']) > bodyLimit) return reject(payloadTooLarge(bodyLimit))
+    const chunks: Buffer[] = []
+    let size = 0
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size > bodyLimit) reject(payloadTooLarge(bodyLimit))
+      else chunks.push(chunk)
+    })
+    request.on('end', () => {
+      const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)
+      if (isUtf8(bytes)) resolve(bytes.toString())
+      else reject(invalid('', 'The body is not valid UTF-8'))
+    })
+    // Nobody is left to read this; it only ends the wait.
+    request.on('error', () => reject(invalid('', 'The connection ended before the body did')))
+  })
+}
+
+/** Writes an answer in one piece. `headers` is the request's own object, so what JSON answers share is added in place. */
+export function sendJson(
+  response: ServerResponse,
+  status: number,
+  headers: Record<string, string | number>,
+  body: string,
+): void {
+  headers['content-type'] = 'application/json'
+  headers['cache-control'] = 'no-store'
+  headers['content-length'] = Buffer.byteLength(body)
+  response.writeHead(status, headers).end(body)
+}
+
+/** The path of a request's address, which some clients send with scheme and host, and the query after it. */
+export function splitAddress(address: string): { path: string; query: string } {
+  const local = address.startsWith('/') ? address : address.replace(/^[a-z]+:\/\/[^/?]*/i, '')
+  const mark = local.indexOf('?')
+  return mark < 0 ? { path: local, query: '' } : { path: local.slice(0, mark), query: local.slice(mark + 1) }
+}
