@@ -1,4 +1,4 @@
-// Prepares a checkout: the locked dependencies and, with --tests, the servers that the tests start.
+// Prepares a checkout: the locked dependencies, the widget and, with --tests, the programs that the tests start.
 // Plain JavaScript for any Node from 18 on, because the pinned runtime is one of the things it installs.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -30,9 +30,19 @@ const parts = [
     apt: 'redis-server',
     brew: 'redis',
   },
+  {
+    key: 'chromium',
+    name: 'Chromium or Chrome',
+    find: findChromium,
+    isThere: existsSync,
+    apt: 'chromium',
+    brew: '--cask chromium',
+    otherwise: 'npx playwright-core install --with-deps chromium (Ubuntu, which has it as a snap only)',
+  },
 ]
 
 installDependencies()
+buildWidget()
 if (process.argv.includes('--tests')) prepareTestParts()
 
 function installDependencies() {
@@ -74,6 +84,19 @@ function verifyPinnedNode() {
   )
 }
 
+/** The script and the frame that pages load, made again whenever their sources are others. */
+function buildWidget() {
+  const stamp = join(root, 'widget/dist/.built.json')
+  const sources = readdirSync(join(root, 'widget/src'), { recursive: true }).map((name) => `widget/src/${name}`)
+  const files = [...sources, 'widget/build.ts', 'server/src/runtime/protocol.ts'].filter((name) => /\.\w+$/.test(name))
+  const hash = createHash('sha256').update(dependencyFingerprint())
+  for (const name of files.sort()) hash.update(name).update(readFileSync(join(root, name)))
+  const wanted = hash.digest('hex')
+  if (readJson(stamp).built === wanted) return
+  if (!run(pinnedNode, ['widget/build.ts'])) fail('The widget could not be built; the lines above say why.')
+  writeJson(stamp, { built: wanted })
+}
+
 function prepareTestParts() {
   const known = readJson(partsFile)
   if (parts.every((part) => known[part.key] && part.isThere(known[part.key]))) return
@@ -83,7 +106,7 @@ function prepareTestParts() {
     aptInstall(missing().map((part) => part.apt))
     found = findParts()
   }
-  if (missing().length > 0) fail('The tests start servers that this machine lacks:', ...missing().map(howToGet))
+  if (missing().length > 0) fail('The tests start programs that this machine lacks:', ...missing().map(howToGet))
   writeJson(partsFile, found)
 }
 
@@ -96,18 +119,22 @@ function aptInstall(packages) {
   const isService = (name) => existsSync(`/etc/init.d/${name}`)
   const newPackages = packages.filter((name) => !isService(name))
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  const install = () => run('apt-get', ['install', '-y', '--no-install-recommends', ...packages], env)
-  if (!install()) {
+  // One by one, because a name that this system does not know would keep the others out.
+  const install = (name) => run('apt-get', ['install', '-y', '--no-install-recommends', name], env)
+  const failed = packages.filter((name) => !install(name))
+  if (failed.length > 0) {
     console.log('Refreshing the package lists and trying again…')
     run('apt-get', ['update'], env)
-    install()
+    failed.forEach(install)
   }
   // Debian starts the services that it installs; the tests start their own on private ports.
   for (const name of newPackages.filter(isService)) run('service', [name, 'stop'])
 }
 
-function howToGet({ name, apt, brew }) {
-  return `- ${name}: sudo apt-get install ${apt} (Debian 12, Ubuntu 24.04 or later), brew install ${brew} (macOS)`
+function howToGet({ name, apt, brew, otherwise }) {
+  const systems = otherwise ? 'Debian 12 or later' : 'Debian 12, Ubuntu 24.04 or later'
+  const ways = [`sudo apt-get install ${apt} (${systems})`, `brew install ${brew} (macOS)`, otherwise]
+  return `- ${name}: ${ways.filter(Boolean).join(', ')}`
 }
 
 function findPostgres() {
@@ -129,6 +156,19 @@ function hasPostgresServer(dir) {
 function postgresVersion(dir) {
   const { stdout } = spawnSync(join(dir, 'postgres'), ['--version'], { encoding: 'utf8' })
   return Number(/PostgreSQL\) (\d+)/.exec(stdout ?? '')?.[1])
+}
+
+/** What runs, because Ubuntu puts a command in its place that only says how to get the snap. */
+function findChromium() {
+  const names = ['chromium', 'chromium-browser', 'google-chrome']
+  const mac = ['Chromium', 'Google Chrome'].map((name) => `/Applications/${name}.app/Contents/MacOS/${name}`)
+  const files = [...names.map(onPath), ...mac.filter(existsSync), playwrightChromium()]
+  return files.find((file) => file && spawnSync(file, ['--version']).status === 0)
+}
+
+function playwrightChromium() {
+  const print = `console.log(require('playwright-core').chromium.executablePath())`
+  return spawnSync(pinnedNode, ['-e', print], { cwd: root, encoding: 'utf8' }).stdout?.trim()
 }
 
 function onPath(command) {

@@ -30,7 +30,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End the token that makes this call, and the sign-in that it comes from
+         * End the token that makes this call, and the session that it comes from with all its tokens
          * @description Needs a signed-in person.
          */
         post: operations["logout"];
@@ -407,6 +407,46 @@ export interface paths {
          * @description Needs the admin role in the token’s organization.
          */
         delete: operations["eraseEndUser"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/hub/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Your own open pages that offer tools
+         * @description Needs a token that carries an organization.
+         */
+        get: operations["listHubSources"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/hub/tools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The tools that your own open pages offer
+         * @description A name that several pages offer in the same way is listed once. Needs a token that carries an organization.
+         */
+        get: operations["listHubTools"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1436,6 +1476,30 @@ export interface components {
                 details: string;
             }[];
             latency_ms: number;
+        };
+        HubSource: {
+            sourceId: string;
+            tabId: string;
+            /** @description Of the page, as the ticket exchange saw it; empty outside of a browser */
+            origin: string;
+            title: string;
+            url: string;
+            toolCount: number;
+            /** Format: date-time */
+            connectedAt: string;
+            /** Format: date-time */
+            lastSeenAt: string;
+        };
+        HubTool: {
+            name: string;
+            /** @description From the page: untrusted text */
+            description: string;
+            /** @description JSON Schema from the page */
+            inputSchema: {
+                [key: string]: unknown;
+            };
+            /** @description With `include_sources`: the open pages that offer it */
+            sources?: components["schemas"]["HubSource"][];
         };
         IdentityProviderConfig: {
             idp_type: ("okta" | "azure" | "auth0" | "google" | "workos" | "firebase" | "onelogin" | "logto" | "custom_oidc") | null;
@@ -3754,6 +3818,149 @@ export interface operations {
                     "application/json": {
                         success: boolean;
                     };
+                };
+            };
+            /** @description Authentication required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Access denied, or Organization context required */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Resource not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description An Inlay error occurred */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listHubSources: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        count: number;
+                        sources: components["schemas"]["HubSource"][];
+                    };
+                };
+            };
+            /** @description Authentication required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Access denied, or Organization context required */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description An Inlay error occurred */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listHubTools: {
+        parameters: {
+            query?: {
+                /** @description Part of the name or the description */
+                search?: string;
+                /** @description Of one page only */
+                source_id?: string;
+                /** @description Say which pages offer each tool */
+                include_sources?: "true" | "false";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        count: number;
+                        tools: components["schemas"]["HubTool"][];
+                    };
+                };
+            };
+            /** @description Invalid request data */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description Authentication required */

@@ -4,7 +4,7 @@ import { isId } from './lib/ids.ts'
 import { fingerprint } from './lib/secrets.ts'
 import { type AccessToken, createTokenVerifier, InvalidToken, scope } from './oauth/access-tokens.ts'
 import { challenge } from './oauth/protected-resources.ts'
-import { isGrantLive } from './oauth/records.ts'
+import { findRecord, markEnded, type SignIn, signInOfGrant } from './oauth/records.ts'
 import type { Access } from './operation.ts'
 import type { Role } from './organizations/contract.ts'
 import type { Service } from './service.ts'
@@ -12,10 +12,15 @@ import type { Service } from './service.ts'
 /** A signed-in person, and the organization that the token speaks for. */
 export interface Caller {
   user: { id: string; email: string; name: string; avatar_url: string }
-  token: Pick<AccessToken, 'expires_at' | 'organization_id' | 'grant_id'> & { fingerprint: string }
+  /** Whether whoever signed them in vouches for the address. */
+  email_verified: boolean
+  token: Pick<VerifiedToken, 'expires_at' | 'organization_id' | 'sign_in'> & { fingerprint: string }
   organization?: { id: string; name: string; slug: string }
   role?: Role
 }
+
+/** The sign-in is missing from tokens that did not come from one, such as the operator's. */
+type VerifiedToken = AccessToken & { sign_in?: SignIn | undefined }
 
 export type OrgCaller = Caller & Required<Pick<Caller, 'organization' | 'role'>>
 
@@ -30,6 +35,7 @@ const clockSkewMs = 60_000
 /** Events on the bus that make nodes forget. */
 export const membershipChanged = 'membership-changed'
 const tokenRevoked = 'token-revoked'
+const sessionEnded = 'session-ended'
 
 export interface AccessControl {
   /** `audience` is the resource the request is for: a token for another one is no token here. */
@@ -39,17 +45,22 @@ export interface AccessControl {
 export async function createAccess(service: Service): Promise<AccessControl> {
   const { clock, kv, bus } = service
   const verify = await createTokenVerifier(service)
-  const tokens = new BoundedMap<string, { token: AccessToken; checkedAt: number }>(rememberedTokens)
+  const tokens = new BoundedMap<string, { token: VerifiedToken; checkedAt: number }>(rememberedTokens)
   const people = new BoundedMap<string, Map<string, { person: Person; checkedAt: number }>>(rememberedPeople)
   await bus.subscribe<{ user_id: string }>(membershipChanged, ({ user_id }) => people.delete(user_id))
   await bus.subscribe<{ fingerprint: string }>(tokenRevoked, (message) => tokens.delete(message.fingerprint))
+  await bus.subscribe<{ session: string }>(sessionEnded, ({ session }) =>
+    tokens.deleteWhere(({ token }) => token.sign_in?.session === session),
+  )
 
-  async function readToken(text: string, print: string): Promise<AccessToken> {
+  async function readToken(text: string, print: string): Promise<VerifiedToken> {
     const known = tokens.get(print)
     if (known && clock() - known.checkedAt < rememberMs) return known.token
-    const token = await verify(text)
+    const verified = await verify(text)
     if (await kv.get(revokedTokenKey(print))) throw new InvalidToken('The token was revoked')
-    if (token.grant_id && !(await isGrantLive(kv, token.grant_id))) throw new InvalidToken('The grant has ended')
+    const grant = verified.grant_id ? await findRecord(kv, 'Grant', verified.grant_id) : undefined
+    if (verified.grant_id && !grant) throw new InvalidToken('The grant has ended')
+    const token = { ...verified, sign_in: signInOfGrant(grant) }
     tokens.set(print, { token, checkedAt: clock() })
     return token
   }
@@ -85,24 +96,31 @@ export async function createAccess(service: Service): Promise<AccessControl> {
       // A claim that is no id names no organization anybody could be a member of.
       const person = await readPerson(token.user_id, organizationId && isId(organizationId) ? organizationId : '')
       if (!person) throw invalid('The token names a person who no longer exists')
-      const { organization, role, ...user } = person
+      const { organization, role, session_generation, email_verified, ...user } = person
+      if (token.sign_in && token.sign_in.generation !== session_generation) throw invalid('Their sessions were ended')
       const caller: Caller = {
         user,
+        email_verified,
         token: {
           fingerprint: print,
           expires_at: token.expires_at,
           organization_id: organizationId,
-          grant_id: token.grant_id,
+          sign_in: token.sign_in,
         },
         ...(organization && role && { organization, role }),
       }
-      if (access === 'user') return caller
-      if (!organizationId) throw orgContextRequired()
-      if (!caller.role) throw accessDenied('You are not a member of this organization')
-      if (access === 'admin' && caller.role !== 'admin') throw accessDenied('This needs the admin role')
+      requireAccess(caller, access)
       return caller
     },
   }
+}
+
+/** Which organization, then which role, of somebody who is known. */
+export function requireAccess(caller: Caller, access: Access): void {
+  if (access === 'public' || access === 'user') return
+  if (!caller.token.organization_id) throw orgContextRequired()
+  if (!caller.role) throw accessDenied('You are not a member of this organization')
+  if (access === 'admin' && caller.role !== 'admin') throw accessDenied('This needs the admin role')
 }
 
 /** Tells a client beside the envelope where it gets a token that is good for this. */
@@ -113,21 +131,35 @@ function refuse(audience: string, error?: 'invalid_token' | 'insufficient_scope'
 }
 
 /** Ends a token before its time, on every node. */
-export async function revokeToken({ kv, bus, clock }: Service, token: Caller['token']): Promise<void> {
+export async function revokeToken(
+  { kv, bus, clock }: Service,
+  token: Pick<Caller['token'], 'expires_at' | 'fingerprint'>,
+): Promise<void> {
   const secondsLeft = Math.ceil((token.expires_at + clockSkewMs - clock()) / 1000)
   if (secondsLeft > 0) await kv.set(revokedTokenKey(token.fingerprint), true, secondsLeft)
   await bus.publish(tokenRevoked, { fingerprint: token.fingerprint })
 }
 
+/** Ends a browser's session with everything that came from it, on every node. */
+export async function endSession({ kv, bus }: Service, session: string): Promise<void> {
+  await markEnded(kv, session)
+  await bus.publish(sessionEnded, { session })
+}
+
 const revokedTokenKey = (print: string) => `revoked-token:${print}`
 
-type Person = Caller['user'] & { organization: Caller['organization'] | null; role: Role | null }
+type Person = Caller['user'] & {
+  email_verified: boolean
+  session_generation: number
+  organization: Caller['organization'] | null
+  role: Role | null
+}
 
 async function loadPerson({ database }: Service, userId: string, organizationId: string): Promise<Person | undefined> {
   const [person] = await database.asUser(
     userId,
     (sql) => sql<Person>`
-      select u.id, u.email, u.name, u.avatar_url, m.role,
+      select u.id, u.email, u.name, u.avatar_url, u.email_verified, u.session_generation, m.role,
              case when o.id is not null then jsonb_build_object('id', o.id, 'name', o.name, 'slug', o.slug) end as organization
       from users u
       left join members m on m.user_id = u.id and m.organization_id = ${organizationId || null}

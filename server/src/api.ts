@@ -10,6 +10,8 @@ import * as githubAppContract from './github-app/contract.ts'
 import * as githubApp from './github-app/github-app.ts'
 import * as governanceContract from './governance/contract.ts'
 import * as governance from './governance/provider.ts'
+import * as hubContract from './hub/contract.ts'
+import * as hub from './hub/hub.ts'
 import * as idpContract from './identity-provider/contract.ts'
 import * as idp from './identity-provider/identity-provider.ts'
 import { route } from './operation.ts'
@@ -69,6 +71,9 @@ export const api = [
   route(endUsersContract.listEndUsers, endUsers.listEndUsers),
   route(endUsersContract.getEndUser, endUsers.getEndUser),
   route(endUsersContract.eraseEndUser, endUsers.eraseEndUser),
+
+  route(hubContract.listSources, hub.listSources),
+  route(hubContract.listTools, hub.listTools),
 
   route(skillsContract.listSkills, skills.listSkills),
   route(skillsContract.createSkill, skills.createSkill),

@@ -5,13 +5,16 @@ import { type Context, Hono, type Next } from 'hono'
 import { createAccess } from './access.ts'
 import { api } from './api.ts'
 import { serveApiDocs } from './api-docs.ts'
+import { serveWidget } from './embed/embed.ts'
 import { notFound, serviceUnavailable } from './errors.ts'
-import { splitAddress } from './http.ts'
+import { jsonHeaders, splitAddress } from './http.ts'
+import { createMcp } from './mcp/server.ts'
 import { serveAuthorizationServer } from './oauth/authorization-server.ts'
 import { createSigningKeys } from './oauth/signing-keys.ts'
 import { createObserver, type Observation } from './observation.ts'
 import { describeApi } from './openapi.ts'
 import { createRest, describeFailure } from './rest.ts'
+import type { Runtime } from './runtime/runtime.ts'
 import type { Service } from './service.ts'
 import { serveSetup } from './setup/setup.ts'
 import { serveSignIn } from './sign-in/sign-in.ts'
@@ -21,6 +24,7 @@ import { serveWelcome } from './welcome.ts'
 
 export interface App {
   listener(request: IncomingMessage, response: ServerResponse): Promise<void>
+  upgrade: Runtime['upgrade']
   /** From now on new requests are told to come back later. */
   drain(): void
 }
@@ -60,39 +64,49 @@ export async function createApp(service: Service): Promise<App> {
   app.route('/setup', serveSetup(service))
   app.route('/sign-in', serveSignIn(service))
   if (service.config.mode === 'development') app.route('/billing', serveLocalBilling(service))
+  app.route('/', serveWidget(service))
   app.route('/', serveWelcome(service))
 
   const refuse = (error: unknown, c: Context<PageEnv>) => {
     const { status, headers, body } = describeFailure(service, error, c.get('observation'))
-    return new Response(body, { status, headers: { ...headers, 'content-type': 'application/json' } })
+    return new Response(body, { status, headers: { ...headers, ...jsonHeaders } })
   }
   app.notFound((c) => refuse(notFound('route', `${c.req.method} ${c.req.path}`), c))
   app.onError(refuse)
 
-  const pages = getRequestListener(app.fetch)
+  const pages = getRequestListener(app.fetch, { overrideGlobalObjects: false })
   const rest = createRest(service, access, api)
-
-  /** Operations are served as they come, without the pages' router and middleware: almost all requests are theirs. */
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { method = 'GET', url = '/' } = request
-    const { path, query } = splitAddress(url)
-    const match = isDraining ? undefined : rest.match(method, path)
-    if (!match) return pages(request, response)
-    const observation = observe()
-    await rest.serve(match, query, request, response, observation)
-    observation.end(match.operation.id, method, response.statusCode)
-  }
+  const mcp = createMcp(service, access)
 
   const underWay = new Set<ServerResponse>()
+
   return {
+    /** Operations and tools are served as they come, without the pages' router: almost all requests are for them. */
     async listener(request, response) {
+      const { method = 'GET', url = '/' } = request
+      const { path, query } = splitAddress(url)
+      const match = rest.match(method, path)
       underWay.add(response)
-      if (isDraining) response.setHeader('connection', 'close')
-      await serve(request, response)
+      if (isDraining) {
+        response.setHeader('connection', 'close')
+        await pages(request, response)
+      } else if (match) {
+        const observation = observe()
+        await rest.serve(match, query, request, response, observation)
+        observation.end(match.operation.id, method, response.statusCode)
+      } else if (path === '/mcp') {
+        const observation = observe()
+        const operation = await mcp(request, response, observation)
+        observation.end(operation, method, response.statusCode)
+      } else {
+        await pages(request, response)
+      }
       underWay.delete(response)
     },
+    upgrade: service.runtime.upgrade,
     drain() {
       isDraining = true
+      service.runtime.drain()
       // A connection left open would carry its next request to a server that is gone.
       for (const response of underWay) if (!response.headersSent) response.setHeader('connection', 'close')
     },
@@ -101,9 +115,17 @@ export async function createApp(service: Service): Promise<App> {
 
 type PageEnv = { Variables: { observation: Observation; operation?: string } }
 
+/** What browsers heed on documents alone. */
+const documentHeaders = {
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+}
+
 const observePage = (observe: () => Observation) => async (c: Context<PageEnv>, next: Next) => {
   const observation = observe()
   c.set('observation', observation)
+  Object.assign(observation.headers, documentHeaders)
   for (const [name, value] of Object.entries(observation.headers)) c.header(name, value)
   try {
     await next()

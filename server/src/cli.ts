@@ -21,11 +21,14 @@ const commands: Record<string, Command> = {
     run: async () => (await import('./operator/start.ts')).start(readConfig()),
   },
   token: {
-    usage: 'token --email <address> [--org <slug>]',
-    text: 'Print a bearer token for the API and the MCP endpoint',
-    options: { email: { type: 'string' }, org: { type: 'string' } },
-    run: async ({ email, org }) =>
-      (await import('./operator/accounts.ts')).printToken(readConfig(), required('email', email), org),
+    usage: `token [--url ${defaultUrl}] | token --email <address> [--org <slug>]`,
+    text: 'Print the bearer token of your own sign-in (login). With --email, on the machine of the server: one for anybody',
+    options: { url: { type: 'string' }, email: { type: 'string' }, org: { type: 'string' } },
+    run: async ({ url, email, org }) => {
+      if (email && url) throw new CommandFailed('--url is for the token of your own sign-in, --email makes one here')
+      if (!email && !org) return (await import('./operator/login.ts')).printLoginToken(url ?? defaultUrl)
+      return (await import('./operator/accounts.ts')).printToken(readConfig(), required('email', email), org)
+    },
   },
   login: {
     usage: `login [--url ${defaultUrl}]`,
@@ -35,7 +38,7 @@ const commands: Record<string, Command> = {
   },
   logout: {
     usage: `logout [--url ${defaultUrl}]`,
-    text: 'End that sign-in at the server, and remove its tokens',
+    text: 'End that sign-in at the server with all that came from it, in the browser too, and remove its tokens',
     options: { url: { type: 'string' } },
     run: async ({ url }) => (await import('./operator/login.ts')).logout(url ?? defaultUrl),
   },
@@ -77,7 +80,7 @@ const commands: Record<string, Command> = {
   },
   doctor: {
     usage: 'doctor',
-    text: 'Check runtime, configuration, stores, disk and clock, and say what to do',
+    text: 'Check runtime, configuration, stores, disk, clock and sign-in provider, and say what to do',
     run: async () => (await import('./operator/doctor.ts')).examine(),
   },
   'demo usage': {

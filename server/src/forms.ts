@@ -1,8 +1,8 @@
-import type { Context } from 'hono'
+import type { Context, Next } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { z } from 'zod'
 import { payloadTooLarge } from './errors.ts'
-import { escapeHtml } from './html.ts'
+import { escapeHtml, page, pageHeaders } from './html.ts'
 
 const formLimit = 16 * 1024
 
@@ -13,6 +13,15 @@ export const limitForm = bodyLimit({
     throw payloadTooLarge(formLimit)
   },
 })
+
+/** In front of forms that act for whoever is signed in: browsers say which page a form was sent from. */
+export const ownPagesOnly = (publicUrl: string) => async (c: Context, next: Next) => {
+  if (c.req.header('origin') !== publicUrl) return refuseForeign(c)
+  await next()
+}
+
+export const refuseForeign = (c: Context): Response =>
+  c.body(page('Not from here', '<h1>This did not come from here</h1><p>Nothing was changed.</p>'), 403, pageHeaders)
 
 export const readForm = async (c: Context): Promise<Record<string, string>> =>
   Object.fromEntries(Object.entries(await c.req.parseBody()).map(([name, value]) => [name, String(value)]))

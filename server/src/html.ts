@@ -8,7 +8,8 @@ const style = `
   --accent: light-dark(#3b5bdb, #8ea6ff); --bad: light-dark(#b42318, #ff9c92) }
 * { box-sizing: border-box }
 body { margin: 0; padding: 3rem 1rem; font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper) }
-main { max-width: 34rem; margin: auto; padding: 2rem; background: var(--card); border: 1px solid var(--line); border-radius: 12px }
+main { max-width: 34rem; margin: auto; padding: 2rem; background: var(--card); border: 1px solid var(--line); border-radius: 12px;
+  overflow-wrap: anywhere }
 h1 { margin: 0 0 .5rem; font-size: 1.5rem } p { margin: .5rem 0 1rem; color: var(--soft) }
 label { display: block; margin-top: 1rem; font-weight: 600 } small { font-weight: 400; color: var(--soft) }
 input { width: 100%; margin-top: .25rem; padding: .6rem .7rem; font: inherit; color: inherit; background: var(--paper);

@@ -25,6 +25,8 @@ export function readText(request: IncomingMessage): Promise<string> {
   })
 }
 
+export const jsonHeaders = { 'content-type': 'application/json', 'cache-control': 'no-store' }
+
 /** Writes an answer in one piece. `headers` is the request's own object, so what JSON answers share is added in place. */
 export function sendJson(
   response: ServerResponse,
@@ -32,10 +34,11 @@ export function sendJson(
   headers: Record<string, string | number>,
   body: string,
 ): void {
-  headers['content-type'] = 'application/json'
-  headers['cache-control'] = 'no-store'
-  headers['content-length'] = Buffer.byteLength(body)
-  response.writeHead(status, headers).end(body)
+  Object.assign(headers, jsonHeaders)
+  const size = Buffer.byteLength(body)
+  headers['content-length'] = size
+  // Text without wide characters is written as it lies in memory.
+  response.writeHead(status, headers).end(body, size === body.length ? 'latin1' : 'utf8')
 }
 
 /** The path of a request's address, which some clients send with scheme and host, and the query after it. */

@@ -44,6 +44,7 @@ export async function startServer(config: Config, options: StartOptions = {}): P
       response.writeHead(503, { 'retry-after': '1' }).end('Starting')
     },
   )
+  server.on('upgrade', (request, socket, head) => (app ? app.upgrade(request, socket, head) : socket.destroy()))
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(config.port, resolve)

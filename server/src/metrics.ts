@@ -11,6 +11,8 @@ export interface Metrics {
   contentType: string
 }
 
+const countTogether = 1000
+
 export function createMetrics(): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -28,22 +30,42 @@ export function createMetrics(): Metrics {
     labelNames: ['operation', 'status'],
     registers,
   })
-  const open = new Gauge({ name: 'inlay_http_requests_in_progress', help: 'Requests being answered', registers })
+  let inProgress = 0
+  new Gauge({
+    name: 'inlay_http_requests_in_progress',
+    help: 'Requests being answered',
+    registers,
+    collect() {
+      this.set(inProgress)
+    },
+  })
   const refusals = new Counter({
     name: 'inlay_refusals_total',
     help: 'Callers turned away, by surface and code',
     labelNames: ['surface', 'code'],
     registers,
   })
+  // Many at once: one after the other, between other work, takes several times as long.
+  let uncounted: { operation: string; status: number; seconds: number }[] = []
+  function countRequests() {
+    for (const { operation, status, seconds } of uncounted) {
+      duration.observe({ operation }, seconds)
+      total.inc({ operation, status: String(status) })
+    }
+    uncounted = []
+  }
+
   return {
     countRefusal: (surface, code) => refusals.inc({ surface, code }),
     observeRequest(operation, status, seconds) {
-      duration.observe({ operation }, seconds)
-      total.inc({ operation, status: String(status) })
+      if (uncounted.push({ operation, status, seconds }) >= countTogether) countRequests()
     },
-    requestStarted: () => open.inc(),
-    requestEnded: () => open.dec(),
-    render: () => registry.metrics(),
+    requestStarted: () => void inProgress++,
+    requestEnded: () => void inProgress--,
+    render() {
+      countRequests()
+      return registry.metrics()
+    },
     contentType: registry.contentType,
   }
 }

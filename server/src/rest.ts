@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { AccessControl } from './access.ts'
 import { Failure, internalError, invalid, notFound } from './errors.ts'
 import { readText, sendJson } from './http.ts'
+import { check } from './input.ts'
 import { InvalidJson, parseJson } from './lib/json.ts'
 import { resources } from './oauth/access-tokens.ts'
 import type { Observation } from './observation.ts'
@@ -156,19 +157,4 @@ function isNumeric(type: z.ZodType): boolean {
     return isNumeric(type.unwrap() as z.ZodType)
   }
   return type instanceof z.ZodNumber
-}
-
-function check<T extends z.ZodObject>(type: T, value: unknown): z.output<T> {
-  const result = type.safeParse(value, { reportInput: true })
-  if (result.success) return result.data
-  throw describeIssue(result.error.issues[0] as z.core.$ZodIssue)
-}
-
-/** The first thing that is wrong, in the interface's words: a dotted path and a sentence. */
-function describeIssue(issue: z.core.$ZodIssue): Failure {
-  if (issue.code === 'unrecognized_keys') {
-    return invalid([...issue.path, issue.keys[0] ?? ''].join('.'), `Unknown field "${issue.keys[0]}"`)
-  }
-  const isMissing = issue.code === 'invalid_type' && issue.input === undefined && issue.path.length > 0
-  return invalid(issue.path.join('.'), isMissing ? 'Required' : issue.message)
 }

@@ -1,11 +1,14 @@
 import type { Config } from './config.ts'
 import { type Activity, createActivity } from './diagnostics/activity.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
+import { createHub, type Hub } from './hub/hub.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
 import { createSafeFetch } from './lib/safe-fetch.ts'
+import { tools } from './mcp.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { createKeyLookup, type KeyLookup } from './publishable-keys/key-lookup.ts'
+import { createRuntime, type Runtime } from './runtime/runtime.ts'
 import type { Stores } from './stores/stores.ts'
 import { type BillingProvider, createBilling } from './subscriptions/billing-provider.ts'
 
@@ -15,6 +18,8 @@ export interface Service extends Foundation {
   identities: Identities
   activity: Activity
   billing: BillingProvider | undefined
+  hub: Hub
+  runtime: Runtime
   /** Writes down what is still in memory. The stores are the caller's to close. */
   close(): Promise<void>
 }
@@ -37,13 +42,19 @@ export async function createService(
   const metrics = createMetrics()
   const foundation: Foundation = { database, kv, bus, secrets, config, clock, log, metrics, fetch: safeFetch }
   const activity = createActivity(foundation)
+  const hub = await createHub(foundation, new Set(tools.map(({ name }) => name)))
+  const runtime = await createRuntime(foundation, hub)
   return {
     ...foundation,
     activity,
     keyLookup: await createKeyLookup(foundation),
     identities: await createIdentities(foundation),
     billing: createBilling(foundation),
+    hub,
+    runtime,
     async close() {
+      await runtime.close()
+      await hub.close()
       await activity.close()
       await safeFetch.close()
     },

@@ -7,6 +7,7 @@ export function serveWelcome({ config }: Service): Hono {
   const links = [
     ['/api/docs', 'API reference', 'Every operation, with its shapes and errors'],
     ['/api/spec.json', 'OpenAPI', 'The same for generators'],
+    ['/oauth/logout', 'Sign out', 'Ends your session in this browser'],
     ['/readyz', 'Readiness', 'Whether the service and its stores answer'],
   ]
   const list = links.map(([href, name, text]) => `<dt><a href="${href}">${name}</a></dt><dd>${text}</dd>`).join('')

@@ -1,5 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { startTestService, type TestService } from './harness.ts'
 
 export interface HttpService extends TestService {
@@ -13,6 +14,11 @@ export interface HttpService extends TestService {
 export async function startHttpService(env: Record<string, string> = {}): Promise<HttpService> {
   let service: TestService | undefined
   const server = createServer((request, response) => service?.listener(request, response))
+  const upgraded = new Set<Duplex>()
+  server.on('upgrade', (request, socket, head) => {
+    upgraded.add(socket)
+    void service?.service.runtime.upgrade(request, socket, head)
+  })
   await new Promise<void>((resolve) => server.listen(0, resolve))
   const local = `http://localhost:${(server.address() as AddressInfo).port}`
   service = await startTestService({ INLAY_PUBLIC_URL: local, ...env })
@@ -23,6 +29,7 @@ export async function startHttpService(env: Record<string, string> = {}): Promis
     local,
     async close() {
       server.closeAllConnections()
+      for (const socket of upgraded) socket.destroy()
       await new Promise((resolve) => server.close(resolve))
       await close()
     },

@@ -16,6 +16,12 @@ export async function register(url: string, metadata: Metadata = {}): Promise<oa
   )
 }
 
+/** A client known by the address of its metadata document. */
+export const introduce = (url: string, id: string): Promise<oauth.Configuration> =>
+  oauth.discovery(new URL(url), id, { token_endpoint_auth_method: 'none' }, oauth.None(), {
+    execute: [oauth.allowInsecureRequests],
+  })
+
 export interface Attempt {
   browser: Browser
   url: URL

@@ -1,7 +1,9 @@
 import { createServer, type RequestListener } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, type JWK } from 'jose'
 import { Provider } from 'oidc-provider'
+import { cert, key } from './localhost-certificate.ts'
 
 /** `oidc-provider` behind a port of its own. See oidc-provider.ts for what it is asked. */
 let listener: RequestListener
@@ -9,7 +11,8 @@ let fetches = 0
 let person: Record<string, unknown> = { sub: 'ann' }
 let behaviour: { away?: boolean; lying?: boolean } = {}
 const foreignKey = await makeKey()
-const server = createServer((request, response) => {
+const isTls = process.argv.includes('tls')
+const serve: RequestListener = (request, response) => {
   if (behaviour.away) return request.socket.destroy()
   if (request.url === '/jwks') fetches += 1
   if (request.url === '/jwks' && behaviour.lying) {
@@ -19,9 +22,10 @@ const server = createServer((request, response) => {
     const result = 'error' in person ? person : { login: { accountId: String(person.sub) } }
     void provider.interactionFinished(request, response, result)
   } else listener(request, response)
-})
+}
+const server = isTls ? createTlsServer({ key, cert }, serve) : createServer(serve)
 await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+const issuer = `${isTls ? 'https' : 'http'}://127.0.0.1:${(server.address() as AddressInfo).port}`
 
 let provider = await makeProvider()
 process.send?.({ issuer })

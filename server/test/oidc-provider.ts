@@ -20,9 +20,10 @@ export interface TestProvider {
   stop(): Promise<void>
 }
 
-/** A lean one keeps everything but the subject out of its ID tokens. */
-export async function startTestProvider({ lean = false } = {}): Promise<TestProvider> {
-  const child = fork(new URL('./oidc-provider-process.ts', import.meta.url), lean ? ['lean'] : [], { stdio: 'ignore' })
+/** A lean one keeps everything but the subject out of its ID tokens; one with TLS has the certificate of localhost. */
+export async function startTestProvider({ lean = false, tls = false } = {}): Promise<TestProvider> {
+  const traits = [...(lean ? ['lean'] : []), ...(tls ? ['tls'] : [])]
+  const child = fork(new URL('./oidc-provider-process.ts', import.meta.url), traits, { stdio: 'ignore' })
   const [ready] = (await once(child, 'message')) as [{ issuer: string }]
   let stopped = false
   return {

@@ -13,11 +13,13 @@ export interface Installation {
   run(command: string, env?: Env): Promise<Finished>
   /** Starts a server and waits until it is ready. */
   start(env?: Env): Promise<ServerProcess>
-  /** Starts a server and waits for nothing. */
-  launch(env?: Env): ServerProcess
+  /** Starts a server, or another command, and waits for nothing. */
+  launch(env?: Env, command?: string): ServerProcess
   token(email: string, organization?: string): Promise<string>
   /** As the owner of the embedded database. */
   query<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>
+  /** As the owner too; the caller ends it. */
+  connect(): Promise<pg.Client>
   /** The process of the embedded PostgreSQL, if it left word that it runs. */
   postmaster(): number | undefined
   postgresLog(): string
@@ -109,8 +111,8 @@ export function useInstallation(
   const installation: Installation = {
     dataDir,
     postmaster,
-    run: (command, env) => watch(launch(command.split(' '), env)).finished,
-    launch: (env) => watch(launch(['start'], env)),
+    run: (command, env) => installation.launch(env, command).finished,
+    launch: (env, command = 'start') => watch(launch(command.split(' '), env)),
     async start(env) {
       const server = installation.launch(env)
       await server.wrote('Inlay is ready')
@@ -123,10 +125,14 @@ export function useInstallation(
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
       return stdout.trim()
     },
-    async query(text, values) {
+    async connect() {
       // The fifth line says where the socket is.
       const client = new pg.Client({ host: postmasterFile()?.[4] ?? '', user: 'inlay', database: 'inlay' })
       await client.connect()
+      return client
+    },
+    async query(text, values) {
+      const client = await installation.connect()
       try {
         return (await client.query(text, values)).rows
       } finally {

@@ -115,6 +115,9 @@ export const samples: Record<string, Sample> = {
   getEndUser: { prepare: endUser },
   eraseEndUser: { prepare: endUser },
 
+  listHubSources: {},
+  listHubTools: {},
+
   listSkills: {},
   createSkill: { body: () => ({ content: skillText() }) },
   getSkill: { prepare: skill },

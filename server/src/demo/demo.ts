@@ -33,12 +33,21 @@ export async function seedDemo(service: Seedable): Promise<{ demo: string }> {
 const findOrAdd = async (service: Seedable, { email, name }: { email: string; name: string }) =>
   (await findUserByEmail(service, email)) ?? addLocalUser(service, { email, name })
 
-async function findOrFound(service: Seedable, wanted: Parameters<typeof foundOrganization>[1]): Promise<string> {
-  const [found] = await service.database.asUser(
-    wanted.founder.id,
-    (sql) => sql<{ id: string }>`select id from organizations where slug = ${wanted.slug}`,
+type Wanted = Parameters<typeof foundOrganization>[1] & { slug: string }
+
+const findOrFound = async (service: Seedable, wanted: Wanted): Promise<string> =>
+  (await findOrganization(service, wanted.founder.id, wanted.slug)) ?? (await foundOrganization(service, wanted)).id
+
+export async function findOrganization(
+  { database }: Seedable,
+  memberId: string,
+  slug: string,
+): Promise<string | undefined> {
+  const [found] = await database.asUser(
+    memberId,
+    (sql) => sql<{ id: string }>`select id from organizations where slug = ${slug}`,
   )
-  return found?.id ?? (await foundOrganization(service, wanted)).id
+  return found?.id
 }
 
 async function join({ database }: Seedable, organizationId: string, userId: string, role: string): Promise<void> {

@@ -6,7 +6,7 @@ import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
-import { askInterceptor, type Question } from './interceptor.ts'
+import { askInterceptor, type Connection, type Question } from './interceptor.ts'
 
 type Provider = Output<typeof contract.getProvider>
 type Config = NonNullable<Provider['config']>
@@ -128,6 +128,25 @@ function completeConnection(
   return { ...connection, api_key: secrets.open(api_key_sealed, apiKeyPlace(organizationId)), api_key_sealed }
 }
 
+/**
+ * Who decides on the tool calls of an organization: nobody, or an interceptor. One that is enabled but not complete can
+ * decide nothing, and says what it lacks instead. A failed test does not count here: the interceptor is asked anyway.
+ */
+export async function findInterceptor(
+  { database, secrets }: Pick<Service, 'database' | 'secrets'>,
+  organizationId: string,
+): Promise<Connection | { gap: string } | undefined> {
+  const [[config], [saved]] = await database.asOrg(organizationId, async (sql) => [
+    await selectConfig(sql),
+    await selectConnection(sql),
+  ])
+  if (!config?.is_enabled) return undefined
+  const gap = describeGap(config)
+  if (gap || !saved?.api_key_sealed) return { gap: gap ?? '' }
+  const { interceptor_url, interceptor_name, api_key_sealed } = saved
+  return { interceptor_url, interceptor_name, api_key: secrets.open(api_key_sealed, apiKeyPlace(organizationId)) }
+}
+
 const sampleQuestion = ({ config }: Service, { organization, user }: OrgCaller): Question => ({
   phase: 'request',
   context: {
@@ -157,6 +176,15 @@ function describeProvider(config: Config | undefined): Provider {
   return { ...judge(config), config: config ?? null }
 }
 
+function describeGap({ interceptor_url, interceptor_name, has_api_key }: Config): string | undefined {
+  const missing = [
+    interceptor_url ? [] : 'interceptor_url',
+    interceptor_name ? [] : 'interceptor_name',
+    has_api_key ? [] : 'api_key',
+  ].flat()
+  return missing.length > 0 ? `The governance provider still needs: ${missing.join(', ')}.` : undefined
+}
+
 function judge(config: Config | undefined): Pick<Provider, 'effective_status' | 'reason'> {
   if (!config) {
     return { effective_status: 'bypassed', reason: 'No governance provider is configured: tool calls are not checked.' }
@@ -164,14 +192,8 @@ function judge(config: Config | undefined): Pick<Provider, 'effective_status' | 
   if (!config.is_enabled) {
     return { effective_status: 'bypassed', reason: 'The governance provider is disabled: tool calls are not checked.' }
   }
-  const missing = [
-    config.interceptor_url ? [] : 'interceptor_url',
-    config.interceptor_name ? [] : 'interceptor_name',
-    config.has_api_key ? [] : 'api_key',
-  ].flat()
-  if (missing.length > 0) {
-    return { effective_status: 'misconfigured', reason: `The governance provider still needs: ${missing.join(', ')}.` }
-  }
+  const incomplete = describeGap(config)
+  if (incomplete) return { effective_status: 'misconfigured', reason: incomplete }
   if (config.last_test_status === 'failure') {
     return { effective_status: 'misconfigured', reason: `The last test failed: ${config.last_test_message}` }
   }

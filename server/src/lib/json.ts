@@ -7,8 +7,42 @@ const forbiddenKeys = new Set(['__proto__', 'constructor', 'prototype'])
 /** `JSON.parse` for text from outside: it also refuses what two readers could understand differently. */
 export function parseJson(text: string, { maxDepth = 64 }: { maxDepth?: number } = {}): unknown {
   const value = parseSyntax(text)
-  checkStructure(text, maxDepth)
+  if (text.includes('\\') || countColons(text) !== countKeys(value, maxDepth)) checkStructure(text, maxDepth)
   return value
+}
+
+/** Of text without escapes: those outside of strings, one for each key that was written. */
+function countColons(text: string): number {
+  let count = 0
+  let colon = text.indexOf(':')
+  let quoted = text.indexOf('"')
+  while (colon >= 0) {
+    if (quoted < 0 || colon < quoted) {
+      count += 1
+      colon = text.indexOf(':', colon + 1)
+    } else {
+      const end = text.indexOf('"', quoted + 1)
+      if (colon < end) colon = text.indexOf(':', end)
+      quoted = text.indexOf('"', end + 1)
+    }
+  }
+  return count
+}
+
+/** Of keys that arrived: fewer than were written if one came twice. Negative for what has to be refused. */
+function countKeys(value: unknown, depthLeft: number): number {
+  if (typeof value !== 'object' || value === null) return 0
+  if (depthLeft === 0) return Number.NEGATIVE_INFINITY
+  let count = 0
+  if (Array.isArray(value)) {
+    for (const item of value) count += countKeys(item, depthLeft - 1)
+    return count
+  }
+  for (const key of Object.keys(value)) {
+    if (forbiddenKeys.has(key)) return Number.NEGATIVE_INFINITY
+    count += 1 + countKeys((value as Record<string, unknown>)[key], depthLeft - 1)
+  }
+  return count
 }
 
 function parseSyntax(text: string): unknown {
@@ -36,7 +70,7 @@ const closeObject = 0x7d
 const openArray = 0x5b
 const closeArray = 0x5d
 
-/** One pass over text that is known to be well-formed, so that its structure follows from a few characters. */
+/** Names what is wrong, in one pass: the text is well-formed, so its structure follows from a few characters. */
 function checkStructure(text: string, maxDepth: number) {
   const stack: (Set<string> | null)[] = []
   let keys: Set<string> | null = null
@@ -73,11 +107,15 @@ function checkEscapes(literal: string) {
 
 /** The index after the closing quote of the string that starts at `start`. */
 function findStringEnd(text: string, start: number): number {
-  let index = start + 1
-  for (let code = text.charCodeAt(index); code !== quote; code = text.charCodeAt(index)) {
-    index += code === backslash ? 2 : 1
-  }
-  return index + 1
+  let end = text.indexOf('"', start + 1)
+  while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
+  return end + 1
+}
+
+function isEscaped(text: string, position: number): boolean {
+  let backslashes = 0
+  while (text.charCodeAt(position - backslashes - 1) === backslash) backslashes += 1
+  return backslashes % 2 === 1
 }
 
 function addKey(keys: Set<string>, literal: string) {

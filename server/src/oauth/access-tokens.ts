@@ -1,5 +1,8 @@
 import { sign, verify as verifySignature } from 'node:crypto'
-import { createRemoteJWKSet, customFetch, type JWTPayload, errors as joseErrors, jwtVerify } from 'jose'
+import { type JWTPayload, errors as joseErrors, jwtVerify } from 'jose'
+import { serviceUnavailable } from '../errors.ts'
+import { DiscoveryFailed } from '../identity-provider/discovery.ts'
+import { createProviderKeys } from '../identity-provider/provider-keys.ts'
 import { isId, newId } from '../lib/ids.ts'
 import type { Service } from '../service.ts'
 import { readIdentity, signIn } from '../users/users.ts'
@@ -16,6 +19,8 @@ export interface AccessToken {
   scopes?: readonly string[] | undefined
   /** The authorization that the token comes from, if it can still be ended. */
   grant_id?: string | undefined
+  /** Whom it was issued to. */
+  client_id?: string | undefined
 }
 
 /** Why a token is no token; the text is for the log, callers learn only that they must sign in. */
@@ -61,7 +66,7 @@ export async function issueAccessToken(
 }
 
 export async function createTokenVerifier(service: Service): Promise<(token: string) => Promise<AccessToken>> {
-  const verifyOwn = ownTokenVerifier(service)
+  const verifyOwn = createOwnTokenVerifier(service)
   const verifyExternal = service.config.signIn && externalTokenVerifier(service, service.config.signIn)
   return async (token) => {
     // Only routes to the verifier that checks the issuer again, under a signature.
@@ -71,7 +76,7 @@ export async function createTokenVerifier(service: Service): Promise<(token: str
   }
 }
 
-function ownTokenVerifier(service: Service) {
+export function createOwnTokenVerifier(service: Service) {
   const keys = createSigningKeys(service)
   return async (token: string): Promise<AccessToken> => {
     const [head = '', body = '', signature = '', ...rest] = token.split('.')
@@ -93,6 +98,7 @@ function ownTokenVerifier(service: Service) {
       user_id: requireString(claims.sub, 'sub'),
       scopes: client_id === undefined ? undefined : String(scope ?? '').split(' '),
       grant_id: grant_id === undefined ? undefined : requireString(grant_id, 'grant_id'),
+      client_id: client_id === undefined ? undefined : requireString(client_id, 'client_id'),
     }
   }
 }
@@ -100,22 +106,21 @@ function ownTokenVerifier(service: Service) {
 /** Tokens of the operator's own sign-in provider: people are known from their first request on. */
 function externalTokenVerifier(service: Service, { issuer, audience }: { issuer: string; audience: string }) {
   const { api, mcp } = resources(service.config.publicUrl)
-  let jwks: ReturnType<typeof createRemoteJWKSet> | undefined
-  const discover = async () => {
-    const response = await service.fetch(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
-    const document = (await response.json()) as { issuer?: unknown; jwks_uri?: unknown }
-    if (document.issuer !== issuer) throw new Error(`${issuer} calls itself ${String(document.issuer)}`)
-    return createRemoteJWKSet(new URL(String(document.jwks_uri)), { [customFetch]: service.fetch })
+  const keys = createProviderKeys(service)
+  const findKey = async ({ kid, alg }: { kid?: string | undefined; alg: string }) => {
+    const { key } = await keys.find({ issuer, audiences: [audience] }, kid, alg)
+    if (!key) throw new InvalidToken('The signing key is unknown')
+    return key
   }
   return async (token: string): Promise<AccessToken> => {
-    jwks ??= await discover()
-    const { payload } = await jwtVerify(token, jwks, {
+    const { payload } = await jwtVerify(token, findKey, {
       issuer,
       audience,
       algorithms: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'],
       clockTolerance: 60,
       currentDate: new Date(service.clock()),
     }).catch((cause) => {
+      if (cause instanceof DiscoveryFailed) throw serviceUnavailable('The sign-in provider does not answer', cause)
       throw cause instanceof joseErrors.JOSEError ? new InvalidToken(cause.message, { cause }) : cause
     })
     const identity = readIdentity(issuer, payload)

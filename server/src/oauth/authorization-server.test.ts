@@ -1,3 +1,4 @@
+import { request } from 'node:http'
 import * as oauth from 'openid-client'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
@@ -52,6 +53,7 @@ describe('an authorization request', () => {
     })
   })
 
+  // Abuse case 38.
   test.each([
     [`${webUri}/`],
     [`${webUri}?a=b`],
@@ -78,6 +80,7 @@ describe('an authorization request', () => {
     expect(browser.left).toBeUndefined()
   })
 
+  // Abuse case 38.
   test.each<[string, Record<string, string | undefined>, string]>([
     ['without PKCE', { code_challenge: undefined, code_challenge_method: undefined }, 'invalid_request'],
     ['with plain PKCE', { code_challenge_method: 'plain' }, 'invalid_request'],
@@ -148,6 +151,7 @@ describe('tokens', () => {
     expect(headers.get('www-authenticate')).toMatch(/^Bearer error="insufficient_scope", scope="inlay", resource_met/)
   })
 
+  // Abuse case 33.
   test('an ID token is no access token', async () => {
     const { id_token } = await obtain(await register(app.url), 'admin@demo.test', { scope: 'openid inlay' })
     expect((await app.request('GET', '/users/me', { token: String(id_token) })).status).toBe(401)
@@ -168,6 +172,37 @@ describe('tokens', () => {
       { resource: `${app.url}/mcp` },
     )
     await expect(wrongResource).rejects.toMatchObject({ error: 'invalid_target' })
+  })
+})
+
+// Abuse case 37.
+describe('a page of another name that leads to this machine', () => {
+  const statusFor = (host: string, path: string, local = app.local) =>
+    new Promise<number | undefined>((resolve, reject) => {
+      const sent = request(`${local}${path}`, { headers: { host } }, (response) => {
+        response.resume()
+        resolve(response.statusCode)
+      })
+      sent.on('error', reject).end()
+    })
+
+  test.each(['evil.example.com', 'evil.example.com:8787', 'localhost.evil.example.com', '127.0.0.1.evil.example.com'])(
+    'is refused: %s',
+    async (host) => {
+      for (const path of ['/oauth/authorize', '/oauth/interaction/x', '/oauth/logout', '/oauth/token']) {
+        expect({ path, status: await statusFor(host, path) }).toEqual({ path, status: 403 })
+      }
+    },
+  )
+
+  test.each(['localhost', '127.0.0.1:1', '[::1]:8787'])('is not %s', async (host) => {
+    expect(await statusFor(host, '/oauth/logout')).toBe(200)
+  })
+
+  test('is no danger behind TLS, where a proxy may use any name', async () => {
+    const production = await startHttpService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
+    onTestFinished(() => production.close())
+    expect(await statusFor('upstream', '/oauth/logout', production.local)).toBe(200)
   })
 })
 

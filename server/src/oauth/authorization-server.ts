@@ -2,16 +2,27 @@ import type { HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import { cors } from 'hono/cors'
 import type { Provider } from 'oidc-provider'
+import { ownPagesOnly, refuseForeign } from '../forms.ts'
 import type { Service } from '../service.ts'
 import { scope } from './access-tokens.ts'
 import { serveInteractions } from './interactions.ts'
 import { protectedResources } from './protected-resources.ts'
 import { createProvider } from './provider.ts'
+import { isLoopback } from './redirect-uris.ts'
 import { createSigningKeys } from './signing-keys.ts'
 
 export type NodeEnv = { Bindings: HttpBindings }
 
-const endpoints = ['authorize', 'authorize/:uid', 'token', 'revoke', 'register']
+const endpoints = [
+  'authorize',
+  'authorize/:uid',
+  'token',
+  'revoke',
+  'register',
+  'logout',
+  'logout/confirm',
+  'logout/success',
+]
 const discovery = ['oauth-authorization-server', 'openid-configuration']
 
 /** `/oauth/*` and everything that lets clients find it. */
@@ -49,6 +60,15 @@ export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
   const { host, protocol } = new URL(publicUrl)
   const originHeaders = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.slice(0, -1) }
 
+  // A page elsewhere could let its own name lead to this machine, and be of our origin to the browser. Beyond one's own
+  // machine TLS prevents that, and a proxy may call us by any name.
+  app.use('/oauth/*', async (c, next) => {
+    const named = URL.parse(`http://${c.req.header('host')}`)
+    const isForeign = named && named.host !== host && !isLoopback(named)
+    if (protocol === 'http:' && isForeign) return refuseForeign(c)
+    await next()
+  })
+  app.post('/oauth/logout/confirm', ownPagesOnly(publicUrl))
   // Clients that are pages register too; nothing of the person's goes with the request.
   app.use('/oauth/register', cors())
   app.route(

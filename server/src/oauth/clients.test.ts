@@ -1,11 +1,8 @@
-import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
-import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import * as oauth from 'openid-client'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
-import { cert, key } from '../../test/localhost-certificate.ts'
-import { allow, claimsOf, exchange, nativeUri, prepare, register, webUri } from '../../test/oauth-client.ts'
+import { useClientDocument } from '../../test/https-server.ts'
+import { allow, claimsOf, exchange, introduce, nativeUri, prepare, register, webUri } from '../../test/oauth-client.ts'
 
 let app: HttpService
 beforeAll(async () => {
@@ -45,7 +42,9 @@ describe('registration', () => {
     const answer = await allow(attempt, 'admin@demo.test')
     const guess = new oauth.Configuration(config.serverMetadata(), client_id, undefined, oauth.ClientSecretBasic('no'))
     oauth.allowInsecureRequests(guess)
-    await expect(exchange(guess, attempt, answer)).rejects.toMatchObject({ cause: expect.anything() })
+    await expect(exchange(guess, attempt, answer)).rejects.toMatchObject({
+      cause: [{ scheme: 'basic', parameters: { error: 'invalid_client' } }],
+    })
     const known = new oauth.Configuration(
       config.serverMetadata(),
       client_id,
@@ -91,35 +90,14 @@ describe('registration', () => {
 })
 
 describe('a client known by its address', () => {
-  async function serveDocument(metadata: (id: string) => object): Promise<string> {
-    const trusted = getCACertificates('default')
-    setDefaultCACertificates([...trusted, cert])
-    const server = createServer({ key, cert }, (request, response) => {
-      const id = `https://localhost:${(server.address() as AddressInfo).port}${request.url}`
-      response.setHeader('content-type', 'application/json')
-      response.end(JSON.stringify(metadata(id)))
-    })
-    await new Promise<void>((resolve) => server.listen(0, resolve))
-    onTestFinished(() => {
-      setDefaultCACertificates(trusted)
-      server.closeAllConnections()
-      server.close()
-    })
-    return `https://localhost:${(server.address() as AddressInfo).port}/client.json`
-  }
-  const discover = (id: string) =>
-    oauth.discovery(new URL(app.url), id, { token_endpoint_auth_method: 'none' }, oauth.None(), {
-      execute: [oauth.allowInsecureRequests],
-    })
-
   test('signs people in and is shown with its host', async () => {
-    const id = await serveDocument((client_id) => ({
+    const id = await useClientDocument((client_id) => ({
       client_id,
       client_name: 'Tool',
       redirect_uris: [webUri],
       token_endpoint_auth_method: 'none',
     }))
-    const config = await discover(id)
+    const config = await introduce(app.url, id)
     const attempt = await prepare(config)
     await attempt.browser.open(attempt.url)
     await attempt.browser.press('admin@demo.test')
@@ -134,16 +112,21 @@ describe('a client known by its address', () => {
     ['holds a secret', (client_id) => ({ client_id, redirect_uris: [webUri], client_secret: 'x' })],
     ['has an unsafe redirect URI', (client_id) => ({ client_id, redirect_uris: ['http://app.example.com/callback'] })],
   ])('is refused when its document %s', async (_, metadata) => {
-    const attempt = await prepare(await discover(await serveDocument(metadata)))
+    const attempt = await prepare(await introduce(app.url, await useClientDocument(metadata)))
     await attempt.browser.open(attempt.url)
     expect(attempt.browser.page?.status).toBe(400)
     expect(attempt.browser.left).toBeUndefined()
   })
 
-  test('is not fetched from a private address', async () => {
-    const attempt = await prepare(await discover('https://10.0.0.1/client.json'))
-    await attempt.browser.open(attempt.url)
-    expect(attempt.browser.page?.status).toBe(400)
-    expect(attempt.browser.text).toContain('invalid_client')
-  })
+  // Abuse case 48.
+  test.each(['https://10.0.0.1/client.json', 'https://169.254.169.254/client.json', 'https://[fd00::1]/client.json'])(
+    'is not fetched from %s: no connection is made',
+    async (id) => {
+      const attempt = await prepare(await introduce(app.url, id))
+      await attempt.browser.open(attempt.url)
+      expect(attempt.browser.page?.status).toBe(400)
+      expect(attempt.browser.text).toContain('invalid_client')
+      expect(app.logged()).toContain(`"address":"${id}","reason":"blocked_address"`)
+    },
+  )
 })

@@ -16,6 +16,7 @@ const day = 24 * 60 * 60_000
 const status = async (token: string) => (await app.request('GET', '/users/me', { token })).status
 
 describe('a code', () => {
+  // Abuse case 38.
   test('works once; used again it ends what it gave', async () => {
     const config = await register(app.url)
     const attempt = await prepare(config)
@@ -26,13 +27,19 @@ describe('a code', () => {
     expect(await status(tokens.access_token)).toBe(401)
   })
 
-  test('works at most once when it is used many times at once', async () => {
+  // Abuse case 38.
+  test('works for exactly one of many who use it at once, and ends what that one got', async () => {
     const config = await register(app.url)
     const attempt = await prepare(config)
     const answer = await allow(attempt, 'admin@demo.test')
     const uses = await Promise.allSettled(Array.from({ length: 20 }, () => exchange(config, attempt, answer)))
-    expect(uses.filter((use) => use.status === 'fulfilled').length).toBeLessThanOrEqual(1)
+    const won = uses.filter((use) => use.status === 'fulfilled')
+    expect(won).toHaveLength(1)
     for (const use of uses) if (use.status === 'rejected') expect(use.reason).toMatchObject(invalidGrant)
+    for (const { value } of won) {
+      const next = oauth.refreshTokenGrant(config, String(value.refresh_token))
+      await expect(next).rejects.toMatchObject(invalidGrant)
+    }
   })
 })
 
@@ -48,6 +55,7 @@ describe('a refresh token', () => {
     expect(await status(third.access_token)).toBe(200)
   })
 
+  // Abuse case 38.
   test('used twice ends the whole family', async () => {
     const config = await register(app.url)
     const first = await obtain(config, 'admin@demo.test')
@@ -63,7 +71,7 @@ describe('a refresh token', () => {
     const refresh = () => oauth.refreshTokenGrant(config, String(refresh_token))
     const uses = await Promise.allSettled(Array.from({ length: 20 }, refresh))
     const won = uses.filter((use) => use.status === 'fulfilled')
-    expect(won.length).toBeLessThanOrEqual(1)
+    expect(won).toHaveLength(1)
     for (const { value } of won) {
       const next = oauth.refreshTokenGrant(config, String(value.refresh_token))
       await expect(next).rejects.toMatchObject(invalidGrant)
@@ -96,6 +104,56 @@ describe('an authorization ends', () => {
     await oauth.tokenRevocation(config, String(tokens.refresh_token))
     await expect(oauth.refreshTokenGrant(config, String(tokens.refresh_token))).rejects.toMatchObject(invalidGrant)
     expect(await status(tokens.access_token)).toBe(401)
+  })
+
+  test('not when one of its access tokens is revoked, which ends that one at once', async () => {
+    const config = await register(app.url)
+    const tokens = await obtain(config, 'admin@demo.test')
+    expect(await status(tokens.access_token), 'remembered by the node').toBe(200)
+    await oauth.tokenRevocation(config, tokens.access_token)
+    expect(await status(tokens.access_token)).toBe(401)
+    const fresh = await oauth.refreshTokenGrant(config, String(tokens.refresh_token))
+    expect(await status(fresh.access_token)).toBe(200)
+  })
+
+  test('not when another client tries to revoke an access token of it', async () => {
+    const { access_token } = await obtain(await register(app.url), 'admin@demo.test')
+    await oauth.tokenRevocation(await register(app.url), access_token)
+    expect(await status(access_token)).toBe(200)
+  })
+
+  test.each([
+    ['is unknown', () => 'unknown'],
+    ['is no token', () => 'a.b.c'],
+    ['is signed by nobody', async (token: string) => `${token.slice(0, -4)}AAAA`],
+    ['was issued to no client', () => app.tokenFor('admin@demo.test')],
+    ['has expired', async (token: string) => token],
+  ])('not when what is revoked %s, which is answered as any other', async (name, make) => {
+    const config = await register(app.url)
+    const tokens = await obtain(config, 'admin@demo.test')
+    const body = new URLSearchParams({
+      client_id: config.clientMetadata().client_id,
+      token: await make(tokens.access_token),
+      token_type_hint: 'access_token',
+    })
+    const later = name === 'has expired' ? 2 * 60 * 60_000 : 0
+    app.clock.now += later
+    onTestFinished(() => {
+      app.clock.now -= later
+    })
+    const response = await fetch(`${app.url}/oauth/revoke`, { method: 'POST', body })
+    expect({ status: response.status, text: await response.text() }).toEqual({ status: 200, text: '' })
+    expect(await oauth.refreshTokenGrant(config, String(tokens.refresh_token))).toHaveProperty('access_token')
+  })
+
+  test('not when a client with a secret revokes without it', async () => {
+    const config = await register(app.url, { token_endpoint_auth_method: 'client_secret_post' })
+    const { access_token } = await obtain(config, 'admin@demo.test')
+    const guess = { client_id: config.clientMetadata().client_id, client_secret: 'guess', token: access_token }
+    const response = await fetch(`${app.url}/oauth/revoke`, { method: 'POST', body: new URLSearchParams(guess) })
+    expect(response.status).toBe(401)
+    expect(await response.json()).toMatchObject({ error: 'invalid_client' })
+    expect(await status(access_token)).toBe(200)
   })
 
   test('not when another client tries to revoke it', async () => {
@@ -143,6 +201,7 @@ describe('an authorization ends', () => {
   })
 })
 
+// Abuse case 40.
 test('signing keys rotate under load without one failure', async () => {
   const own = await startHttpService()
   onTestFinished(() => own.close())

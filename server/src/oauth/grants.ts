@@ -3,6 +3,7 @@ import type { Caller } from '../access.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Service } from '../service.ts'
 import { scope } from './access-tokens.ts'
+import { describeSignIn, grantSeconds, type SignIn, signInOfSession } from './records.ts'
 import { isOnThisComputer } from './redirect-uris.ts'
 
 /** What a person allowed a client: for which organization, at which resources. */
@@ -11,23 +12,25 @@ interface Consent {
   resources: readonly string[]
 }
 
-export const grantSeconds = 365 * 24 * 60 * 60
-
-type Who = { userId: string; clientId: string }
+type Who = { userId: string; clientId: string; signIn: SignIn }
 
 /** Each authorization has a grant of its own, so that ending one leaves the others. */
-export async function saveGrant(provider: Provider, { userId, clientId }: Who, consent: Consent): Promise<string> {
+export async function saveGrant(provider: Provider, who: Who, consent: Consent): Promise<string> {
+  const { userId, clientId, signIn } = who
   const grant = new provider.Grant({ accountId: userId, clientId })
   grant.addOIDCScope(`openid offline_access ${scope}`)
   for (const resource of consent.resources) grant.addResourceScope(resource, scope)
   if (consent.organization_id) grant.addRar({ type: 'organization', identifier: consent.organization_id })
+  grant.addRar(describeSignIn(signIn))
   return grant.save()
 }
 
 export const organizationOf = (grant: Grant | undefined): string | undefined =>
   grant?.rar?.find(({ type }) => type === 'organization')?.identifier as string | undefined
 
-const consentKey = ({ userId, clientId }: Who) => `oauth:consent:${fingerprint(JSON.stringify([userId, clientId]))}`
+/** What was allowed before all sessions were ended, maybe by somebody else, is asked again. */
+const consentKey = ({ userId, clientId, signIn }: Who) =>
+  `oauth:consent:${fingerprint(JSON.stringify([userId, signIn.generation, clientId]))}`
 
 export const rememberConsent = ({ kv }: Service, who: Who, consent: Consent): Promise<void> =>
   kv.set(consentKey(who), consent, grantSeconds)
@@ -39,29 +42,32 @@ export const readConsent = ({ kv }: Service, who: Who): Promise<Consent | undefi
 export async function loadGrant(service: Service, { oidc }: KoaContextWithOIDC): Promise<Grant | undefined> {
   const { provider, client, account, params, result, session } = oidc
   if (result?.consent?.grantId) return provider.Grant.find(result.consent.grantId)
-  const isAsked = oidc.promptPending('consent') || oidc.promptPending('login') || !session?.accountId
+  const isAsked = oidc.promptPending('consent') || oidc.promptPending('login')
   // Any program on the person's computer can claim to be the one that was allowed (RFC 8252, section 8.6).
-  if (!client || !account || isAsked || isOnThisComputer(String(params?.redirect_uri))) return undefined
-  const who = { userId: account.accountId, clientId: client.clientId }
+  if (!client || !account || !session?.accountId || isAsked || isOnThisComputer(String(params?.redirect_uri)))
+    return undefined
+  const who = { userId: account.accountId, clientId: client.clientId, signIn: signInOfSession(session) }
   const consent = await readConsent(service, who)
   if (!consent || !readResources(params?.resource).every((one) => consent.resources.includes(one))) return undefined
-  if (!(await findPerson(service, who.userId, consent.organization_id))) return undefined
+  if (!(await findPerson(service, who.userId, who.signIn, consent.organization_id))) return undefined
   return provider.Grant.find(await saveGrant(provider, who, consent))
 }
 
 export const readResources = (resource: unknown): string[] => [resource ?? []].flat().map(String)
 
-/** Undefined as well for somebody who is no member of the organization. */
+/** Undefined as well for somebody whose sessions were ended since, or who is no member of the organization. */
 export async function findPerson(
   { database }: Service,
   userId: string,
+  signIn: SignIn | undefined,
   organizationId?: string | undefined,
 ): Promise<Caller['user'] | undefined> {
+  if (!signIn || Number.isNaN(signIn.generation)) return undefined
   const [person] = await database.asUser(
     userId,
     (sql) => sql<Caller['user']>`
       select id, email, name, avatar_url from users u
-      where id = ${userId} and (${organizationId ?? null}::uuid is null or exists (
+      where id = ${userId} and session_generation = ${signIn.generation} and (${organizationId ?? null}::uuid is null or exists (
         select from members m where m.user_id = u.id and m.organization_id = ${organizationId ?? null}))`,
   )
   return person

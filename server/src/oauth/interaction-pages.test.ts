@@ -27,6 +27,7 @@ test('the log tells what happened and keeps the secrets out', async () => {
 describe('pages', () => {
   const evil = '<script>alert(1)</script>‮"\'&'
 
+  // Abuse case 39.
   test('show a client’s name as text', async () => {
     const { browser } = await begin({ client_name: evil })
     expect(browser.html).not.toContain('<script')
@@ -39,6 +40,7 @@ describe('pages', () => {
     expect(browser.html).not.toContain('‮')
   })
 
+  // Abuse case 39.
   test('cannot be framed, kept or scripted, and post only to us and on to the client', async () => {
     const { browser } = await begin()
     for (const step of ['', 'admin@demo.test']) {
@@ -52,6 +54,7 @@ describe('pages', () => {
     }
   })
 
+  // Abuse case 37.
   test.each(['https://evil.example.com', 'null', ''])('refuse a form from the origin "%s"', async (origin) => {
     const { browser } = await begin()
     await browser.press('admin@demo.test', {}, { origin })

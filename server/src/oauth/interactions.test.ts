@@ -47,6 +47,7 @@ describe('signing in', () => {
     expect(browser.text).toContain('Organization Demo')
   })
 
+  // Abuse case 39.
   test('again is not needed for a second client, but consent is', async () => {
     const { attempt, browser } = await begin()
     await allow(attempt, 'admin@demo.test')

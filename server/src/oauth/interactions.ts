@@ -2,7 +2,7 @@ import { type Context, Hono } from 'hono'
 import type { Client, InteractionResults, Provider } from 'oidc-provider'
 import type { Caller } from '../access.ts'
 import { recordAudit } from '../audit/audit.ts'
-import { limitForm, readForm } from '../forms.ts'
+import { limitForm, ownPagesOnly, readForm } from '../forms.ts'
 import { page, pageHeaders } from '../html.ts'
 import { oneTime } from '../lib/one-time.ts'
 import * as contract from '../organizations/contract.ts'
@@ -15,6 +15,7 @@ import {
   startExternalSignIn,
   takeHandoff,
 } from '../sign-in/sign-in.ts'
+import type { User } from '../users/users.ts'
 import { resources } from './access-tokens.ts'
 import type { NodeEnv } from './authorization-server.ts'
 import { findPerson, readConsent, readResources, rememberConsent, saveGrant } from './grants.ts'
@@ -27,7 +28,7 @@ import {
   style,
 } from './interaction-pages.ts'
 import { errors } from './library.ts'
-import { keepClient } from './records.ts'
+import { keepClient, type SignIn, signInOfSession } from './records.ts'
 import { formTarget } from './redirect-uris.ts'
 
 type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
@@ -41,6 +42,8 @@ interface Visit {
   client: Client
   view: ClientView
 }
+
+type SignedIn = Caller['user'] & { signIn: SignIn }
 
 /** Ties a form to the visit that it was made for. */
 const formToken = oneTime<string>('oauth:form', 60 * 60)
@@ -89,23 +92,26 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
 
   async function showSignIn(visit: Visit, problem?: string, email?: string): Promise<Response> {
     const methods = signInMethods(service)
-    if (methods.external && !problem) return visit.c.redirect(await startExternalSignIn(service, visit.path), 303)
+    if (methods.external && !problem) {
+      const asks = wantsAnotherAccount(visit.c)
+      return visit.c.redirect(await startExternalSignIn(service, visit.path, { asks }), 303)
+    }
     const known = email ?? String(visit.interaction.params.login_hint ?? '')
     return show(visit, 'Sign in', (context) => signInPage(context, visit.view, methods, known), problem)
   }
 
-  async function finishSignIn(visit: Visit, userId: string): Promise<Response> {
-    const { interaction, provider } = visit
-    // Whoever was signed in here before is not any more.
-    if (interaction.session && interaction.session.accountId !== userId) {
-      await (await provider.Session.findByUid(interaction.session.uid))?.destroy()
-      Object.assign(interaction, { session: undefined })
-      await interaction.persist()
-    }
-    return finish(visit, { login: { accountId: userId } })
+  async function finishSignIn(visit: Visit, user: User): Promise<Response> {
+    const { c, interaction, provider } = visit
+    // Whoever is signed in here by now, maybe in another tab, is not any more; nor is a session that was ended gone on with.
+    const session = await provider.Session.get(provider.createContext(c.env.incoming, c.env.outgoing))
+    const isAnother = session.accountId !== user.id || signInOfSession(session).generation !== user.session_generation
+    if (session.accountId && isAnother) await session.destroy()
+    Object.assign(interaction, { session: undefined })
+    await interaction.persist()
+    return finish(visit, { login: { accountId: user.id, amr: [String(user.session_generation)] } })
   }
 
-  async function showConsent(visit: Visit, person: Caller['user'], problem?: string): Promise<Response> {
+  async function showConsent(visit: Visit, person: SignedIn, problem?: string): Promise<Response> {
     const { c, client, interaction, view } = visit
     const organizations = await listOrganizations(service, { user: person })
     const wanted = c.req.query('organization') ?? (await guessOrganization(visit, person, organizations))
@@ -130,17 +136,20 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
   }
 
   /** The last one, or the only one; a client that asks for consent wants a new choice. */
-  async function guessOrganization(visit: Visit, person: Caller['user'], organizations: { id: string }[]) {
+  async function guessOrganization(visit: Visit, person: SignedIn, organizations: { id: string }[]) {
     if (organizations.length === 1) return organizations[0]?.id
     if (String(visit.interaction.params.prompt ?? '').includes('consent')) return undefined
-    const consent = await readConsent(service, { userId: person.id, clientId: visit.client.clientId })
+    const consent = await readConsent(service, whoAllows(person, visit.client))
     return consent && (consent.organization_id ?? 'none')
   }
 
-  const personOf = ({ interaction }: Visit) =>
-    interaction.prompt.name === 'consent' && interaction.session
-      ? findPerson(service, interaction.session.accountId)
-      : undefined
+  async function personOf({ interaction }: Visit): Promise<SignedIn | undefined> {
+    const { prompt, session } = interaction
+    if (prompt.name !== 'consent' || !session) return undefined
+    const signIn = signInOfSession(session)
+    const person = await findPerson(service, session.accountId, signIn)
+    return person && { ...person, signIn }
+  }
 
   app.get('/:uid', async (c) => {
     const visit = await openVisit(c)
@@ -148,9 +157,9 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     const handoff = c.req.query('handoff')
     if (handoff) {
       const user = await takeHandoff(service, handoff, c.req.path)
-      return user ? finishSignIn(visit, user.id) : showSignIn(visit, 'That sign-in was used already, or took too long.')
+      return user ? finishSignIn(visit, user) : showSignIn(visit, 'That sign-in was used already, or took too long.')
     }
-    const person = c.req.query('account') === 'other' ? undefined : await personOf(visit)
+    const person = wantsAnotherAccount(c) ? undefined : await personOf(visit)
     return person ? showConsent(visit, person) : showSignIn(visit)
   })
 
@@ -159,8 +168,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     step: string,
     handle: (visit: Visit, form: Record<string, string>) => Promise<Response | undefined>,
   ) => {
-    app.post(`/:uid/${step}`, limitForm, async (c) => {
-      if (c.req.header('origin') !== publicUrl) return showForeign(c)
+    app.post(`/:uid/${step}`, limitForm, ownPagesOnly(publicUrl), async (c) => {
       const visit = await openVisit(c)
       const form = await readForm(c)
       if (!visit || (await formToken.take(service.kv, form.token ?? '')) !== visit.interaction.uid) return showEnded(c)
@@ -170,7 +178,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
 
   onPost('sign-in', async (visit, { demo, email = '', password = '' }) => {
     const user = demo ? await signInAsDemoUser(service, demo) : await signInWithPassword(service, email, password)
-    return user ? finishSignIn(visit, user.id) : showSignIn(visit, 'The address or the password is wrong.', email)
+    return user ? finishSignIn(visit, user) : showSignIn(visit, 'The address or the password is wrong.', email)
   })
 
   onPost('organization', async (visit, { name }) => {
@@ -193,7 +201,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     if (!person) return undefined
     const memberships = await listOrganizations(service, { user: person })
     if (organizationId && !memberships.some(({ id }) => id === organizationId)) return undefined
-    const who = { userId: person.id, clientId: client.clientId }
+    const who = whoAllows(person, client)
     const consent = { organization_id: organizationId, resources: readResources(interaction.params.resource) }
     if (organizationId) {
       const trail = { organizationId, actor: person.email }
@@ -207,6 +215,10 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
   })
   return app
 }
+
+const whoAllows = ({ id, signIn }: SignedIn, { clientId }: Client) => ({ userId: id, clientId, signIn })
+
+const wantsAnotherAccount = (c: Context) => c.req.query('account') === 'other'
 
 /** A name is what anybody made up: short, and free of what would rearrange the text around it. */
 function readName({ clientName, clientId }: Client): string {
@@ -222,12 +234,5 @@ const showEnded = (c: Context) =>
        <p>It was finished already, it took longer than an hour, or it was begun in another browser. Go back to the application that you came from, and try again there.</p>`,
     ),
     400,
-    pageHeaders,
-  )
-
-const showForeign = (c: Context) =>
-  c.body(
-    page('Not sent from here', '<h1>This form was not sent from here</h1><p>Nothing was changed.</p>'),
-    403,
     pageHeaders,
   )

@@ -1,7 +1,10 @@
+import { join } from 'node:path'
+import { open as openLmdb } from 'lmdb'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
+import { connectRedis } from '../stores/kv.ts'
 import { createKvAdapter } from './kv-adapter.ts'
-import { isGrantLive, keepClient } from './records.ts'
+import { findRecord, keepClient } from './records.ts'
 
 let app: TestService
 beforeAll(async () => {
@@ -39,7 +42,7 @@ test('of fifty uses at once one succeeds, and the replay ends the grant', async 
   expect(uses.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   expect(uses.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { error: 'invalid_grant' } })
   expect(await adapter.find('code')).toMatchObject({ consumed: expect.any(Number) })
-  expect(await isGrantLive(kv, 'grant')).toBe(false)
+  expect(await findRecord(kv, 'Grant', 'grant')).toBeUndefined()
 })
 
 test('what is unknown cannot be used', async () => {
@@ -50,30 +53,51 @@ test('what is unknown cannot be used', async () => {
 test('revoking by grant ends the grant', async () => {
   const { kv } = app.service
   await createKvAdapter(kv)('Grant').upsert('other', { accountId: 'a' }, 60)
-  expect(await isGrantLive(kv, 'other')).toBe(true)
+  expect(await findRecord(kv, 'Grant', 'other')).toBeDefined()
   await createKvAdapter(kv)('RefreshToken').revokeByGrantId('other')
-  expect(await isGrantLive(kv, 'other')).toBe(false)
+  expect(await findRecord(kv, 'Grant', 'other')).toBeUndefined()
 })
 
+/** The names in the store and when each expires, read without our code in between. */
+async function readStore(): Promise<Map<string, number | null>> {
+  const { redisUrl, redisPrefix, dataDir } = app.config
+  if (!redisUrl) {
+    const path = join(dataDir, 'kv.mdb')
+    const entries = openLmdb<{ expiresAt: number | null }, string>({ path, encoding: 'json', noSubdir: true })
+    const all = new Map([...entries.getRange()].map(({ key, value }) => [key, value.expiresAt]))
+    await entries.close()
+    return all
+  }
+  const redis = connectRedis(redisUrl)
+  const names = await redis.keys(`${redisPrefix}:*`)
+  const times = await Promise.all(names.map((name) => redis.pexpiretime(name)))
+  await redis.quit()
+  return new Map(names.map((name, index) => [name.slice(redisPrefix.length + 1), times[index] ?? null]))
+}
+
+async function storeAnew(work: () => Promise<void>): Promise<[name: string, secondsLeft: number][]> {
+  const before = await readStore()
+  await work()
+  const now = app.config.redisUrl ? Date.now() : app.clock.now
+  return [...(await readStore())]
+    .filter(([name, expiresAt]) => before.get(name) !== expiresAt)
+    .map(([name, expiresAt]) => [name, ((expiresAt ?? Number.NaN) - now) / 1000])
+}
+
 test('names in the store do not show what they stand for', async () => {
-  const names: string[] = []
-  const kv = { ...app.service.kv, set: async (name: string) => void names.push(name) }
-  await createKvAdapter(kv)('Session').upsert('secret-id', { uid: 'secret-uid' }, 60)
-  expect(names).toHaveLength(2)
-  for (const name of names) expect(name).toMatch(/^oauth:[\w-]+:[\w-]{43}$/)
+  const adapter = createKvAdapter(app.service.kv)('Session')
+  const stored = await storeAnew(() => adapter.upsert('secret-id', { uid: 'secret-uid' }, 60) as Promise<void>)
+  expect(stored).toHaveLength(2)
+  for (const [name] of stored) expect(name).toMatch(/^oauth:[\w-]+:[\w-]{43}$/)
 })
 
 test('a client that nobody allowed anything is forgotten after a month, one that was used is kept', async () => {
-  const lifetimes: (number | undefined)[] = []
-  const kv = {
-    ...app.service.kv,
-    set: async (...[name, value, seconds]: Parameters<typeof app.service.kv.set>) => {
-      lifetimes.push(seconds)
-      await app.service.kv.set(name, value, seconds)
-    },
-  }
-  await createKvAdapter(kv)('Client').upsert('client', { client_id: 'client' } as never, undefined as never)
-  await keepClient(kv, 'client')
-  await keepClient(kv, 'https://unknown.example.com')
-  expect(lifetimes).toEqual([30 * day, 400 * day])
+  const { kv } = app.service
+  const adapter = createKvAdapter(kv)('Client')
+  const lifetimes = async (work: () => Promise<void>) =>
+    (await storeAnew(work)).map(([, secondsLeft]) => Math.round(secondsLeft / day))
+  const register = () => adapter.upsert('client', { client_id: 'client' } as never, undefined as never)
+  expect(await lifetimes(register as () => Promise<void>)).toEqual([30])
+  expect(await lifetimes(() => keepClient(kv, 'client'))).toEqual([400])
+  expect(await lifetimes(() => keepClient(kv, 'https://unknown.example.com'))).toEqual([])
 })

@@ -2,7 +2,7 @@ import type { Adapter, AdapterPayload } from 'oidc-provider'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Kv } from '../stores/kv.ts'
 import { errors } from './library.ts'
-import { recordKey, revokeGrant, unusedClientSeconds } from './records.ts'
+import { findRecord, recordKey, revokeGrant, unusedClientSeconds } from './records.ts'
 
 const consumedKey = (model: string, id: string) => `${recordKey(model, id)}:consumed`
 const sessionUidKey = (uid: string) => `oauth:session-uid:${fingerprint(uid)}`
@@ -12,10 +12,7 @@ export const createKvAdapter =
   (kv: Kv) =>
   (model: string): Adapter => {
     const find = async (id: string): Promise<AdapterPayload | undefined> => {
-      const [payload, consumed] = await Promise.all([
-        kv.get<AdapterPayload>(recordKey(model, id)),
-        kv.get<number>(consumedKey(model, id)),
-      ])
+      const [payload, consumed] = await Promise.all([findRecord(kv, model, id), kv.get<number>(consumedKey(model, id))])
       return payload && consumed ? { ...payload, consumed } : payload
     }
     return {

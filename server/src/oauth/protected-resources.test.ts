@@ -28,6 +28,7 @@ test.each([
 
 const metadata = () => `scope="inlay", resource_metadata="${url}/.well-known/oauth-protected-resource/api"`
 
+// Abuse case 33.
 test('who has no token learns where to get one', async () => {
   const { status, headers } = await app.request('GET', '/users/me')
   expect(status).toBe(401)
@@ -40,6 +41,7 @@ test('who has a token that is none learns that too', async () => {
   expect(headers.get('www-authenticate')).toBe(`Bearer error="invalid_token", ${metadata()}`)
 })
 
+// Abuse case 33.
 test('a token for the MCP endpoint alone is none for the API', async () => {
   const person = (await app.request('GET', '/users/me', { token: await app.tokenFor('admin@demo.test') })).body
   const token = await issueAccessToken(app.service, {

@@ -1,11 +1,16 @@
 import type { EventEmitter } from 'node:events'
-import type { ClientMetadata, Configuration, Provider as ProviderType } from 'oidc-provider'
+import type { ClientMetadata, Configuration, KoaContextWithOIDC, Provider as ProviderType } from 'oidc-provider'
+import { revokeToken } from '../access.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
+import { SafeFetchError } from '../lib/safe-fetch.ts'
+import { fingerprint } from '../lib/secrets.ts'
 import type { Service } from '../service.ts'
-import { resources, scope } from './access-tokens.ts'
-import { findPerson, grantSeconds, loadGrant, organizationOf } from './grants.ts'
+import { createOwnTokenVerifier, InvalidToken, resources, scope } from './access-tokens.ts'
+import { findPerson, loadGrant, organizationOf } from './grants.ts'
 import { createKvAdapter } from './kv-adapter.ts'
 import { errors, interactionPolicy, Provider } from './library.ts'
+import { finishLogout, showLoggedOut, showLogout } from './logout.ts'
+import { grantSeconds, signInOfGrant, signInOfSession } from './records.ts'
 import { findRedirectProblem, isNative } from './redirect-uris.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
@@ -28,7 +33,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
       revocation: '/oauth/revoke',
       registration: '/oauth/register',
       jwks: '/oauth/jwks',
-      end_session: '/oauth/session/end',
+      end_session: '/oauth/logout',
     },
     cookies: {
       names: {
@@ -58,7 +63,12 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
       devInteractions: { enabled: false },
       dPoP: { enabled: false },
       pushedAuthorizationRequests: { enabled: false },
-      rpInitiatedLogout: { enabled: false },
+      rpInitiatedLogout: {
+        enabled: true,
+        // `finish` below shows it, also to those who are not signed in.
+        logoutSource: () => undefined,
+        postLogoutSuccessSource: (ctx) => showLoggedOut(service, ctx),
+      },
       userinfo: { enabled: false },
       revocation: { enabled: true, allowedPolicy: async (_, client, token) => token.clientId === client.clientId },
       registration: { enabled: true, issueRegistrationAccessToken: false },
@@ -88,7 +98,8 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
       IdToken: accessTokenSeconds,
       Interaction: 60 * 60,
       RefreshToken: 30 * day,
-      Session: 14 * day,
+      // Somebody who is not signed in has one for as long as a page may be open.
+      Session: (_, { accountId }) => (accountId ? 14 * day : 60 * 60),
     },
     rotateRefreshToken: true,
     expiresWithSession: async () => false,
@@ -98,7 +109,9 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
     loadExistingGrant: (ctx) => loadGrant(service, ctx),
     // With a code or a refresh token the membership is looked up again: a removed member gets nothing more.
     async findAccount({ oidc }, accountId, token) {
-      const person = await findPerson(service, accountId, token && organizationOf(oidc.entities.Grant))
+      const { Grant, Session } = oidc.entities
+      const signIn = token ? signInOfGrant(Grant) : Session && signInOfSession(Session)
+      const person = await findPerson(service, accountId, signIn, token && organizationOf(Grant))
       return person && { accountId, claims: () => ({ sub: accountId }) }
     },
     extraTokenClaims({ oidc }, token) {
@@ -117,7 +130,15 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
          <p><code>${escapeHtml(error)}</code> ${escapeHtml(error_description ?? '')}</p>`,
       )
     },
-    fetch: service.fetch,
+    async fetch(address, init) {
+      try {
+        return await service.fetch(address, init)
+      } catch (error) {
+        const reason = error instanceof SafeFetchError ? error.reason : 'unknown'
+        log.warn({ address: String(address), reason }, 'a document of a client could not be fetched')
+        throw error
+      }
+    },
     fetchResponseBodyLimits: { jwks_uri: 64 * 1024, sector_identifier_uri: 64 * 1024 },
   }
 
@@ -128,11 +149,32 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
   provider.on('server_error', (_, error) => report(error))
   // Without a listener of its own the framework below writes to the console.
   ;(provider as EventEmitter).on('error', report)
+  const finish: Record<string, (ctx: KoaContextWithOIDC) => unknown> = {
+    discovery: (ctx) => Object.assign(ctx.body as object, { response_modes_supported: ['query'] }),
+    revocation: (ctx) => revokeAccessToken(service, ctx),
+    end_session: (ctx) => showLogout(service, ctx),
+    end_session_confirm: (ctx) => finishLogout(service, ctx),
+  }
   provider.use(async (ctx, next) => {
     await next()
-    if (ctx.oidc?.route === 'discovery') Object.assign(ctx.body as object, { response_modes_supported: ['query'] })
+    if (ctx.oidc) await finish[ctx.oidc.route]?.(ctx as unknown as KoaContextWithOIDC)
   })
   return provider
+}
+
+/** The library has authenticated the client, and ends refresh tokens alone. What is no token of the client is let be. */
+async function revokeAccessToken(service: Service, ctx: KoaContextWithOIDC): Promise<void> {
+  if ((ctx.body as { error?: string } | undefined)?.error !== 'unsupported_token_type') return
+  const text = String(ctx.oidc.params?.token)
+  const token = await createOwnTokenVerifier(service)(text).catch((error) => {
+    if (!(error instanceof InvalidToken)) throw error
+    return undefined
+  })
+  if (token?.client_id && token.client_id === ctx.oidc.client?.clientId) {
+    await revokeToken(service, { ...token, fingerprint: fingerprint(text) })
+  }
+  ctx.status = 200
+  ctx.body = ''
 }
 
 function createPolicy() {
@@ -144,10 +186,16 @@ function createPolicy() {
 
 function checkClient(metadata: ClientMetadata): void {
   const uris = [metadata.redirect_uris ?? []].flat()
-  if (uris.length > 20) throw new errors.InvalidClientMetadata('redirect_uris must not contain more than 20 URIs')
+  const afterLogout = [metadata.post_logout_redirect_uris ?? []].flat()
+  if (uris.length > 20 || afterLogout.length > 20)
+    throw new errors.InvalidClientMetadata('redirect_uris must not contain more than 20 URIs')
   for (const uri of uris) {
     const problem = findRedirectProblem(uri)
     if (problem) throw new errors.InvalidClientMetadata(problem)
+  }
+  for (const uri of afterLogout) {
+    const problem = findRedirectProblem(uri)
+    if (problem) throw new errors.InvalidClientMetadata(`post_logout_${problem}`)
   }
   // Many programs on people's computers forget to say that they are one; the port is then theirs to choose.
   if (uris.some((uri) => isNative(String(uri)))) metadata.application_type = 'native'

@@ -1,14 +1,44 @@
+import type { AdapterPayload, AuthorizationDetail } from 'oidc-provider'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Kv } from '../stores/kv.ts'
 
 /** Names are hashed: an id is often the secret itself. */
 export const recordKey = (model: string, id: string): string => `oauth:${model}:${fingerprint(id)}`
 
+/** Where an authorization comes from: the session of a browser, and how often the person's had been ended before it. */
+export interface SignIn {
+  session: string
+  generation: number
+}
+
+/** Of a session. `amr` is what the library carries along from a sign-in, and tells no client. */
+export const signInOfSession = ({ uid, amr }: { uid: string; amr?: string[] | undefined }): SignIn => ({
+  session: uid,
+  generation: Number(amr?.[0]),
+})
+
+const signInType = 'sign_in'
+export const describeSignIn = (signIn: SignIn): AuthorizationDetail => ({ type: signInType, ...signIn })
+
+export const signInOfGrant = (grant: { rar?: AuthorizationDetail[] | undefined } | undefined): SignIn | undefined =>
+  grant?.rar?.find(({ type }) => type === signInType) as SignIn | undefined
+
+export const grantSeconds = 365 * 24 * 60 * 60
+
+const endedSessionKey = (uid: string) => `oauth:ended-session:${fingerprint(uid)}`
+
+/** Remembered for as long as anything that came from the session could live: also what is being made at this moment ends. */
+export const markEnded = (kv: Kv, uid: string): Promise<void> => kv.set(endedSessionKey(uid), true, grantSeconds)
+
+/** A session that was ended is not found, nor is a grant that came from it. */
+export async function findRecord(kv: Kv, model: string, id: string): Promise<AdapterPayload | undefined> {
+  const payload = await kv.get<AdapterPayload>(recordKey(model, id))
+  const session = model === 'Grant' ? signInOfGrant(payload)?.session : model === 'Session' ? payload?.uid : undefined
+  return session && (await kv.get(endedSessionKey(session))) ? undefined : payload
+}
+
 /** A code or token is worth nothing without its grant: one deletion ends them all, also those still being made. */
 export const revokeGrant = (kv: Kv, grantId: string): Promise<void> => kv.delete(recordKey('Grant', grantId))
-
-export const isGrantLive = async (kv: Kv, grantId: string): Promise<boolean> =>
-  (await kv.get(recordKey('Grant', grantId))) !== undefined
 
 const day = 24 * 60 * 60
 /** Anybody may register a client, so one that nobody ever allowed anything is forgotten. */

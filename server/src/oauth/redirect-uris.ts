@@ -46,4 +46,4 @@ export function formTarget(text: string): string {
 }
 
 const isWeb = ({ protocol }: URL) => protocol === 'https:' || protocol === 'http:'
-const isLoopback = ({ hostname }: URL) => loopbacks.has(hostname)
+export const isLoopback = ({ hostname }: URL): boolean => loopbacks.has(hostname)

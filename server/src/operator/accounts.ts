@@ -139,4 +139,9 @@ async function addMember(
 }
 
 const isMember = async ({ database }: Stores, organizationId: string, userId: string): Promise<boolean> =>
-  (await database.asOrg(organizationId, (sql) => sql`select from members where user_id = ${userId}`)).length > 0
+  (
+    await database.asOrg(
+      organizationId,
+      (sql) => sql`select from members where user_id = ${userId} and deactivated_at is null`,
+    )
+  ).length > 0

@@ -1,5 +1,6 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { personalFolder } from '../config.ts'
 
 /** What a sign-in from the command line leaves behind, for one server. */
@@ -29,9 +30,40 @@ export function saveCredentials(url: string, credentials: Credentials | undefine
   const { [url]: _, ...others } = readCredentials()
   const all: CredentialsByUrl = credentials ? { ...others, [url]: credentials } : others
   const file = credentialsFile()
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  makeFolder(file)
   // A new file takes the place of the old one: never half of it, and never with the rights that the old one had.
   const draft = `${file}.${process.pid}`
   writeFileSync(draft, `${JSON.stringify(all, null, 2)}\n`, { mode: 0o600 })
   renameSync(draft, file)
+}
+
+const makeFolder = (file: string) => mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+
+/** Whoever died with it has had this long. */
+const lockMs = 30_000
+
+/** For one command at a time: a refresh token that two of them use ends the whole sign-in. */
+export async function whileLocked<T>(work: () => Promise<T>): Promise<T> {
+  const lock = `${credentialsFile()}.lock`
+  makeFolder(lock)
+  while (!tryToCreate(lock)) {
+    if (Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > lockMs)
+      rmSync(lock, { force: true })
+    else await delay(50)
+  }
+  try {
+    return await work()
+  } finally {
+    rmSync(lock, { force: true })
+  }
+}
+
+function tryToCreate(file: string): boolean {
+  try {
+    closeSync(openSync(file, 'wx', 0o600))
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
 }

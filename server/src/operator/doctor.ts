@@ -2,6 +2,8 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { type Config, readConfig } from '../config.ts'
+import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
+import { createSafeFetch } from '../lib/safe-fetch.ts'
 import type { Stores } from '../stores/stores.ts'
 import { CommandFailed } from './command-failed.ts'
 import { withStores } from './stores.ts'
@@ -28,6 +30,7 @@ export async function examine(): Promise<void> {
   if (config) {
     findings.push(await checkDisk(config))
     findings.push(...(await checkStores(config)))
+    findings.push(await checkSignIn(config))
   }
   for (const { name, text, problem } of findings)
     console.log(`${problem ? '✗' : '✓'} ${name.padEnd(14)} ${problem ?? text}`)
@@ -72,6 +75,25 @@ async function checkStores(config: Config): Promise<Finding[]> {
     ])
   } catch (error) {
     return [{ name: 'stores', text: '', problem: (error as Error).message }]
+  }
+}
+
+async function checkSignIn({ signIn, signInClient, allowedPrivateNetworks, mode }: Config): Promise<Finding> {
+  const name = 'sign-in'
+  const issuer = (signInClient ?? signIn)?.issuer
+  if (!issuer) {
+    return { name, text: `with passwords${mode === 'development' ? ', and the demo people with one click' : ''}` }
+  }
+  const fetch = createSafeFetch({ allowedPrivateNetworks })
+  try {
+    await discover({ fetch }, { issuer, audiences: null })
+    return { name, text: signInClient ? `at ${issuer}` : `with passwords, and access tokens of ${issuer}` }
+  } catch (error) {
+    if (!(error instanceof DiscoveryFailed)) throw error
+    const setting = error.step === 'blocked_address' ? 'INLAY_ALLOWED_PRIVATE_NETWORKS' : 'SIGN_IN_ISSUER'
+    return { name, text: '', problem: `${issuer} cannot be used: ${error.message}. Check ${setting}.` }
+  } finally {
+    await fetch.close()
   }
 }
 

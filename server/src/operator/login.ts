@@ -12,14 +12,16 @@ import {
   discovery,
   dynamicClientRegistration,
   None,
+  ResponseBodyError,
   randomPKCECodeVerifier,
   randomState,
-  tokenRevocation,
+  refreshTokenGrant,
+  type TokenEndpointResponse,
 } from 'openid-client'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { resources } from '../oauth/access-tokens.ts'
 import { CommandFailed } from './command-failed.ts'
-import { credentialsFile, readCredentials, saveCredentials } from './credentials.ts'
+import { type Credentials, credentialsFile, readCredentials, saveCredentials, whileLocked } from './credentials.ts'
 
 const patienceMs = 10 * 60_000
 
@@ -52,12 +54,8 @@ export async function login(text: string): Promise<void> {
         { resource },
       )
       const line = await describeCaller(url, tokens.access_token)
-      saveCredentials(url, {
-        client_id: configuration.clientMetadata().client_id,
-        access_token: tokens.access_token,
-        refresh_token: tokens.refresh_token,
-        expires_at: new Date(Date.now() + (tokens.expiresIn() ?? 0) * 1000).toISOString(),
-      })
+      const credentials = describeTokens(configuration.clientMetadata().client_id, tokens)
+      await whileLocked(async () => saveCredentials(url, credentials))
       return line
     })
     console.log(`${line}. The tokens are in ${credentialsFile()}`)
@@ -67,26 +65,66 @@ export async function login(text: string): Promise<void> {
   }
 }
 
+/** Ends the sign-in with everything that came from it, in the browser too. Whatever the server says, nothing stays here. */
 export async function logout(text: string): Promise<void> {
   const url = readUrl(text)
-  const credentials = readCredentials()[url]
-  if (!credentials) throw new CommandFailed(`Nobody is signed in at ${url}`)
-  const { client_id, access_token, refresh_token } = credentials
-  // Whatever the server says, nothing stays here.
-  saveCredentials(url, undefined)
-  try {
-    const configuration = await discovery(new URL(url), client_id, undefined, None(), options(url))
-    if (refresh_token) await tokenRevocation(configuration, refresh_token)
-    // Nodes remember tokens for a moment; this ends it on all of them. One that has expired needs no end.
-    await fetch(`${url}/api/auth/logout`, { method: 'POST', headers: { authorization: `Bearer ${access_token}` } })
-  } catch (error) {
-    throw new CommandFailed(
-      `The tokens were removed from ${credentialsFile()}, but ${url} could not be told to end them (${(error as Error).message}): they end by themselves`,
-      { cause: error },
-    )
-  }
+  await whileLocked(async () => {
+    const credentials = requireCredentials(url)
+    saveCredentials(url, undefined)
+    try {
+      const { access_token } = await renew(url, credentials)
+      const headers = { authorization: `Bearer ${access_token}` }
+      const { status } = await fetch(`${url}/api/auth/logout`, { method: 'POST', headers })
+      if (status !== 200 && status !== 401) throw new Error(`it answered with ${status}`)
+    } catch (error) {
+      if (hasEnded(error)) return
+      throw new CommandFailed(
+        `The tokens were removed from ${credentialsFile()}, but ${url} could not be told to end them (${(error as Error).message}): they end by themselves`,
+        { cause: error },
+      )
+    }
+  })
   console.log(`Signed out of ${url}`)
 }
+
+/** Prints the token of a sign-in and nothing else, so that it can stand inside another command. */
+export async function printLoginToken(text: string): Promise<void> {
+  const url = readUrl(text)
+  const { access_token } = await whileLocked(async () => {
+    const credentials = requireCredentials(url)
+    const fresh = await renew(url, credentials).catch((error) => {
+      throw hasEnded(error)
+        ? new CommandFailed(`That sign-in has ended. Sign in again: npx inlay login --url ${url}`, { cause: error })
+        : unreachable(url, error)
+    })
+    if (fresh !== credentials) saveCredentials(url, fresh)
+    return fresh
+  })
+  process.stdout.write(`${access_token}\n`)
+}
+
+function requireCredentials(url: string): Credentials {
+  const credentials = readCredentials()[url]
+  if (!credentials) throw new CommandFailed(`Nobody is signed in at ${url}. Sign in: npx inlay login --url ${url}`)
+  return credentials
+}
+
+/** An access token that is about to expire is replaced, with the refresh token. */
+async function renew(url: string, credentials: Credentials): Promise<Credentials> {
+  const { client_id, refresh_token, expires_at } = credentials
+  if (Date.parse(expires_at) - Date.now() > 60_000 || !refresh_token) return credentials
+  const configuration = await discovery(new URL(url), client_id, undefined, None(), options(url))
+  return describeTokens(client_id, await refreshTokenGrant(configuration, refresh_token))
+}
+
+const hasEnded = (error: unknown) => error instanceof ResponseBodyError && error.error === 'invalid_grant'
+
+const describeTokens = (client_id: string, tokens: TokenEndpointResponse): Credentials => ({
+  client_id,
+  access_token: tokens.access_token,
+  refresh_token: tokens.refresh_token,
+  expires_at: new Date(Date.now() + (tokens.expires_in ?? 0) * 1000).toISOString(),
+})
 
 /** Tokens must not travel in the clear, unless they stay on this computer. */
 function readUrl(text: string): string {

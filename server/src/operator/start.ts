@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts'
 import { demoPeople } from '../demo/demo.ts'
+import { startDemoExamples } from '../demo/examples.ts'
 import { type RunningServer, startServer } from '../main.ts'
 import { CommandFailed } from './command-failed.ts'
 import { explainStores } from './stores.ts'
@@ -25,7 +26,8 @@ export async function start(config: Config): Promise<void> {
   const server = await starting.catch((error) => {
     throw explain(error, config)
   })
-  if (!isStopping) console.log(banner(server, config, (performance.now() - started) / 1000))
+  const shopUrl = config.mode === 'development' ? await startDemoExamples(server) : undefined
+  if (!isStopping) console.log(banner(server, config, (performance.now() - started) / 1000, shopUrl))
 }
 
 function explain(error: unknown, config: Config): unknown {
@@ -40,13 +42,19 @@ function explain(error: unknown, config: Config): unknown {
   return explainStores(error, config)
 }
 
-function banner({ url, port, setupLink }: RunningServer, config: Config, seconds: number): string {
+function banner(
+  { url, port, setupLink }: RunningServer,
+  config: Config,
+  seconds: number,
+  shopUrl: string | undefined,
+): string {
   const lines = [
     '',
     `Inlay is ready on ${url}  (${config.mode}, ${seconds.toFixed(1)} s)`,
     '',
     ...(config.publicUrl ? [`  Listens on   port ${port}, plain HTTP`] : []),
     `  API          ${url}/api        reference: ${url}/api/docs`,
+    ...(shopUrl ? [`  Widget       ${shopUrl}        a shop with the widget in it`] : []),
     `  Health       ${url}/readyz`,
     `  Data         ${config.databaseUrl ? 'PostgreSQL of DATABASE_URL' : `${config.dataDir} (embedded PostgreSQL)`}${config.redisUrl ? ', Redis' : ''}`,
   ]

@@ -1,7 +1,8 @@
 import { membershipChanged, type OrgCaller } from '../access.ts'
-import { recordAudit, trailOf } from '../audit/audit.ts'
+import { recordAudit, type Trail, trailOf } from '../audit/audit.ts'
 import { failure, notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
+import { requireRoom } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
@@ -45,9 +46,46 @@ export async function removeMember(
   return { success: true }
 }
 
+type Parts = Pick<Service, 'database' | 'bus'>
+
+/** For directories: whoever left is no member to anybody, holds no seat, and cannot be invited until they are brought back. */
+export const deactivateMember = (service: Parts, trail: Trail, id: string) => setActive(service, trail, id, false)
+
+export const reactivateMember = (service: Parts, trail: Trail, id: string) => setActive(service, trail, id, true)
+
+async function setActive({ database, bus }: Parts, trail: Trail, id: string, isActive: boolean): Promise<void> {
+  const member = await database.asOrg(trail.organizationId, async (sql) => {
+    await lockMembers(sql)
+    const [before] = await sql<{ user_id: string; email: string; role: string; is_active: boolean }>`
+      select u.id as user_id, u.email, m.role, m.deactivated_at is null as is_active
+      from members m join users u on u.id = m.user_id where m.id = ${id}`
+    if (!before) throw notFound('member', id)
+    // A directory says the same more than once.
+    if (before.is_active === isActive) return before
+    if (isActive) {
+      await sql`update members set deactivated_at = null where id = ${id}`
+      await requireRoom(sql, 'seats')
+    } else {
+      const { otherAdmins } = await readMember(sql, id)
+      if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
+      await sql`update members set deactivated_at = now() where id = ${id}`
+    }
+    const action = isActive ? 'member.reactivated' : 'member.deactivated'
+    await recordAudit(sql, trail, action, id, { email: before.email, role: before.role })
+    return before
+  })
+  await bus.publish(membershipChanged, { user_id: member.user_id })
+}
+
 /** Of two admins who remove each other at once, the second must see what the first did: changes of members queue. */
-async function lockMember(sql: Sql, id: string): Promise<{ before: Member; otherAdmins: number }> {
-  await sql`select from organizations where id = current_organization() for no key update`
+const lockMembers = (sql: Sql) => sql`select from organizations where id = current_organization() for no key update`
+
+async function lockMember(sql: Sql, id: string) {
+  await lockMembers(sql)
+  return readMember(sql, id)
+}
+
+async function readMember(sql: Sql, id: string): Promise<{ before: Member; otherAdmins: number }> {
   const all = await selectMembers(sql)
   const before = all.find((member) => member.id === id)
   if (!before) throw notFound('member', id)
@@ -59,6 +97,7 @@ const selectMembers = (sql: Sql) => sql<Member>`
     'id', u.id, 'email', u.email, 'name', u.name, 'avatar_url', u.avatar_url,
     'created_at', iso_timestamp(u.created_at), 'updated_at', iso_timestamp(u.updated_at)) as user
   from members m join users u on u.id = m.user_id
+  where m.deactivated_at is null
   order by m.created_at, m.id`
 
 const lastAdmin = () =>

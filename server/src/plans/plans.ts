@@ -120,7 +120,8 @@ async function currentPlan(sql: Sql): Promise<Plan> {
 }
 
 const selectUsed: Record<Limit, (sql: Sql) => Promise<{ used: number }[]>> = {
-  seats: (sql) => sql`select (select count(*) from members) + (select count(*) from invitations) as used`,
+  seats: (sql) => sql`
+    select (select count(*) from members where deactivated_at is null) + (select count(*) from invitations) as used`,
   end_users: (sql) => sql`select count(*) as used from end_users`,
   sites: (sql) => sql`select count(*) as used from sites`,
   skills: (sql) => sql`select count(*) as used from organization_skills where archived_at is null`,

@@ -20,6 +20,10 @@ export interface LiveKey {
   siteIds: BoundedMap<string, string>
 }
 
+/** Where the key may be used; a key without origins of its own goes by those of the organization. None: everywhere. */
+export const allowedOrigins = ({ allowed_origins, provider }: LiveKey): readonly string[] =>
+  allowed_origins.length > 0 ? allowed_origins : provider.allowed_domains
+
 export interface KeyLookup {
   /** Undefined for a malformed, an unknown and a revoked key alike. */
   find(key: string): Promise<LiveKey | undefined>

@@ -1,7 +1,9 @@
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { makeConfig, startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { startHttpService } from '../../test/http-server.ts'
+import { cert } from '../../test/localhost-certificate.ts'
 import { prepare, register } from '../../test/oauth-client.ts'
 import { startTestProvider, type TestProvider } from '../../test/oidc-provider.ts'
 import { systemClock } from '../lib/clock.ts'
@@ -111,14 +113,23 @@ describe('on a service of its own', () => {
   })
 
   test('in production the cookie is for this host over TLS alone', async () => {
-    const issuer = 'https://login.example.com'
-    const production = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com', ...settings(issuer) })
-    production.service.fetch = async () =>
-      Response.json({ issuer, authorization_endpoint: `${issuer}/auth`, token_endpoint: `${issuer}/token` })
-    const { response } = await leave(returnTo, '', production)
+    const trusted = getCACertificates('default')
+    setDefaultCACertificates([...trusted, cert])
+    onTestFinished(() => setDefaultCACertificates(trusted))
+    const strict = await startTestProvider({ tls: true })
+    onTestFinished(() => strict.stop())
+    await strict.expect(ann)
+    const production = await useTestService({
+      INLAY_PUBLIC_URL: 'https://inlay.example.com',
+      INLAY_ALLOWED_PRIVATE_NETWORKS: '127.0.0.0/8',
+      ...settings(strict.issuer),
+    })
+    const { response, location, cookie } = await leave(returnTo, '', production)
     expect(response.headers.getSetCookie()).toEqual([
       expect.stringMatching(/^__Host-inlay-sign-in=[\w-]{43}; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/),
     ])
+    const back = await comeBack(await strict.visit(location), cookie, production)
+    expect(await take(back.location, production)).toMatchObject({ email: 'ann@example.com' })
   })
 
   test('a person is met once, known again by issuer and subject, and handed over once', async () => {
@@ -138,11 +149,11 @@ describe('on a service of its own', () => {
       password_hash: null,
     })
     const taken = await Promise.all([take(first.location), take(first.location)])
-    expect(taken.filter(Boolean)).toEqual([{ id, email: 'ann@example.com', name: 'Ann' }])
+    expect(taken.filter(Boolean)).toEqual([{ id, email: 'ann@example.com', name: 'Ann', session_generation: 0 }])
 
     await provider.expect({ ...ann, email: 'ann@new.example.com' })
     const again = await take((await signIn()).location)
-    expect(again).toEqual({ id, email: 'ann@new.example.com', name: 'Ann' })
+    expect(again).toEqual({ id, email: 'ann@new.example.com', name: 'Ann', session_generation: 0 })
     await provider.expect({ ...ann, sub: 'another ann' })
     const other = await take((await signIn()).location)
     expect(other?.id, 'an address is not a person').not.toBe(id)
@@ -386,6 +397,32 @@ test('a client’s request goes to the provider and comes back to the question w
   await browser.open(await provider.visit(String(browser.left)))
   expect(browser.text).toContain('Signed in as ann@example.com')
 })
+
+test('who wants another account is asked by the provider which one', async () => {
+  const service = await startHttpService(settings())
+  onTestFinished(() => service.close())
+  const attempt = await prepare(await register(service.url))
+  const browser = await attempt.browser.open(attempt.url)
+  expect(browser.left?.searchParams.has('prompt')).toBe(false)
+  await browser.open(await provider.visit(String(browser.left)))
+  await browser.follow('Use another account')
+  expect(browser.left?.searchParams.get('prompt')).toBe('select_account')
+  await provider.expect({ ...ann, sub: 'bob', email: 'bob@example.com' })
+  // This provider has no such prompt; it is then told to let the person sign in.
+  await browser.open(await provider.visit(String(browser.left)))
+  expect(browser.left?.searchParams.get('prompt')).toBe('login')
+  await browser.open(await provider.visit(String(browser.left)))
+  expect(browser.text).toContain('Signed in as bob@example.com')
+})
+
+test.each(['invalid_request', 'account_selection_required', 'interaction_required'])(
+  'a provider that refuses with %s without having been told to ask is not asked again',
+  async (error) => {
+    app = await useTestService(settings())
+    await provider.expect({ error })
+    expect(await signIn()).toMatchObject({ status: 502, location: '' })
+  },
+)
 
 test('whatever is accepted is of our origin', () => {
   const piece = fc.constantFrom(

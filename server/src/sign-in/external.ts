@@ -36,7 +36,11 @@ interface PendingSignIn {
   nonce: string
   verifier: string
   return_to: string
+  /** What the provider was told to ask. */
+  prompt?: Prompt | undefined
 }
+
+type Prompt = 'select_account' | 'login'
 
 const lifetimeSeconds = 10 * 60
 const pendingSignIn = oneTime<PendingSignIn>('sign-in-state', lifetimeSeconds)
@@ -45,10 +49,25 @@ const handoff = oneTime<{ user: User; path: string }>('sign-in-handoff', 60)
 /** How long a change of the provider's endpoints may go unnoticed. Its keys are fetched for every sign-in. */
 const rememberMetadataMs = 10 * 60_000
 
-/** Where to send a browser that has to sign in. It comes back to `returnTo`, a path, with `handoff` in the query. */
-export async function startExternalSignIn({ config }: Service, returnTo: string): Promise<string> {
+/**
+ * Where to send a browser that has to sign in. It comes back to `returnTo`, a path, with `handoff` in the query.
+ * A provider that `asks` lets somebody choose who is signed in there already.
+ */
+export async function startExternalSignIn(
+  { config }: Service,
+  returnTo: string,
+  { asks = false } = {},
+): Promise<string> {
   if (!ownAddress(config.publicUrl, returnTo)) throw new Error('A sign-in can only come back to a path of our own')
-  return `${config.publicUrl}/sign-in/external?${new URLSearchParams({ return_to: returnTo })}`
+  const query = new URLSearchParams({ return_to: returnTo, ...(asks && { account: 'other' }) })
+  return `${config.publicUrl}/sign-in/external?${query}`
+}
+
+/** Ties a sign-in at the provider to the browser that began it. */
+export function signInCookie({ mode }: Pick<Config, 'mode'>) {
+  const secure = mode === 'production'
+  const options = { path: '/', httpOnly: true, secure, sameSite: 'lax' as const }
+  return { name: secure ? '__Host-inlay-sign-in' : 'inlay-sign-in', options }
 }
 
 /** Who came back to `path` with `handoff`; once. The caller must know by a cookie that it is the browser it sent away. */
@@ -68,25 +87,23 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
   const app = new Hono()
   const provider = createProvider(service, client)
   const redirectUri = `${config.publicUrl}/sign-in/callback`
-  const cookieName = config.mode === 'production' ? '__Host-inlay-sign-in' : 'inlay-sign-in'
+  const { name: cookieName, options: cookieOptions } = signInCookie(config)
 
   /** One secret for all tabs of a browser, so that several sign-ins at once do not disturb each other. */
   function bindBrowser(c: Context): string {
     const known = getCookie(c, cookieName)
     const secret = known && /^[\w-]{43}$/.test(known) ? known : randomBytes(32).toString('base64url')
-    setCookie(c, cookieName, secret, {
-      path: '/',
-      httpOnly: true,
-      secure: config.mode === 'production',
-      sameSite: 'Lax',
-      maxAge: lifetimeSeconds,
-    })
+    setCookie(c, cookieName, secret, { ...cookieOptions, maxAge: lifetimeSeconds })
     return fingerprint(secret)
   }
 
   app.get('/external', async (c) => {
     const return_to = ownAddress(config.publicUrl, c.req.query('return_to') ?? '')?.href
     if (!return_to) return explain(c, 'misdirected')
+    return sendToProvider(c, return_to, c.req.query('account') === 'other' ? 'select_account' : undefined)
+  })
+
+  async function sendToProvider(c: Context, return_to: string, prompt: Prompt | undefined): Promise<Response> {
     let configuration: Configuration
     try {
       configuration = await provider()
@@ -94,7 +111,7 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
       return fail(c, error, return_to)
     }
     const [nonce, verifier] = [randomNonce(), randomPKCECodeVerifier()]
-    const state = await pendingSignIn.issue(kv, { browser: bindBrowser(c), nonce, verifier, return_to })
+    const state = await pendingSignIn.issue(kv, { browser: bindBrowser(c), nonce, verifier, return_to, prompt })
     const address = buildAuthorizationUrl(configuration, {
       redirect_uri: redirectUri,
       scope: 'openid email profile',
@@ -102,9 +119,10 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
       nonce,
       code_challenge: await calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
+      ...(prompt && { prompt }),
     })
     return c.redirect(address.href)
-  })
+  }
 
   app.get('/callback', async (c) => {
     const state = c.req.query('state') ?? ''
@@ -118,7 +136,9 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
     try {
       identity = await receiveIdentity(new URL(redirectUri + new URL(c.req.url).search), state, pending)
     } catch (error) {
-      return fail(c, error, pending.return_to)
+      // Some providers have no choice of accounts, and do not say so before; then the person enters who they are.
+      const isUnknown = pending.prompt === 'select_account' && isRefusedPrompt(error)
+      return isUnknown ? sendToProvider(c, pending.return_to, 'login') : fail(c, error, pending.return_to)
     }
     const user = await signIn(service, identity)
     const address = new URL(pending.return_to)
@@ -183,6 +203,10 @@ function createProvider(service: Service, { issuer, id, secret }: NonNullable<Co
     return configuration
   }
 }
+
+const isRefusedPrompt = (error: unknown) =>
+  error instanceof AuthorizationResponseError &&
+  ['invalid_request', 'account_selection_required', 'interaction_required'].includes(error.error)
 
 class NoAddress extends Error {
   override name = 'NoAddress'

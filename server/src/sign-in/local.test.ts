@@ -3,7 +3,7 @@ import { scryptSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { addLocalUser, findLocalAccount } from '../users/local-accounts.ts'
-import { signIn } from '../users/users.ts'
+import { signIn, type User } from '../users/users.ts'
 import { createPasswordLink } from './password-pages.ts'
 import { signInAsDemoUser, signInMethods, signInWithPassword } from './sign-in.ts'
 
@@ -104,6 +104,7 @@ describe('demo people', () => {
       id: expect.any(String),
       email: 'admin@demo.test',
       name: 'Demo Admin',
+      session_generation: 0,
     })
   })
 
@@ -130,6 +131,8 @@ describe('a link to choose a password', () => {
   const open = (token: string) => read(app.fetch(`/sign-in/set-password?${new URLSearchParams({ token })}`))
   const submit = (fields: Record<string, string>) =>
     read(app.fetch('/sign-in/set-password', { method: 'POST', body: new URLSearchParams(fields) }))
+  /** A new password ends all sessions, once. */
+  const afterwards = (person: User): User => ({ ...person, session_generation: person.session_generation + 1 })
   const notValid = { status: 404, text: expect.stringContaining('This link is not valid') }
 
   test('shows a form, sets the password, and then is worth nothing', async () => {
@@ -143,12 +146,12 @@ describe('a link to choose a password', () => {
       status: 200,
       text: expect.stringContaining('Your password is set'),
     })
-    expect(await signInWithPassword(app.service, person.email, password)).toEqual(person)
+    expect(await signInWithPassword(app.service, person.email, password)).toEqual(afterwards(person))
     expect(await open(token)).toMatchObject(notValid)
     expect(await submit({ token, password: `another ${password}`, repeated: `another ${password}` })).toMatchObject(
       notValid,
     )
-    expect(await signInWithPassword(app.service, person.email, password)).toEqual(person)
+    expect(await signInWithPassword(app.service, person.email, password)).toEqual(afterwards(person))
     expect(app.logged()).not.toContain(token)
     expect(app.logged()).not.toContain(password)
   })
@@ -171,7 +174,7 @@ describe('a link to choose a password', () => {
     const person = await addPerson()
     const given = 'x'.repeat(length)
     expect((await submit({ token: await linkFor(person.email), password: given, repeated: given })).status).toBe(200)
-    expect(await signInWithPassword(app.service, person.email, given)).toEqual(person)
+    expect(await signInWithPassword(app.service, person.email, given)).toEqual(afterwards(person))
   })
 
   test('works for one of several at once', async () => {
@@ -181,7 +184,7 @@ describe('a link to choose a password', () => {
     const answers = await Promise.all(passwords.map((given) => submit({ token, password: given, repeated: given })))
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 404, 404, 404])
     const winner = passwords[answers.findIndex(({ status }) => status === 200)] ?? ''
-    expect(await signInWithPassword(app.service, person.email, winner)).toEqual(person)
+    expect(await signInWithPassword(app.service, person.email, winner)).toEqual(afterwards(person))
   })
 
   test('ends when the password was set with another one', async () => {
@@ -190,7 +193,7 @@ describe('a link to choose a password', () => {
     const fresh = `new ${password}`
     expect((await submit({ token: newer, password: fresh, repeated: fresh })).status).toBe(200)
     expect(await submit({ token: older, password, repeated: password })).toMatchObject(notValid)
-    expect(await signInWithPassword(app.service, person.email, fresh)).toEqual(person)
+    expect(await signInWithPassword(app.service, person.email, fresh)).toEqual(afterwards(person))
     expect(await signInWithPassword(app.service, person.email, password), 'the old password is gone').toBeUndefined()
   })
 

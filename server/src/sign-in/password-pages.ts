@@ -4,7 +4,7 @@ import { limitForm, NewPassword, newPasswordField, problemText, readForm, tokenF
 import { page, pageHeaders } from '../html.ts'
 import { oneTime } from '../lib/one-time.ts'
 import type { Service } from '../service.ts'
-import { type LocalAccount, setPassword } from '../users/local-accounts.ts'
+import { changePassword, type LocalAccount } from '../users/local-accounts.ts'
 
 /** Holds the hash from before, so that a link ends as soon as the password is set by another one. */
 const link = oneTime<Pick<LocalAccount, 'id' | 'password_hash'>>('password-link', 24 * 60 * 60)
@@ -36,12 +36,12 @@ export function servePasswordPages(service: Service): Hono {
     const result = Form.safeParse(given)
     if (!result.success) return show(c, 400, 'Choose a password', form(given.token, result.error.issues[0]?.message))
     const account = await link.take(service.kv, result.data.token)
-    if (!account || !(await setPassword(service, account, result.data.password))) return showInvalid(c)
+    if (!account || !(await changePassword(service, account, result.data.password))) return showInvalid(c)
     return show(
       c,
       200,
       'Done',
-      '<h1>Your password is set</h1><p>Go back to where you wanted to sign in, and enter it there with your address.</p>',
+      '<h1>Your password is set</h1><p>Whoever was signed in with your account is not any more. Go back to where you wanted to sign in, and enter the password there with your address.</p>',
     )
   })
   return app

@@ -2,7 +2,7 @@ import type { Hono } from 'hono'
 import { demoPeople } from '../demo/demo.ts'
 import { acceptInvitations } from '../organizations/invitations.ts'
 import type { Service } from '../service.ts'
-import { findLocalAccount, setPassword } from '../users/local-accounts.ts'
+import { findLocalAccount, renewHash } from '../users/local-accounts.ts'
 import { isOutdated, isPassword } from '../users/passwords.ts'
 import type { User } from '../users/users.ts'
 import { serveExternalSignIn } from './external.ts'
@@ -30,7 +30,7 @@ export async function signInWithPassword(service: Service, email: string, passwo
   const account = await findLocalAccount(service, email)
   const isRight = await isPassword(password, account?.password_hash)
   if (!account?.password_hash || !isRight) return undefined
-  if (isOutdated(account.password_hash)) await setPassword(service, account, password)
+  if (isOutdated(account.password_hash)) await renewHash(service, account, password)
   return welcome(service, account)
 }
 
@@ -41,9 +41,9 @@ export async function signInAsDemoUser(service: Service, email: string): Promise
 }
 
 /** The operator vouched for the address when the account was added, so it counts as verified. */
-async function welcome(service: Service, { id, email, name }: User): Promise<User> {
+async function welcome(service: Service, { id, email, name, session_generation }: User): Promise<User> {
   await acceptInvitations(service, { id, email })
-  return { id, email, name }
+  return { id, email, name, session_generation }
 }
 
 export function serveSignIn(service: Service): Hono {

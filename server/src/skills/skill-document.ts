@@ -1,4 +1,4 @@
-import { isMap, isScalar, isSeq, Lexer, type ParsedNode, parseDocument } from 'yaml'
+import { isMap, isScalar, isSeq, Lexer, type ParsedNode, parse, parseDocument } from 'yaml'
 import { type Failure, invalid } from '../errors.ts'
 
 export const contentLimit = 256 * 1024
@@ -46,6 +46,10 @@ export function parseSkillDocument(content: string): { document: SkillDocument; 
     warnings: unknown.map((key) => `unknown frontmatter field "${key}"`),
   }
 }
+
+/** The frontmatter with numbers and truth values, as YAML's core schema has them, of a text that was accepted above. */
+export const typedFrontmatter = (content: string): Record<string, unknown> =>
+  parse(splitDocument(content).frontmatter, { schema: 'core', uniqueKeys: false })
 
 function checkContent(content: string): void {
   if (Buffer.byteLength(content) > contentLimit) throw contentTooLong()

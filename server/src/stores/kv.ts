@@ -101,26 +101,30 @@ function milliseconds(ttlSeconds: number): number {
 /** About 100 MB of tickets. */
 export const mostBriefValues = 250_000
 
+const makeRoomEveryMs = 1_000
+
 function inMemory(clock: Clock): BriefKv {
-  const entries = new Map<string, { text: string; expiresAt: number }>()
+  const entries = new Map<string, { value: unknown; expiresAt: number }>()
+  let roomMadeAt = 0
   /** From the oldest on: those that have expired, and as many more as there are too many. */
-  const makeRoom = () => {
+  const makeRoom = (now: number) => {
+    roomMadeAt = now
     for (const [key, { expiresAt }] of entries) {
-      if (expiresAt > clock() && entries.size < mostBriefValues) return
+      if (expiresAt > now && entries.size < mostBriefValues) return
       entries.delete(key)
     }
   }
   return {
     async set(key, value, ttlSeconds) {
-      const expiresAt = clock() + milliseconds(ttlSeconds)
-      makeRoom()
+      const now = clock()
+      if (entries.size >= mostBriefValues || now >= roomMadeAt + makeRoomEveryMs) makeRoom(now)
       entries.delete(key)
-      entries.set(key, { text: JSON.stringify(value), expiresAt })
+      entries.set(key, { value, expiresAt: now + milliseconds(ttlSeconds) })
     },
-    async take(key) {
+    async take<T>(key: string) {
       const entry = entries.get(key)
       entries.delete(key)
-      return entry && entry.expiresAt > clock() ? JSON.parse(entry.text) : undefined
+      return entry && entry.expiresAt > clock() ? (entry.value as T) : undefined
     },
   }
 }

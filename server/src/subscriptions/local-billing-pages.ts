@@ -1,14 +1,11 @@
 import { type Context, Hono } from 'hono'
-import { bodyLimit } from 'hono/body-limit'
 import { z } from 'zod'
-import { payloadTooLarge } from '../errors.ts'
+import { limitForm, readForm, tokenField } from '../forms.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { planOfProduct } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
-import { changeSubscription, issueLink, readLink, readSubscription, subscribe, takeLink } from './local-billing.ts'
+import { billingLink, changeSubscription, readSubscription, subscribe } from './local-billing.ts'
 import { syncFromProvider } from './subscriptions.ts'
-
-const formLimit = 16 * 1024
 
 const Form = z.object({
   token: z.string().max(100),
@@ -18,26 +15,23 @@ const Form = z.object({
 /** Checkout and portal of local billing. Every form carries a link that works once, so none can be forged or sent twice. */
 export function serveLocalBilling(service: Service): Hono {
   const app = new Hono()
-  const refuseLarge = () => {
-    throw payloadTooLarge(formLimit)
-  }
-  app.use(bodyLimit({ maxSize: formLimit, onError: refuseLarge }))
+  app.use(limitForm)
 
   app.get('/checkout', async (c) => {
     const { products = '', customerExternalId, token = '' } = c.req.query()
-    const link = await readLink(service, token)
+    const link = await billingLink.read(service.kv, token)
     if (link?.product_id !== products || link.organization_id !== customerExternalId) return showInvalid(c)
     return show(
       c,
       'Checkout',
       `<h1>${nameOf(products)}</h1><p>Nothing is charged: this is a development server.</p>
-       <form method="post" action="/billing/checkout">${hidden(token)}<button>Subscribe</button></form>`,
+       <form method="post" action="/billing/checkout">${tokenField(token)}<button>Subscribe</button></form>`,
     )
   })
 
   app.post('/checkout', async (c) => {
-    const form = await readForm(c)
-    const link = form && (await takeLink(service, form.token))
+    const form = await readChange(c)
+    const link = form && (await billingLink.take(service.kv, form.token))
     if (!link?.product_id) return showInvalid(c)
     await subscribe(service, link.organization_id, link.product_id)
     await sync(service, link.organization_id)
@@ -50,19 +44,19 @@ export function serveLocalBilling(service: Service): Hono {
 
   app.get('/portal', async (c) => {
     const token = c.req.query('token') ?? ''
-    const link = await readLink(service, token)
+    const link = await billingLink.read(service.kv, token)
     if (!link || link.product_id) return showInvalid(c)
     return showPortal(c, service, link.organization_id, token)
   })
 
   app.post('/portal', async (c) => {
-    const form = await readForm(c)
+    const form = await readChange(c)
     if (!form?.change) return showInvalid(c)
-    const link = await takeLink(service, form.token)
+    const link = await billingLink.take(service.kv, form.token)
     if (!link || link.product_id) return showInvalid(c)
     await changeSubscription(service, link.organization_id, form.change)
     await sync(service, link.organization_id)
-    return showPortal(c, service, link.organization_id, await issueLink(service, link))
+    return showPortal(c, service, link.organization_id, await billingLink.issue(service.kv, link))
   })
   return app
 }
@@ -82,18 +76,16 @@ async function showPortal(c: Context, service: Service, organizationId: string, 
     'Subscription',
     `<h1>${nameOf(product_id)}</h1>
      <p>${cancel_at ? 'Ends' : 'Renews'} on ${current_period_end.slice(0, 10)}.</p>
-     <form method="post" action="/billing/portal">${hidden(token)}
+     <form method="post" action="/billing/portal">${tokenField(token)}
        ${cancel_at ? button('resume', 'Resume') : button('cancel', 'Cancel at the end of the period')}
        ${button('cancel_now', 'Cancel now')}
      </form>`,
   )
 }
 
-const readForm = async (c: Context) => Form.safeParse(await c.req.parseBody()).data
+const readChange = async (c: Context) => Form.safeParse(await readForm(c)).data
 
 const nameOf = (productId: string) => escapeHtml(planOfProduct(productId)?.name ?? productId)
-
-const hidden = (token: string) => `<input type="hidden" name="token" value="${escapeHtml(token)}">`
 
 const show = (c: Context, title: string, html: string) => c.body(page(title, html), 200, pageHeaders)
 

@@ -1,6 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import { newId } from '../lib/ids.ts'
-import { fingerprint } from '../lib/secrets.ts'
+import { oneTime } from '../lib/one-time.ts'
 import type { Foundation } from '../service.ts'
 import type { BillingProvider, ProvidedSubscription } from './billing-provider.ts'
 
@@ -9,7 +8,6 @@ import type { BillingProvider, ProvidedSubscription } from './billing-provider.t
  * holds one of its links act once; local-billing-pages.ts has the pages.
  */
 const periodMs = 30 * 24 * 60 * 60 * 1000
-const linkLifetimeSeconds = 60 * 60
 
 type Parts = Pick<Foundation, 'kv' | 'clock' | 'config'>
 
@@ -17,11 +15,11 @@ export function createLocalBilling(parts: Parts): BillingProvider {
   const { publicUrl } = parts.config
   return {
     async checkoutUrl(organizationId, productId) {
-      const token = await issueLink(parts, { organization_id: organizationId, product_id: productId })
+      const token = await billingLink.issue(parts.kv, { organization_id: organizationId, product_id: productId })
       return `${publicUrl}/billing/checkout?${new URLSearchParams({ products: productId, customerExternalId: organizationId, token })}`
     },
     async portalUrl(organizationId) {
-      return `${publicUrl}/billing/portal?token=${await issueLink(parts, { organization_id: organizationId })}`
+      return `${publicUrl}/billing/portal?token=${await billingLink.issue(parts.kv, { organization_id: organizationId })}`
     },
     async listSubscriptions(organizationId) {
       const subscription = await readSubscription(parts, organizationId)
@@ -36,18 +34,7 @@ interface Link {
   product_id?: string
 }
 
-const linkKey = (token: string) => `billing-link:${fingerprint(token)}`
-
-export async function issueLink({ kv }: Parts, link: Link): Promise<string> {
-  const token = randomBytes(24).toString('base64url')
-  await kv.set(linkKey(token), link, linkLifetimeSeconds)
-  return token
-}
-
-export const readLink = ({ kv }: Parts, token: string) => kv.get<Link>(linkKey(token))
-
-/** Exactly one of several callers gets it. */
-export const takeLink = ({ kv }: Parts, token: string) => kv.take<Link>(linkKey(token))
+export const billingLink = oneTime<Link>('billing-link', 60 * 60)
 
 type LocalSubscription = ProvidedSubscription & { current_period_end: string }
 

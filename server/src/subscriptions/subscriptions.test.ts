@@ -94,7 +94,7 @@ describe('the checkout URL', () => {
     expect(Object.fromEntries(url.searchParams)).toEqual({
       products: 'inlay_team',
       customerExternalId: customer.id,
-      token: expect.stringMatching(/^[\w-]{32}$/),
+      token: expect.stringMatching(/^[\w-]{43}$/),
     })
   })
 

@@ -6,19 +6,19 @@ import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-
 import { InvalidOrigin, matchesOrigin, parseOrigin } from '../lib/origins.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { HttpExchange, Input, Output } from '../operation.ts'
-import type { LiveKey } from '../publishable-keys/key-lookup.ts'
+import { allowedOrigins, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import type { Service } from '../service.ts'
 import { findOrAddSite } from '../sites/sites.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
 
 /** What a ticket stands for. It is looked up by its hash and can be taken once. */
-interface TicketHolder {
+export interface TicketHolder {
   organization_id: string
   publishable_key_id: string
   origin: string | undefined
-  /** Undefined for a widget whose user is not signed in. */
-  end_user_id: string | undefined
   site_id: string | undefined
+  /** Undefined for a widget whose user is not signed in. */
+  end_user: { id: string; verified_email: string | undefined; identity_expires_at: number } | undefined
 }
 
 const lifetimeSeconds = 60
@@ -51,9 +51,9 @@ export async function exchangeTicket(
   try {
     const origin = requireOrigin(service, key, http.origin, embedding_origin)
     if (http.origin) http.allowOrigin(http.origin)
-    const endUserId = id_token === undefined ? undefined : await requireEndUser(service, key, id_token)
-    const siteId = await requireSite(service, key, origin, endUserId !== undefined)
-    return await issueTicket(service, key, { origin, endUserId, siteId })
+    const endUser = id_token === undefined ? undefined : await requireEndUser(service, key, id_token)
+    const siteId = await requireSite(service, key, origin, endUser !== undefined)
+    return await issueTicket(service, key, { origin, endUser, siteId })
   } catch (error) {
     throw keepRefusal(service, key, error, http.origin ?? embedding_origin)
   }
@@ -77,6 +77,10 @@ function keepRefusal({ activity }: Service, key: LiveKey, error: unknown, origin
   activity.refused(key.organization_id, refusal)
   return error.failure
 }
+
+/** Whom a ticket is for, told once: of several who bring it at once one is told. */
+export const redeemTicket = ({ kv }: Pick<Service, 'kv'>, ticket: string): Promise<TicketHolder | undefined> =>
+  kv.brief.take<TicketHolder>(ticketKey(ticket))
 
 async function requireLiveKey({ keyLookup, metrics }: Service, text: string): Promise<LiveKey> {
   const key = await keyLookup.find(text)
@@ -115,9 +119,8 @@ function readOrigin(text: string): string | undefined {
   }
 }
 
-/** A key without origins of its own goes by those of the organization. */
-function requireAllowedOrigin({ allowed_origins, provider }: LiveKey, origin: string | undefined): void {
-  const allowed = allowed_origins.length > 0 ? allowed_origins : provider.allowed_domains
+function requireAllowedOrigin(key: LiveKey, origin: string | undefined): void {
+  const allowed = allowedOrigins(key)
   if (allowed.length === 0 || (origin !== undefined && matchesOrigin(origin, allowed))) return
   throw new StepFailed('origin', ticketFailure('ORIGIN_NOT_ALLOWED'), {
     message: 'The page’s origin is not among those allowed. Add it to the key, or embed the widget elsewhere.',
@@ -130,16 +133,20 @@ async function requireEndUser(
   { identities, activity, config }: Service,
   key: LiveKey,
   idToken: string,
-): Promise<string> {
+): Promise<NonNullable<TicketHolder['end_user']>> {
   const trusted = requireProvider(key, config.mode)
-  const { endUserId } = await identities.recognise(key.organization_id, idToken, trusted).catch((error) => {
+  const { endUserId, identity } = await identities.recognise(key.organization_id, idToken, trusted).catch((error) => {
     if (isFull(error)) throw new StepFailed('plan', error, { message: error.message })
     if (!(error instanceof IdTokenRefused)) throw error
     const { step, message, expected, seen } = error
     throw new StepFailed(step, ticketFailure(error.code, {}, error), { surface: 'id_token', message, expected, seen })
   })
   activity.endUserActive(key.organization_id, endUserId)
-  return endUserId
+  return {
+    id: endUserId,
+    verified_email: identity.email_verified && identity.email ? identity.email : undefined,
+    identity_expires_at: identity.expires_at,
+  }
 }
 
 function requireProvider({ provider }: LiveKey, mode: 'development' | 'production'): TrustedIssuer {
@@ -188,23 +195,23 @@ async function issueTicket(
   key: LiveKey,
   {
     origin,
-    endUserId,
+    endUser,
     siteId,
-  }: { origin: string | undefined; endUserId: string | undefined; siteId: string | undefined },
+  }: { origin: string | undefined; endUser: TicketHolder['end_user']; siteId: string | undefined },
 ): Promise<Output<typeof contract>> {
   const ticket = makeTicket()
   const holder: TicketHolder = {
     organization_id: key.organization_id,
     publishable_key_id: key.id,
     origin,
-    end_user_id: endUserId,
     site_id: siteId,
+    end_user: endUser,
   }
   await kv.brief.set(ticketKey(ticket), holder, lifetimeSeconds)
   activity.keyUsed(key.organization_id, key.id)
   return {
     ticket,
-    userId: endUserId ?? key.id,
+    userId: endUser?.id ?? key.id,
     orgId: key.organization_id,
     expiresAt: clock() + lifetimeSeconds * 1000,
     expiresIn: lifetimeSeconds,

@@ -30,7 +30,7 @@ export const logout = operation({
   path: '/auth/logout',
   access: 'user',
   tag: 'Users',
-  summary: 'End the token that makes this call, and the sign-in that it comes from',
+  summary: 'End the token that makes this call, and the session that it comes from with all its tokens',
   response: Success,
   errors: [],
 })

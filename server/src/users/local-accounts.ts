@@ -1,6 +1,7 @@
+import { membershipChanged } from '../access.ts'
 import { newId } from '../lib/ids.ts'
 import type { Service } from '../service.ts'
-import { isUniqueViolation } from '../stores/database.ts'
+import { type Database, isUniqueViolation } from '../stores/database.ts'
 import { hashPassword } from './passwords.ts'
 import { localIssuer, type User } from './users.ts'
 
@@ -20,7 +21,7 @@ export async function addLocalUser(
       (sql) => sql<User>`
         insert into users (id, issuer, subject, email, email_verified, name, password_hash)
         values (${newId()}, ${localIssuer}, ${email}, ${email}, true, ${account.name}, ${passwordHash})
-        returning id, email, name`,
+        returning id, email, name, session_generation`,
     )
     return user as User
   } catch (error) {
@@ -36,7 +37,7 @@ export async function findUserByEmail(
 ): Promise<User | undefined> {
   const users = await database.asService(
     (sql) => sql<User>`
-      select id, email, name from users where email = ${email.toLowerCase()} order by issuer = ${localIssuer} desc, id`,
+      select id, email, name, session_generation from users where email = ${email.toLowerCase()} order by issuer = ${localIssuer} desc, id`,
   )
   return users[0]
 }
@@ -51,21 +52,40 @@ export async function findLocalAccount(
 ): Promise<LocalAccount | undefined> {
   const [account] = await database.asService(
     (sql) => sql<LocalAccount>`
-      select id, email, name, password_hash from users where issuer = ${localIssuer} and subject = ${email.toLowerCase()}`,
+      select id, email, name, session_generation, password_hash from users
+      where issuer = ${localIssuer} and subject = ${email.toLowerCase()}`,
   )
   return account
 }
 
-/** False when the password has been changed in the meantime: the account is no longer the one that was looked at. */
-export async function setPassword(
-  { database }: Pick<Service, 'database'>,
-  { id, password_hash }: Pick<LocalAccount, 'id' | 'password_hash'>,
+type KnownPassword = Pick<LocalAccount, 'id' | 'password_hash'>
+
+/** Ends all sessions of the person. False when another one was set in the meantime, since the account was looked at. */
+export async function changePassword(
+  { database, bus }: Pick<Service, 'database' | 'bus'>,
+  account: KnownPassword,
   password: string,
+): Promise<boolean> {
+  const isChanged = await storePassword(database, account, password, { endedSessions: 1 })
+  if (isChanged) await bus.publish(membershipChanged, { user_id: account.id })
+  return isChanged
+}
+
+/** The same password, hashed as new ones are. */
+export const renewHash = ({ database }: Pick<Service, 'database'>, account: KnownPassword, password: string) =>
+  storePassword(database, account, password, { endedSessions: 0 })
+
+async function storePassword(
+  database: Database,
+  { id, password_hash }: KnownPassword,
+  password: string,
+  { endedSessions }: { endedSessions: 0 | 1 },
 ): Promise<boolean> {
   const fresh = await hashPassword(password)
   const changed = await database.asService(
     (sql) => sql`
-      update users set password_hash = ${fresh}, updated_at = now()
+      update users
+      set password_hash = ${fresh}, session_generation = session_generation + ${endedSessions}, updated_at = now()
       where id = ${id} and issuer = ${localIssuer} and password_hash is not distinct from ${password_hash} returning id`,
   )
   return changed.length > 0

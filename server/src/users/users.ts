@@ -1,6 +1,5 @@
-import { type Caller, membershipChanged, revokeToken } from '../access.ts'
+import { type Caller, endSession, membershipChanged, revokeToken } from '../access.ts'
 import { newId } from '../lib/ids.ts'
-import { revokeGrant } from '../oauth/records.ts'
 import type { Output } from '../operation.ts'
 import { acceptInvitations } from '../organizations/invitations.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
@@ -42,6 +41,8 @@ export interface User {
   id: string
   email: string
   name: string
+  /** How often all their sessions were ended. */
+  session_generation: number
 }
 
 /** Knows a person again by (issuer, subject), or meets them; then lets in whoever was invited by a verified address. */
@@ -58,7 +59,7 @@ export async function signIn(service: Service, identity: Identity): Promise<User
         updated_at = case when (users.email, users.email_verified, users.name, users.avatar_url)
                             is distinct from (excluded.email, excluded.email_verified, excluded.name, excluded.avatar_url)
                           then now() else users.updated_at end
-      returning id, email, name, updated_at = now()::timestamptz(3) as changed`,
+      returning id, email, name, session_generation, updated_at = now()::timestamptz(3) as changed`,
   )
   if (!found) throw new Error('An upsert returned no row')
   const { changed, ...user } = found
@@ -77,6 +78,6 @@ export async function getMe(service: Service, caller: Caller): Promise<Output<ty
 
 export async function logout(service: Service, caller: Caller): Promise<Output<typeof contract.logout>> {
   await revokeToken(service, caller.token)
-  if (caller.token.grant_id) await revokeGrant(service.kv, caller.token.grant_id)
+  if (caller.token.sign_in) await endSession(service, caller.token.sign_in.session)
   return { success: true }
 }

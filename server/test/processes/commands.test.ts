@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import { startTestProvider } from '../oidc-provider.ts'
 import { useInstallation } from '../processes.ts'
 
 test('the commands work with and without a server', async () => {
@@ -96,7 +97,7 @@ test('what cannot be done is said in a sentence, with what to do', async () => {
   expect(unknown.stderr).toContain('inlay: There is no command "dance".')
   expect(unknown.stderr).toContain('Usage: npx inlay <command>')
   expect(option.stderr).toContain("Unknown option '--emial'")
-  expect(option.stderr).toContain('Usage: npx inlay token --email <address> [--org <slug>]')
+  expect(option.stderr).toContain('Usage: npx inlay token [--url http://localhost:8787] | token --email <address>')
   expect(value.stderr).toContain('Usage: npx inlay start')
   expect(help).toMatchObject({ code: 0, stderr: '', stdout: unknown.stderr.slice(unknown.stderr.indexOf('Usage')) })
 
@@ -108,6 +109,31 @@ test('what cannot be done is said in a sentence, with what to do', async () => {
     expect(stderr).toMatch(/^inlay: The database cannot be used: .*ECONNREFUSED.* Check DATABASE_URL\.\n$/)
   }
   for (const { stdout, stderr } of [sick, lost, unstarted]) expect(stdout + stderr).not.toContain('hidden-word')
+})
+
+test('the doctor asks the sign-in provider, and says what is wrong with it', async () => {
+  const inlay = useInstallation()
+  const provider = await startTestProvider()
+  onTestFinished(() => provider.stop())
+  const examine = async (env: Record<string, string>) => {
+    const { stdout } = await inlay.run('doctor', env)
+    return stdout.split('\n').find((line) => line.includes('sign-in'))
+  }
+  const client = { SIGN_IN_CLIENT_ID: 'inlay', SIGN_IN_CLIENT_SECRET: 'hidden-word' }
+  const { issuer } = provider
+  expect(await examine({})).toBe('✓ sign-in        with passwords, and the demo people with one click')
+  expect(await examine({ SIGN_IN_ISSUER: issuer, ...client })).toBe(`✓ sign-in        at ${issuer}`)
+  expect(await examine({ SIGN_IN_ISSUER: issuer, SIGN_IN_AUDIENCE: 'api' })).toBe(
+    `✓ sign-in        with passwords, and access tokens of ${issuer}`,
+  )
+  expect(await examine({ SIGN_IN_ISSUER: `${issuer}/`, ...client })).toBe(
+    `✗ sign-in        ${issuer}/ cannot be used: Expected the issuer ${issuer}/, but ${issuer}/.well-known/openid-configuration says ${issuer}. Check SIGN_IN_ISSUER.`,
+  )
+  expect(await examine({ SIGN_IN_ISSUER: 'http://10.0.0.1', ...client })).toMatch(
+    /^✗ sign-in {8}http:\/\/10\.0\.0\.1 cannot be used: .* Check INLAY_ALLOWED_PRIVATE_NETWORKS\.$/,
+  )
+  await provider.stop()
+  expect(await examine({ SIGN_IN_ISSUER: issuer, ...client })).toMatch(/^✗ sign-in .* Check SIGN_IN_ISSUER\.$/)
 })
 
 test('a secret is rotated without losing what the old one sealed, and the old one ends', async () => {
@@ -160,6 +186,6 @@ test('a secret is rotated without losing what the old one sealed, and the old on
 function expectHealthy(findings: string): void {
   const lines = findings.trim().split('\n')
   expect(lines.map((line) => line.split(/ +/, 2).join(' '))).toEqual(
-    ['runtime', 'configuration', 'disk', 'database', 'key-value', 'clock'].map((name) => `✓ ${name}`),
+    ['runtime', 'configuration', 'disk', 'database', 'key-value', 'clock', 'sign-in'].map((name) => `✓ ${name}`),
   )
 }

@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
+import { createSecrets } from '../../src/lib/secrets.ts'
 import { isAlive, killPid, patience, type ServerProcess, useInstallation } from '../processes.ts'
 
 test('after kill -9 of the server alone, the next one takes over its PostgreSQL and stops it in the end', async () => {
@@ -68,6 +70,66 @@ test('kill -9 of everything during 1 000 concurrent writes loses none that was a
   const verified = await inlay.run('audit verify --org demo')
   expect(verified.code).toBe(0)
   expect(Number(verified.stdout.match(/demo: (\d+) rows/)?.[1])).toBeGreaterThan(acknowledged.length)
+})
+
+// Abuse case 61.
+test('after kill -9 in the middle of a table, a rotation of the secret is readable as it is, and done by the next', async () => {
+  const inlay = useInstallation()
+  const [oldSecret, newSecret] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
+  const both = { INLAY_SECRET: `${newSecret},${oldSecret}` }
+  const serve = async (env: { INLAY_SECRET: string }) => {
+    const server = await inlay.start(env)
+    const token = (await inlay.run('token --email admin@demo.test --org demo', env)).stdout.trim()
+    const reveal = async (id: string) =>
+      (await server.call('POST', `/api/publishable-keys/${id}/reveal`, { token })).body.key
+    const stop = async () => {
+      server.signal('SIGTERM')
+      expect((await server.finished).code).toBe(0)
+    }
+    return { server, token, stop, revealAll: () => Promise.all(keys.map(({ id }) => reveal(id))) }
+  }
+  const keys: { id: string; key: string }[] = []
+  const before = await serve({ INLAY_SECRET: oldSecret })
+  for (let n = 0; n < 12; n += 1) {
+    const { token } = before
+    keys.push((await before.server.call('POST', '/api/publishable-keys', { token, body: { name: `${n}` } })).body)
+  }
+  await before.stop()
+
+  const during = await serve(both)
+  const { isCurrent } = createSecrets([newSecret, oldSecret])
+  const countCurrent = async () => {
+    const rows = await inlay.query<{ key_sealed: string }>('select key_sealed from publishable_keys')
+    return rows.filter(({ key_sealed }) => isCurrent(key_sealed)).length
+  }
+  expect(await countCurrent()).toBe(0)
+  // Holds the rotation up at one row, wherever it stands in the table.
+  const holder = await inlay.connect()
+  await holder.query('begin')
+  await holder.query('select from publishable_keys where id = $1 for update', [keys[6]?.id])
+  const rotation = inlay.launch(both, 'secret rotate')
+  const waiting = () => inlay.query(`select pid from pg_stat_activity where wait_event_type = 'Lock'`)
+  await vi.waitFor(async () => expect(await waiting()).toHaveLength(1), patience)
+  rotation.signal('SIGKILL')
+  expect((await rotation.finished).code).toBe('SIGKILL')
+  const [{ pid }] = (await waiting()) as [{ pid: number }]
+  await holder.query('select pg_terminate_backend($1)', [pid])
+  await holder.query('rollback')
+  await holder.end()
+  const done = await countCurrent()
+  expect(done, 'it was in the middle').toBeGreaterThan(0)
+  expect(done).toBeLessThan(keys.length)
+  const plain = keys.map(({ key }) => key)
+  expect(await during.revealAll()).toEqual(plain)
+
+  const again = await inlay.run('secret rotate', both)
+  expect(again).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^Sealed [1-9]\d* values/) })
+  expect(await countCurrent()).toBe(keys.length)
+  expect(await during.revealAll()).toEqual(plain)
+  await during.stop()
+  const after = await serve({ INLAY_SECRET: newSecret })
+  expect(await after.revealAll()).toEqual(plain)
+  await after.stop()
 })
 
 async function namesOf(server: ServerProcess, token: string): Promise<string[]> {

@@ -33,7 +33,7 @@ async function signInWithBrowser(server: ServerProcess, address: string, decisio
   await browser.press('admin@demo.test')
   await browser.press(decision)
   const back = String(browser.left)
-  return { back, text: await (await fetch(back)).text() }
+  return { back, browser, text: await (await fetch(back)).text() }
 }
 
 test('somebody signs in from the command line with the browser, and out again', async () => {
@@ -67,6 +67,28 @@ test('somebody signs in from the command line with the browser, and out again', 
   expect((await server.call('GET', '/api/publishable-keys', { token })).status).toBe(200)
   for (const hidden of [token, rest.refresh_token]) expect(stdout + server.stdout()).not.toContain(hidden)
 
+  const print = async () => {
+    const { code, stdout, stderr } = await computer.run(`token --url ${server.url}`)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    return stdout
+  }
+  const expire = () => {
+    const credentials = computer.credentials()
+    credentials[server.url].expires_at = new Date(Date.now() + 30_000).toISOString()
+    writeFileSync(computer.file, JSON.stringify(credentials))
+  }
+  expect(await print()).toBe(`${token}\n`)
+  expire()
+  const [first, second] = await Promise.all([print(), print()])
+  expect(first, 'a token that is about to expire is replaced once, however many ask').toBe(second)
+  expect(first).not.toBe(`${token}\n`)
+  const renewed = computer.credentials()[server.url]
+  expect(first).toBe(`${renewed.access_token}\n`)
+  expect(renewed.refresh_token).not.toBe(rest.refresh_token)
+  expect(statSync(computer.file).mode & 0o777).toBe(0o600)
+  expect((await server.call('GET', '/api/publishable-keys', { token: renewed.access_token })).status).toBe(200)
+
+  expire()
   const other = 'https://inlay.example.com'
   writeFileSync(computer.file, JSON.stringify({ ...computer.credentials(), [other]: rest }), { mode: 0o644 })
   expect(await computer.run(`logout --url ${server.url}`)).toMatchObject({
@@ -75,11 +97,24 @@ test('somebody signs in from the command line with the browser, and out again', 
   })
   expect(computer.credentials(), 'other servers stay').toEqual({ [other]: rest })
   expect(statSync(computer.file).mode & 0o777).toBe(0o600)
-  expect((await me()).status, 'the token has ended').toBe(401)
-  expect(await computer.run(`logout --url ${server.url}`)).toMatchObject({
+  await shown.browser.open(address)
+  expect(shown.browser.text, 'the browser is signed out too').toContain('Sign in to continue')
+  for (const command of ['logout', 'token']) {
+    expect(await computer.run(`${command} --url ${server.url}`)).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: `inlay: Nobody is signed in at ${server.url}. Sign in: npx inlay login --url ${server.url}\n`,
+    })
+  }
+  const ended = { ...renewed, expires_at: new Date().toISOString() }
+  writeFileSync(computer.file, JSON.stringify({ [server.url]: ended }))
+  expect(await computer.run(`token --url ${server.url}`)).toMatchObject({
     code: 1,
-    stderr: `inlay: Nobody is signed in at ${server.url}\n`,
+    stdout: '',
+    stderr: `inlay: That sign-in has ended. Sign in again: npx inlay login --url ${server.url}\n`,
   })
+  expect(await computer.run(`logout --url ${server.url}`), 'what has ended can be left').toMatchObject({ code: 0 })
+  expect(computer.credentials()).toEqual({})
 })
 
 test('what keeps somebody from signing in is said in a sentence, and leaves nothing behind', async () => {
@@ -121,6 +156,11 @@ test('the tokens go even when the server does not answer', async () => {
   mkdirSync(join(computer.file, '..'), { recursive: true })
   const entry = { client_id: 'c', access_token: 'a', refresh_token: 'r', expires_at: new Date().toISOString() }
   writeFileSync(computer.file, JSON.stringify({ [url]: entry }))
+  expect(await computer.run(`token --url ${url}`)).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining('Is an Inlay server running there?'),
+  })
   const { code, stderr } = await computer.run(`logout --url ${url}`)
   expect(code).toBe(1)
   expect(stderr).toMatch(/^inlay: The tokens were removed from .* they end by themselves\n$/)

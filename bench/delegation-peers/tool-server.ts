@@ -1,0 +1,22 @@
+// A tool server as its author would write it with node:http. The load sends the same assertions again and again, so what
+// was claimed counts as new every time, at the price of a new one.
+import { createServer } from 'node:http'
+import { serve } from '../../tool-server/src/node.ts'
+import { rememberInMemory } from '../../tool-server/src/replays.ts'
+import { createToolServer } from '../../tool-server/src/tool-server.ts'
+import { announce } from '../ticket-peers/announce.ts'
+
+const { jwk, issuer, resource, clients, secret } = JSON.parse(process.argv[2] ?? '')
+const memory = rememberInMemory()
+let claims = 0
+const toolServer = createToolServer({
+  resource,
+  hubs: clients.map((client: { clientId: string; clientSecret: string }) => ({ ...client, issuer })),
+  secrets: [secret],
+  replays: { claim: (id, until) => memory.claim(`${id} ${claims++}`, until) },
+  fetch: async (address) =>
+    Response.json(String(address).endsWith('/jwks') ? { keys: [jwk] } : { issuer, jwks_uri: `${issuer}/jwks` }),
+  onRefusal: (refusal) => process.send?.({ refusal }),
+})
+
+announce(createServer((request, response) => void serve(toolServer, request, response)))

@@ -1,0 +1,87 @@
+// How many access tokens does one tool server hand out for assertions, next to a handler on node:http that only verifies
+// one assertion and signs one token, and next to oidc-provider's grant for client credentials, which verifies none?
+//
+//   node bench/delegation.ts [--rounds=7] [--seconds=3] [--connections=32] [--only=<pattern>]
+//
+// See load.ts for how. Assertions are RS256, as most identity providers sign; those marked ES256 are not.
+
+import { generateKeyPairSync, randomUUID } from 'node:crypto'
+import { SignJWT } from 'jose'
+import { type Contender, compare, peer, postRequest, variety } from './load.ts'
+
+const issuer = 'https://idp.example.com'
+const resource = 'https://tools.example.com/mcp'
+const secret = 'a-secret-that-the-nodes-of-a-tool-server-share'
+const clients = Array.from({ length: variety }, (_, index) => ({
+  clientId: `hub-${index}`,
+  clientSecret: `secret-of-hub-${index}`,
+}))
+const form = { 'content-type': 'application/x-www-form-urlencoded' }
+
+async function makeAssertions(alg: 'RS256' | 'ES256') {
+  const { privateKey, publicKey } =
+    alg === 'RS256'
+      ? generateKeyPairSync('rsa', { modulusLength: 2048 })
+      : generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const kid = randomUUID()
+  const jwk = { ...publicKey.export({ format: 'jwk' }), kid, alg, use: 'sig' }
+  const assert = ({ clientId }: { clientId: string }) =>
+    new SignJWT({ client_id: clientId, resource, scope: 'mcp:tools:read mcp:tools:call', email: 'ann@example.com' })
+      .setProtectedHeader({ typ: 'oauth-id-jag+jwt', alg, kid })
+      .setIssuer(issuer)
+      .setSubject(randomUUID())
+      .setAudience(resource)
+      .setIssuedAt()
+      .setExpirationTime('1 hour')
+      .setJti(randomUUID())
+      .sign(privateKey)
+  const requests = clients.map(async (client) => {
+    const fields = {
+      grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
+      assertion: await assert(client),
+      client_id: client.clientId,
+      client_secret: client.clientSecret,
+    }
+    return postRequest('/oauth/token', new URLSearchParams(fields).toString(), form)
+  })
+  return { jwk, requests: await Promise.all(requests) }
+}
+
+async function startPair(alg: 'RS256' | 'ES256'): Promise<{ ways: Contender[]; toolServer: Contender }> {
+  const { jwk, requests } = await makeAssertions(alg)
+  const raw = async (way: string, name: string) => ({
+    name: `node:http and ${name}, ${alg}`,
+    ...(await peer('./delegation-peers/raw.ts', JSON.stringify({ jwk, alg, secret, way }))),
+    requests,
+  })
+  const options = JSON.stringify({ jwk, issuer, resource, clients, secret })
+  return {
+    ways: [await raw('node', 'node:crypto'), await raw('jose', 'jose')],
+    toolServer: {
+      name: `tool-server, ${alg}`,
+      ...(await peer('./delegation-peers/tool-server.ts', options)),
+      requests,
+    },
+  }
+}
+
+async function startContenders(): Promise<Contender[]> {
+  const rsa = await startPair('RS256')
+  const ec = await startPair('ES256')
+  const oidc = await peer('./ticket-peers/oidc-provider.ts', String(variety))
+  const credentials = ({ client_id, client_secret }: Record<string, string>) =>
+    `grant_type=client_credentials&client_id=${client_id}&client_secret=${client_secret}`
+  return [
+    ...rsa.ways,
+    rsa.toolServer,
+    {
+      name: 'oidc-provider, client credentials',
+      ...oidc,
+      requests: oidc.clients.map((client: Record<string, string>) => postRequest('/token', credentials(client), form)),
+    },
+    ...ec.ways,
+    ec.toolServer,
+  ]
+}
+
+await compare(startContenders)

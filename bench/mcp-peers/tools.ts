@@ -1,0 +1,11 @@
+import { echo } from '../../server/src/diagnostics/tools.ts'
+
+/** Twenty tools, of which the load calls the first. */
+export const names = ['echo', ...Array.from({ length: 19 }, (_, index) => `echo_${index}`)]
+
+export const { title, description, input, output, annotations } = echo
+
+export const run = async ({ message }: { message?: unknown }) => {
+  const value = { message: `Echo: ${message}` }
+  return { content: [{ type: 'text' as const, text: JSON.stringify(value) }], structuredContent: value }
+}

@@ -1,0 +1,117 @@
+// The shop: what people do with it, and the same as tools for agents.
+const products = [
+  { id: 'notebook', name: 'Notebook, dotted', price: 12 },
+  { id: 'fountain-pen', name: 'Fountain pen', price: 48 },
+  { id: 'ink-blue', name: 'Ink, blue', price: 9 },
+  { id: 'ink-green', name: 'Ink, green', price: 9 },
+  { id: 'pencils', name: 'Pencils, box of twelve', price: 14 },
+]
+/** How many of each product, by its id. */
+const cart = new Map()
+
+const find = (id) => document.getElementById(id)
+const search = (text) => products.filter(({ name }) => name.toLowerCase().includes(text.toLowerCase()))
+const money = (amount) => `€ ${amount.toFixed(2)}`
+const total = () => products.reduce((sum, { id, price }) => sum + price * (cart.get(id) ?? 0), 0)
+
+function addToCart(id, quantity) {
+  cart.set(id, (cart.get(id) ?? 0) + quantity)
+  showCart()
+}
+
+function emptyCart() {
+  cart.clear()
+  showCart()
+}
+
+function row(text, ...more) {
+  const item = document.createElement('li')
+  item.append(text, ...more)
+  return item
+}
+
+function addButton({ id, name }) {
+  const button = document.createElement('button')
+  button.type = 'button'
+  button.textContent = 'Add'
+  button.ariaLabel = `Add ${name} to the cart`
+  button.onclick = () => addToCart(id, 1)
+  return button
+}
+
+function showProducts() {
+  const rows = search(find('search').value).map((product) =>
+    row(`${product.name} · ${money(product.price)}`, addButton(product)),
+  )
+  find('products').replaceChildren(...rows)
+}
+
+function showCart() {
+  const chosen = products.filter(({ id }) => cart.has(id))
+  find('cart').replaceChildren(...chosen.map(({ id, name }) => row(`${cart.get(id)} × ${name}`)))
+  find('total').value = money(total())
+}
+
+find('search').oninput = showProducts
+find('empty').onclick = emptyCart
+showProducts()
+showCart()
+
+const summary = () => ({ items: Object.fromEntries(cart), total: money(total()) })
+
+const tools = [
+  {
+    name: 'search_products',
+    title: 'Search products',
+    description: 'Finds products of the shop by a part of their name and tells their ids and prices.',
+    inputSchema: {
+      type: 'object',
+      properties: { query: { type: 'string', description: 'A part of the name; all products without it' } },
+    },
+    annotations: { readOnlyHint: true },
+    execute: ({ query = '' }) => ({ products: search(query) }),
+  },
+  {
+    name: 'add_to_cart',
+    title: 'Add to the cart',
+    description: 'Puts a product into the cart of the person who looks at the page.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        product_id: { type: 'string', enum: products.map(({ id }) => id) },
+        quantity: { type: 'integer', minimum: 1, maximum: 99, default: 1 },
+      },
+      required: ['product_id'],
+    },
+    execute({ product_id, quantity = 1 }) {
+      if (!products.some(({ id }) => id === product_id)) throw new Error(`There is no product ${product_id}`)
+      addToCart(product_id, quantity)
+      return summary()
+    },
+  },
+  {
+    name: 'empty_cart',
+    title: 'Empty the cart',
+    description: 'Takes everything out of the cart.',
+    inputSchema: { type: 'object', properties: {} },
+    execute() {
+      emptyCart()
+      return summary()
+    },
+  },
+]
+for (const tool of tools) await document.modelContext?.registerTool(tool)
+
+const readSession = async () => (await fetch('/session')).json()
+const { name } = await readSession()
+find('person').textContent = name ? `Hello, ${name}` : ''
+find('sign-in').hidden = name !== undefined
+find('sign-out').hidden = name === undefined
+
+// The widget asks again when the token has run out; it never stands in the page itself.
+const agent = document.querySelector('inlay-agent')
+await customElements.whenDefined('inlay-agent')
+agent.connect({
+  publishableKey: agent.dataset.key,
+  ...(name && { idToken: async () => (await readSession()).idToken }),
+})

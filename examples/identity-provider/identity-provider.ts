@@ -1,0 +1,96 @@
+import { generateKeyPairSync, randomUUID } from 'node:crypto'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+// @ts-expect-error Undescribed: what is used when nothing is chosen, but then with a warning.
+import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
+import { Provider } from '../../server/src/oauth/library.ts'
+
+const hour = 60 * 60
+
+/** Who works or shops here. The first two are also members of the demo organization. */
+const people = [
+  { sub: 'demo-admin', name: 'Demo Admin', email: 'admin@demo.test' },
+  { sub: 'demo-member', name: 'Demo Member', email: 'member@demo.test' },
+  { sub: 'casey', name: 'Casey Customer', email: 'casey@example.test' },
+] as const
+
+/**
+ * The identity provider of an imaginary company: `oidc-provider` as it is, with a page on which people say who they are.
+ * It asks for no password, so it must never be reachable by anybody but the developer.
+ */
+export function createIdentityProvider(issuer: string, client: { id: string; redirectUri: string }): RequestListener {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const provider = new Provider(issuer, {
+    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), kid: randomUUID(), alg: 'ES256', use: 'sig' }] as never },
+    clients: [
+      {
+        client_id: client.id,
+        token_endpoint_auth_method: 'none',
+        redirect_uris: [client.redirectUri],
+        id_token_signed_response_alg: 'ES256',
+      },
+    ],
+    adapter: createMemoryAdapter(0),
+    ttl: {
+      AccessToken: hour,
+      AuthorizationCode: 60,
+      Grant: 24 * hour,
+      IdToken: hour,
+      Interaction: hour,
+      Session: 24 * hour,
+    },
+    cookies: {
+      keys: [randomUUID()],
+      names: { session: 'example-session', interaction: 'example-interaction', resume: 'example-resume' },
+    },
+    claims: { openid: ['sub', 'name', 'email', 'email_verified'] },
+    conformIdTokenClaims: false,
+    pkce: { required: () => true },
+    features: { devInteractions: { enabled: false } },
+    interactions: { url: (_, { uid }) => `/interaction/${uid}` },
+    findAccount(_, sub) {
+      const person = people.find((each) => each.sub === sub)
+      return person && { accountId: sub, claims: () => ({ ...person, email_verified: true }) }
+    },
+    // The company has agreed for its people.
+    async loadExistingGrant({ oidc }) {
+      const grant = new provider.Grant({ clientId: client.id, accountId: oidc.session?.accountId ?? '' })
+      grant.addOIDCScope('openid')
+      await grant.save()
+      return grant
+    },
+  })
+
+  const serve = provider.callback()
+  return async (request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '/', issuer)
+    if (!pathname.startsWith('/interaction/')) return serve(request, response)
+    const person = people.find(({ sub }) => sub === searchParams.get('as'))
+    if (request.method === 'POST' && person) await signIn(request, response, person.sub)
+    else response.setHeader('content-type', 'text/html; charset=utf-8').end(choosePerson(pathname))
+  }
+
+  async function signIn(request: IncomingMessage, response: ServerResponse, accountId: string): Promise<void> {
+    try {
+      await provider.interactionFinished(request, response, { login: { accountId } })
+    } catch {
+      response.writeHead(400).end('This sign-in has lapsed. Go back to the page that you came from.')
+    }
+  }
+}
+
+const choosePerson = (path: string) => `<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Example sign-in</title>
+<style>
+  :root { color-scheme: light dark } body { max-width: 24rem; margin: 4rem auto; padding: 0 1rem; font: 16px/1.5 system-ui }
+  button { display: block; width: 100%; margin: .6rem 0; padding: .7rem 1rem; font: inherit; text-align: left; cursor: pointer }
+</style>
+<h1>Who are you?</h1>
+<p>This identity provider is an example and believes everybody.</p>
+${people
+  .map(
+    ({ sub, name, email }) =>
+      `<form method="post" action="${path}?as=${sub}"><button><b>${name}</b><br>${email}</button></form>`,
+  )
+  .join('\n')}
+</html>`

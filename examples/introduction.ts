@@ -1,0 +1,40 @@
+import { createInlayClient } from '../client/src/client.ts'
+import { clientId } from './client.ts'
+
+export interface Introduction {
+  inlayUrl: string
+  /** Of an administrator of the shop's organization. */
+  token: string
+  shopUrl: string
+  issuer: string
+}
+
+const keyName = 'Example shop'
+
+/** What the shop's administrator does once: trust in its identity provider, and a publishable key for its origin. */
+export async function introduceShop({ inlayUrl, token, shopUrl, issuer }: Introduction): Promise<string> {
+  const inlay = createInlayClient({ url: inlayUrl, token })
+
+  const provider = must(await inlay.GET('/identity-providers/config'))
+  // A provider that the developer chose stays.
+  const isOurs = provider.idp_type === null || provider.idp_issuer?.startsWith('http://localhost:')
+  if (isOurs && provider.idp_issuer !== issuer) {
+    const trust = { idp_type: 'custom_oidc' as const, idp_issuer: issuer, allowed_audiences: [clientId] }
+    must(await inlay.PATCH('/identity-providers/config', { body: trust }))
+  }
+
+  const allowed_origins = [shopUrl]
+  const { keys } = must(await inlay.GET('/publishable-keys'))
+  const known = keys.find(({ name, can_reveal }) => name === keyName && can_reveal)
+  if (!known) return must(await inlay.POST('/publishable-keys', { body: { name: keyName, allowed_origins } })).key
+  const params = { path: { id: known.id } }
+  if (!known.allowed_origins.includes(shopUrl)) {
+    must(await inlay.PATCH('/publishable-keys/{id}', { params, body: { allowed_origins } }))
+  }
+  return must(await inlay.POST('/publishable-keys/{id}/reveal', { params })).key
+}
+
+function must<T>({ data, error }: { data?: T; error?: { message: string } }): T {
+  if (data === undefined) throw new Error(error?.message ?? 'The service did not answer')
+  return data
+}

@@ -1,0 +1,21 @@
+import type { RunningServer } from '../main.ts'
+import { issueAccessToken, resources } from '../oauth/access-tokens.ts'
+import { findUserByEmail } from '../users/local-accounts.ts'
+import { demoPeople, findOrganization } from './demo.ts'
+
+/** A shop with the widget, as the demo organization would have one, in this process. It costs little until it is visited. */
+export async function startDemoExamples({ service, url, port }: RunningServer): Promise<string> {
+  const { startExamples } = await import('../../../examples/examples.ts')
+  const token = async () => {
+    const admin = await findUserByEmail(service, demoPeople[0].email)
+    if (!admin) throw new Error('The demo organization has no administrator any more')
+    return issueAccessToken(service, {
+      userId: admin.id,
+      organizationId: await findOrganization(service, admin.id, 'demo'),
+      audience: [resources(url).api],
+      lifetimeSeconds: 60,
+    })
+  }
+  const { shopUrl } = await startExamples({ inlayUrl: url, token, port: service.config.port && port + 1 })
+  return shopUrl
+}

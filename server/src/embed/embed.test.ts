@@ -1,0 +1,112 @@
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { buildWidget } from '../../../widget/build.ts'
+import { startTestService, type TestService } from '../../test/harness.ts'
+import { generateKey } from '../publishable-keys/key-format.ts'
+
+let development: TestService
+let production: TestService
+beforeAll(async () => {
+  await buildWidget()
+  development = await startTestService()
+  production = await startTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
+})
+afterAll(async () => {
+  await development.close()
+  await production.close()
+})
+
+async function createKey(app: TestService, allowed_origins: string[] = [], slug: 'demo' | 'other' = 'demo') {
+  const token = await app.tokenFor(`admin@${slug}.test`, slug)
+  const { body } = await app.request('POST', '/publishable-keys', { token, body: { name: 'Shop', allowed_origins } })
+  return body as { id: string; key: string }
+}
+
+async function openFrame(app: TestService, key: string) {
+  const response = await app.fetch(`/embed/?key=${encodeURIComponent(key)}`)
+  const policy = Object.fromEntries(
+    (response.headers.get('content-security-policy') ?? '').split('; ').map((part) => part.split(/ (.*)/s)),
+  )
+  return { response, policy, html: await response.text() }
+}
+
+describe('the script for pages', () => {
+  test('is less than 10 KB, and complete', async () => {
+    const response = await development.fetch('/widget.js')
+    const text = await response.text()
+    expect(response.status).toBe(200)
+    expect(gzipSync(text).length).toBeLessThan(10_000)
+    expect(text).not.toMatch(/\b(require\(|import\b)/)
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      'content-type': 'text/javascript; charset=utf-8',
+      'cache-control': 'public, no-cache',
+      'cross-origin-resource-policy': 'cross-origin',
+    })
+  })
+
+  test('is sent once to a browser that asks again', async () => {
+    const etag = (await production.fetch('/widget.js')).headers.get('etag') ?? ''
+    const again = await production.fetch('/widget.js', { headers: { 'if-none-match': etag } })
+    expect([again.status, await again.text()]).toEqual([304, ''])
+    const other = await production.fetch('/widget.js', { headers: { 'if-none-match': '"other"' } })
+    expect(other.status).toBe(200)
+  })
+})
+
+describe('the frame', () => {
+  test('may be shown on the origins of its key, and by nobody else', async () => {
+    const origins = ['https://shop.example.com', 'https://*.preview.example.com', 'http://localhost:3000']
+    const { key } = await createKey(production, origins)
+    const { response, policy } = await openFrame(production, key)
+    expect(response.status).toBe(200)
+    expect(policy['frame-ancestors']).toBe(origins.join(' '))
+    expect(response.headers.get('x-frame-options'), 'which could only forbid').toBeNull()
+    expect(response.headers.get('cache-control'), 'its origins may change').toBe('no-store')
+  })
+
+  test('of a key without origins goes by those of the organization', async () => {
+    const { key } = await createKey(production, [], 'other')
+    expect((await openFrame(production, key)).policy['frame-ancestors'], 'such a key is good everywhere').toBe('*')
+    const token = await production.tokenFor('admin@other.test', 'other')
+    const body = { allowed_domains: ['https://intranet.example.com'] }
+    await production.request('PUT', '/organizations/current/allowed-domains', { token, body })
+    expect((await openFrame(production, key)).policy['frame-ancestors']).toBe('https://intranet.example.com')
+  })
+
+  test('of no live key is for developers', async () => {
+    const { id, key } = await createKey(production, ['https://shop.example.com'])
+    await production.request('DELETE', `/publishable-keys/${id}`, {
+      token: await production.tokenFor('admin@demo.test', 'demo'),
+    })
+    for (const wrong of [key, generateKey('production'), 'pk_live_x', '', "x'; script-src *"]) {
+      expect((await openFrame(production, wrong)).policy['frame-ancestors'], wrong).toBe("'none'")
+    }
+    expect((await openFrame(development, 'pk_test_x')).policy['frame-ancestors']).toBe('*')
+  })
+
+  test('runs its own scripts alone and talks to its own server alone', async () => {
+    const { key } = await createKey(production)
+    const { policy, html } = await openFrame(production, key)
+    expect(policy).toMatchObject({
+      'default-src': "'none'",
+      'script-src': "'self'",
+      'style-src': "'self'",
+      'connect-src': "'self' wss://inlay.example.com",
+      'base-uri': "'none'",
+      'form-action': "'none'",
+    })
+    expect(html, 'nothing of the request').not.toContain(key)
+    expect(html).toContain('data-mode="production"')
+  })
+
+  test('has parts that browsers keep for good, since another version has another address', async () => {
+    const { html } = await openFrame(production, '')
+    const addresses = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address = '']) => address)
+    expect(addresses.map((address) => address.replace(/=.*/, ''))).toEqual(['/embed/frame.css?v', '/embed/frame.js?v'])
+    for (const address of addresses) {
+      const caching = async (path: string) => (await production.fetch(path)).headers.get('cache-control')
+      expect(await caching(address)).toBe('public, max-age=31536000, immutable')
+      expect(await caching(address.replace(/=.*/, '=old')), 'a node of another version').toBe('public, no-cache')
+    }
+  })
+})

@@ -1,0 +1,52 @@
+import { z } from 'zod'
+import { operation } from '../operation.ts'
+import { Timestamp } from '../shapes.ts'
+
+/** An open page that offers tools. Title, URL and everything about its tools are the page's own words. */
+export const HubSource = z
+  .strictObject({
+    sourceId: z.string(),
+    tabId: z.string(),
+    origin: z.string().describe('Of the page, as the ticket exchange saw it; empty outside of a browser'),
+    title: z.string(),
+    url: z.string(),
+    toolCount: z.int(),
+    connectedAt: Timestamp,
+    lastSeenAt: Timestamp,
+  })
+  .meta({ id: 'HubSource' })
+
+export const HubTool = z
+  .strictObject({
+    name: z.string(),
+    description: z.string().describe('From the page: untrusted text'),
+    inputSchema: z.record(z.string(), z.unknown()).describe('JSON Schema from the page'),
+    sources: z.array(HubSource).optional().describe('With `include_sources`: the open pages that offer it'),
+  })
+  .meta({ id: 'HubTool' })
+
+const hub = { tag: 'Hub', access: 'org', method: 'get' } as const
+
+export const listSources = operation({
+  ...hub,
+  id: 'listHubSources',
+  path: '/hub/sources',
+  summary: 'Your own open pages that offer tools',
+  response: z.strictObject({ count: z.int(), sources: z.array(HubSource) }),
+  errors: [],
+})
+
+export const listTools = operation({
+  ...hub,
+  id: 'listHubTools',
+  path: '/hub/tools',
+  summary: 'The tools that your own open pages offer',
+  description: 'A name that several pages offer in the same way is listed once.',
+  query: z.strictObject({
+    search: z.string().max(200).optional().describe('Part of the name or the description'),
+    source_id: z.string().max(64).optional().describe('Of one page only'),
+    include_sources: z.enum(['true', 'false']).default('false').describe('Say which pages offer each tool'),
+  }),
+  response: z.strictObject({ count: z.int(), tools: z.array(HubTool) }),
+  errors: ['RESOURCE_NOT_FOUND'],
+})

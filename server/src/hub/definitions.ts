@@ -1,0 +1,85 @@
+import { hash } from 'node:crypto'
+import {
+  maxDefinitionBytes,
+  maxDescriptionLength,
+  maxSchemaBytes,
+  maxTools,
+  type ToolDefinition,
+} from '../runtime/protocol.ts'
+import { cleanRecord, cleanText, isClean, isTooDeep } from './page-text.ts'
+
+/** A page's tool as callers see it. */
+export interface PageTool {
+  name: string
+  description: string
+  inputSchema: Record<string, unknown>
+  /** Of the definition as the page gave it: it changes with every change, also one that cleaning hides. */
+  hash: string
+  bytes: number
+}
+
+/** The source is closed for it. */
+export class OverLimit extends Error {
+  override name = 'OverLimit'
+}
+
+export interface Refused {
+  name: string
+  reason: string
+}
+
+/**
+ * Puts a page's definitions beside those it gave before. A name that cannot be shown as it is, or that is one of ours, is
+ * left out with a reason; schemas are kept as data, neither compiled nor looked into.
+ */
+export function addDefinitions(
+  known: Map<string, PageTool>,
+  definitions: readonly ToolDefinition[],
+  builtInNames: ReadonlySet<string>,
+): { tools: Map<string, PageTool>; refused: Refused[] } {
+  if (definitions.length > maxTools) throw new OverLimit(`A source may have ${maxTools} tools`)
+  const tools = new Map(known)
+  const refused: Refused[] = []
+  const seen = new Set<string>()
+  for (const definition of definitions) {
+    const { name } = definition
+    const reason = seen.has(name) ? 'Listed twice' : findFlaw(definition, builtInNames)
+    seen.add(name)
+    if (reason) refused.push({ name: cleanText(name), reason })
+    else tools.set(name, readDefinition(definition))
+  }
+  if (tools.size > maxTools) throw new OverLimit(`A source may have ${maxTools} tools`)
+  let bytes = 0
+  for (const tool of tools.values()) bytes += tool.bytes
+  if (bytes > maxDefinitionBytes)
+    throw new OverLimit(`All definitions of a source may take ${maxDefinitionBytes} bytes`)
+  return { tools, refused }
+}
+
+function findFlaw({ name, inputSchema }: ToolDefinition, builtInNames: ReadonlySet<string>): string | undefined {
+  if (!isClean(name) || name.trim() !== name) return 'The name has characters that cannot be shown'
+  if (builtInNames.has(name)) return 'The name is that of a built-in tool'
+  if (isTooDeep(inputSchema)) return 'The schema is nested too deeply'
+  return undefined
+}
+
+function readDefinition(definition: ToolDefinition): PageTool {
+  const { name, description, inputSchema } = definition
+  const schemaBytes = Buffer.byteLength(JSON.stringify(inputSchema))
+  if (schemaBytes > maxSchemaBytes) throw new OverLimit(`The schema of a tool may take ${maxSchemaBytes} bytes`)
+  return {
+    name,
+    description: cleanText(description, maxDescriptionLength),
+    inputSchema: cleanRecord(inputSchema),
+    hash: hash('sha256', JSON.stringify(sortMembers(definition)), 'base64url'),
+    bytes: schemaBytes + Buffer.byteLength(name) + Buffer.byteLength(description),
+  }
+}
+
+/** The same definition has the same hash, in whatever order a page writes its members. */
+function sortMembers(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortMembers)
+  if (typeof value !== 'object' || value === null) return value
+  const sorted = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  return sorted.map(([name, member]) => [name, sortMembers(member)])
+}

@@ -1,0 +1,162 @@
+import type { z } from 'zod'
+import type { OrgCaller } from '../access.ts'
+import { failure, notFound } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Foundation, Service } from '../service.ts'
+import type { Relayed, ToolCall } from '../tool.ts'
+import type * as contract from './contract.ts'
+import type { PageTool } from './definitions.ts'
+import { createGovernor } from './governor.ts'
+import { readAnswer } from './results.ts'
+import { createSwitchboard, type FoundSource, type Owner, type Switchboard } from './switchboard.ts'
+
+type HubSource = z.input<typeof contract.HubSource>
+type HubTool = z.input<typeof contract.HubTool>
+
+/** The tools of people's open pages, for the callers that act for the same people. */
+export interface Hub {
+  listSources(caller: OrgCaller): Promise<HubSource[]>
+  listTools(
+    caller: OrgCaller,
+    filter: { search?: string | undefined; source_id?: string | undefined; include_sources: boolean },
+  ): Promise<HubTool[]>
+  /** Resolves also when the tool itself failed; throws a Failure when there is no answer from it. */
+  callTool(
+    caller: OrgCaller,
+    wanted: { tool_name: string; args: Record<string, unknown>; source_id?: string | undefined },
+    call: ToolCall,
+  ): Promise<Relayed>
+  switchboard: Switchboard
+  /** Names that a page's tools must not have. */
+  builtInNames: ReadonlySet<string>
+  close(): Promise<void>
+}
+
+export async function createHub(foundation: Foundation, builtInNames: ReadonlySet<string>): Promise<Hub> {
+  const switchboard = await createSwitchboard(foundation)
+  const govern = await createGovernor(foundation)
+
+  async function find(caller: OrgCaller, wanted?: Parameters<Switchboard['find']>[1]): Promise<FoundSource[]> {
+    const owner = ownerOfCaller(caller)
+    return owner ? switchboard.find(owner, wanted) : []
+  }
+
+  return {
+    switchboard,
+    builtInNames,
+    listSources: async (caller) => (await find(caller)).map(({ source }) => source),
+
+    async listTools(caller, { search = '', source_id, include_sources }) {
+      const found = onlyOf(await find(caller), source_id)
+      const wanted = search.toLowerCase()
+      const matches = ({ name, description }: PageTool) => `${name}\n${description}`.toLowerCase().includes(wanted)
+      return groupTools(found, matches).map(({ tool: { name, description, inputSchema }, sources }) => ({
+        name,
+        description,
+        inputSchema,
+        ...(include_sources && { sources }),
+      }))
+    },
+
+    async callTool(caller, { tool_name, args, source_id }, call) {
+      const found = await find(caller, { toolName: tool_name, sourceId: source_id })
+      const { target, tool } = chooseSource(found, tool_name, source_id)
+      const { tabId, origin, url, title } = target.source
+      const callId = newId()
+      const context = {
+        mcp_call_id: callId,
+        organization_id: caller.organization.id,
+        caller_identity: caller.user.email,
+        source: { tabId, origin, url, title },
+        tool: tool.name,
+      }
+      await govern({ phase: 'request', context: { ...context, arguments: args } })
+      const order = { call_id: callId, name: tool.name, args, definition_hash: tool.hash }
+      const answer = await switchboard.call(target, ownerOfCaller(caller) as Owner, order, call)
+      const relayed = readAnswer(answer, origin)
+      await govern({ phase: 'response', context: { ...context, result: relayed } })
+      return relayed
+    },
+
+    close: () => switchboard.close(),
+  }
+}
+
+/**
+ * A person is known by an address that is vouched for, the same in the organization's dashboard and in its pages. Who has
+ * none in a page is known by the account there; who is not signed in, by the session alone.
+ */
+export function ownerOf(
+  organizationId: string,
+  who: { verified_email?: string | undefined; end_user_id?: string | undefined; session: string },
+): Owner {
+  const { verified_email, end_user_id, session } = who
+  if (verified_email) return byEmail(organizationId, verified_email)
+  return { organization_id: organizationId, person: end_user_id ? `user:${end_user_id}` : `session:${session}` }
+}
+
+const ownerOfCaller = ({ organization, user, email_verified }: OrgCaller): Owner | undefined =>
+  email_verified ? byEmail(organization.id, user.email) : undefined
+
+const byEmail = (organizationId: string, email: string): Owner => ({
+  organization_id: organizationId,
+  person: `email:${email.toLowerCase()}`,
+})
+
+function onlyOf(found: FoundSource[], sourceId: string | undefined): FoundSource[] {
+  if (sourceId === undefined) return found
+  const only = found.filter(({ source }) => source.sourceId === sourceId)
+  if (only.length === 0) throw notFound('hub_source', sourceId)
+  return only
+}
+
+/** Tools that are the same in several pages are one; of the same name but different they are two. */
+function groupTools(found: FoundSource[], matches: (tool: PageTool) => boolean) {
+  const groups = new Map<string, { tool: PageTool; sources: HubSource[] }>()
+  for (const { source, tools } of found) {
+    for (const tool of tools.filter(matches)) {
+      const key = `${tool.hash} ${tool.name}`
+      const group = groups.get(key) ?? { tool, sources: [] }
+      group.sources.push(source)
+      groups.set(key, group)
+    }
+  }
+  return [...groups.values()]
+}
+
+function chooseSource(found: FoundSource[], toolName: string, sourceId: string | undefined) {
+  const holders = onlyOf(found, sourceId).flatMap((target) => target.tools.map((tool) => ({ target, tool })))
+  const [first, ...others] = holders
+  if (!first) throw notFound('hub_tool', toolName)
+  if (others.length > 0)
+    throw ambiguous(
+      toolName,
+      holders.map(({ target }) => target.source),
+    )
+  return first
+}
+
+const ambiguous = (toolName: string, sources: HubSource[]) =>
+  failure(
+    409,
+    'AMBIGUOUS_TOOL',
+    `Several open pages offer "${toolName}". Say which one with source_id: ${sources
+      .map(({ sourceId, origin, title }) => `${sourceId} (${title || 'untitled'}, ${origin})`)
+      .join('; ')}`,
+    { data: { sources } },
+  )
+
+export async function listSources({ hub }: Service, caller: OrgCaller): Promise<Output<typeof contract.listSources>> {
+  const sources = await hub.listSources(caller)
+  return { count: sources.length, sources }
+}
+
+export async function listTools(
+  { hub }: Service,
+  caller: OrgCaller,
+  { include_sources, ...filter }: Input<typeof contract.listTools>,
+): Promise<Output<typeof contract.listTools>> {
+  const tools = await hub.listTools(caller, { ...filter, include_sources: include_sources === 'true' })
+  return { count: tools.length, tools }
+}

@@ -1,0 +1,315 @@
+import type { z } from 'zod'
+import { type Failure, failure } from '../errors.ts'
+import { callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
+import type { Foundation } from '../service.ts'
+import type { ToolCall } from '../tool.ts'
+import type { HubSource } from './contract.ts'
+import type { PageTool } from './definitions.ts'
+import { createNodes } from './nodes.ts'
+import type { PageAnswer } from './results.ts'
+
+/** Whose pages they are: a person in an organization. */
+export interface Owner {
+  organization_id: string
+  /** See `ownerOf`. */
+  person: string
+}
+
+/** A page that is connected to this node. */
+export interface LocalSource {
+  id: string
+  owner: Owner
+  tools: ReadonlyMap<string, PageTool>
+  describe(): z.input<typeof HubSource>
+  /** Gives the call to the page. False when it runs too many. */
+  call(order: CallOrder, replyTo: string): boolean
+  cancel(callId: string, reason: string): void
+  /** Somebody opened a page in a tab: what was in it before has left, if it is not there any more. */
+  tabOpened(tabId: string): void
+  /** For another node, to which the page has come back; undefined for whoever cannot prove to be that page. */
+  release(claim: Claim): Handover | undefined
+}
+
+export interface CallOrder {
+  call_id: string
+  name: string
+  args: Record<string, unknown>
+  definition_hash: string
+  deadline: number
+}
+
+/** What a call is for: a tool, in one page or in whichever has it. */
+interface Wanted {
+  toolName: string
+  sourceId: string | undefined
+}
+
+/** A page that a node knows of, with the tools that were asked for. */
+export interface FoundSource {
+  node: string
+  source: z.input<typeof HubSource>
+  tools: PageTool[]
+}
+
+/** What a page brings to take up its session at another node. */
+export interface Claim {
+  session: string
+  secret: string
+  /** Everything that the new ticket stands for. */
+  bearer: string
+}
+
+/** What the other node needs to go on. */
+export interface Handover {
+  connectedAt: number
+  tools: PageTool[]
+  calls: { order: CallOrder; replyTo: string; startedAt: number }[]
+}
+
+export interface Progress {
+  progress: number
+  total?: number
+  message?: string
+}
+
+/** Why a call has no answer. It may or may not have run, and is never tried again. */
+const callFailures = {
+  SOURCE_GONE: [410, 'The page was closed or left before it answered. The call was not tried again.'],
+  TOOL_CHANGED: [409, 'The page has changed the tool in the meantime. List the tools again before calling it.'],
+  SOURCE_BUSY: [429, 'The page is still busy with too many calls.'],
+  CALL_TIMED_OUT: [504, 'The page did not answer in time.'],
+  CALL_CANCELLED: [499, 'The call was cancelled.'],
+} as const
+
+type CallFailure = keyof typeof callFailures
+type Outcome = PageAnswer | { failure: CallFailure }
+
+type Message =
+  | { kind: 'find'; ask: string; owner: Owner; wanted: Wanted | undefined }
+  | { kind: 'claim'; ask: string; claim: Claim }
+  | { kind: 'answer'; ask: string; answer: unknown }
+  | { kind: 'call'; sourceId: string; owner: Owner; order: CallOrder }
+  | { kind: 'cancel'; sourceId: string; callId: string; reason: string }
+  | { kind: 'progress'; callId: string; progress: Progress }
+  | { kind: 'settled'; callId: string; outcome: Outcome }
+  | { kind: 'moved'; callId: string }
+  | { kind: 'tab opened'; owner: Owner; tabId: string; sourceId: string }
+
+interface PendingCall {
+  settle(outcome: Outcome): void
+  progress(progress: Progress): void
+  /** The page has come back to another node. */
+  move(node: string): void
+  node: string
+  sourceId: string
+  deadline: number
+  latest: number
+}
+
+export type Switchboard = Awaited<ReturnType<typeof createSwitchboard>>
+
+const sweepEveryMs = 1_000
+const announceEveryMs = 5_000
+
+/**
+ * Brings callers and pages together, whichever node each is connected to. Every node knows its own pages and asks the
+ * others for theirs, so there is nothing to keep in step; a call goes to the node that holds the socket.
+ */
+export async function createSwitchboard(foundation: Foundation) {
+  const { clock, log } = foundation
+  const sources = new Map<string, LocalSource>()
+  const byOwner = new Map<string, Set<LocalSource>>()
+  const pending = new Map<string, PendingCall>()
+  const nodes = await createNodes<Message>(foundation, receive)
+  let announcedAt = 0
+
+  const ownSources = (owner: Owner) => byOwner.get(ownerKey(owner)) ?? new Set<LocalSource>()
+
+  const findHere = (owner: Owner, wanted: Wanted | undefined): FoundSource[] =>
+    [...ownSources(owner)]
+      .filter((source) => !wanted || isWanted(source, wanted))
+      .map((source) => ({
+        node: nodes.self,
+        source: source.describe(),
+        tools: [...source.tools.values()].filter(({ name }) => !wanted || name === wanted.toolName),
+      }))
+
+  function post(node: string, message: Message): void {
+    if (node === nodes.self) receive(message, node)
+    else nodes.send(node, message)
+  }
+
+  function receive(message: Message, from: string): void {
+    switch (message.kind) {
+      case 'find':
+        reply(from, message.ask, findHere(message.owner, message.wanted))
+        break
+      case 'claim':
+        reply(from, message.ask, sources.get(message.claim.session)?.release(message.claim))
+        break
+      case 'answer':
+        nodes.answer(message.ask, message.answer)
+        break
+      case 'call':
+        deliver(message, from)
+        break
+      case 'cancel':
+        sources.get(message.sourceId)?.cancel(message.callId, message.reason)
+        break
+      case 'progress':
+        pending.get(message.callId)?.progress(message.progress)
+        break
+      case 'settled':
+        pending.get(message.callId)?.settle(message.outcome)
+        break
+      case 'moved':
+        pending.get(message.callId)?.move(from)
+        break
+      case 'tab opened':
+        for (const source of ownSources(message.owner)) {
+          if (source.id !== message.sourceId) source.tabOpened(message.tabId)
+        }
+    }
+  }
+
+  const reply = (node: string, ask: string, answer: unknown) => post(node, { kind: 'answer', ask, answer })
+
+  function deliver({ sourceId, owner, order }: Message & { kind: 'call' }, from: string): void {
+    const source = sources.get(sourceId)
+    let problem: CallFailure | undefined
+    if (!source || ownerKey(source.owner) !== ownerKey(owner)) problem = 'SOURCE_GONE'
+    else if (source.tools.get(order.name)?.hash !== order.definition_hash) problem = 'TOOL_CHANGED'
+    else if (!source.call(order, from)) problem = 'SOURCE_BUSY'
+    if (problem) post(from, { kind: 'settled', callId: order.call_id, outcome: { failure: problem } })
+  }
+
+  function sweep(): void {
+    const now = clock()
+    for (const [callId, { node, sourceId, deadline, settle }] of pending) {
+      if (now >= deadline) {
+        post(node, { kind: 'cancel', sourceId, callId, reason: 'The deadline has passed' })
+        settle({ failure: 'CALL_TIMED_OUT' })
+      } else if (!nodes.isAlive(node)) settle({ failure: 'SOURCE_GONE' })
+    }
+    if (sources.size > 0 && now - announcedAt >= announceEveryMs) announce()
+  }
+
+  function announce(): void {
+    announcedAt = clock()
+    nodes.announce(sources.size > 0)
+  }
+
+  const timer = setInterval(() => {
+    try {
+      sweep()
+    } catch (error) {
+      // One call that cannot be dealt with must not end the server.
+      log.error({ err: error }, 'the hub could not look after its calls')
+    }
+  }, sweepEveryMs)
+  timer.unref()
+
+  return {
+    self: nodes.self,
+
+    /** All pages of a person, the oldest first; or those that a call may be for, with nothing but its tool. */
+    async find(owner: Owner, wanted?: Wanted): Promise<FoundSource[]> {
+      const asked = nodes.others().map((node) => nodes.ask<FoundSource[]>(node, askFor({ owner, wanted })))
+      // Most installations are one node: they need not wait for anybody.
+      const told = asked.length > 0 ? await Promise.all(asked) : []
+      const found = [...told.flatMap((answer) => answer ?? []), ...findHere(owner, wanted)]
+      // A page on its way from one node to another may be told of by both.
+      const distinct = new Map(found.map((entry) => [entry.source.sourceId, entry]))
+      return [...distinct.values()].sort((a, b) => (a.source.sourceId < b.source.sourceId ? -1 : 1))
+    },
+
+    /** One delivery, one answer. Throws a Failure when there is none. */
+    call(target: FoundSource, owner: Owner, order: Omit<CallOrder, 'deadline'>, call: ToolCall): Promise<PageAnswer> {
+      const callId = order.call_id
+      const startedAt = clock()
+      const { sourceId } = target.source
+      return new Promise((resolve, reject) => {
+        const cancel = () => {
+          post(entry.node, { kind: 'cancel', sourceId, callId, reason: 'The caller cancelled' })
+          entry.settle({ failure: 'CALL_CANCELLED' })
+        }
+        const entry: PendingCall = {
+          node: target.node,
+          sourceId,
+          deadline: startedAt + callDeadlineMs,
+          latest: startedAt + longestCallMs,
+          settle(outcome) {
+            pending.delete(callId)
+            call.signal.removeEventListener('abort', cancel)
+            if ('failure' in outcome) reject(describeFailure(outcome.failure))
+            else resolve(outcome)
+          },
+          progress(progress) {
+            entry.deadline = Math.min(clock() + callDeadlineMs, entry.latest)
+            call.progress(progress)
+          },
+          move(node) {
+            entry.node = node
+          },
+        }
+        if (call.signal.aborted) return reject(describeFailure('CALL_CANCELLED'))
+        pending.set(callId, entry)
+        call.signal.addEventListener('abort', cancel)
+        post(entry.node, { kind: 'call', sourceId, owner, order: { ...order, deadline: entry.deadline } })
+      })
+    },
+
+    add(source: LocalSource, tabId: string): void {
+      sources.set(source.id, source)
+      const key = ownerKey(source.owner)
+      byOwner.set(key, ownSources(source.owner).add(source))
+      const opened: Message = { kind: 'tab opened', owner: source.owner, tabId, sourceId: source.id }
+      receive(opened, nodes.self)
+      if (sources.size === 1) announce()
+      if (nodes.others().length > 0) nodes.broadcast(opened)
+    },
+
+    remove(source: LocalSource): void {
+      if (!sources.delete(source.id)) return
+      const rest = ownSources(source.owner)
+      rest.delete(source)
+      if (rest.size === 0) byOwner.delete(ownerKey(source.owner))
+      if (sources.size === 0) announce()
+    },
+
+    /** For a page that comes back to this node although another one has its session. */
+    claim: (node: string, claim: Claim): Promise<Handover | undefined> =>
+      nodes.others().includes(node)
+        ? nodes.ask<Handover>(node, (ask) => ({ kind: 'claim', ask, claim }))
+        : Promise.resolve(undefined),
+
+    settled: (replyTo: string, callId: string, answer: PageAnswer) =>
+      post(replyTo, { kind: 'settled', callId, outcome: answer }),
+    left: (replyTo: string, callId: string) =>
+      post(replyTo, { kind: 'settled', callId, outcome: { failure: 'SOURCE_GONE' } }),
+    progress: (replyTo: string, callId: string, progress: Progress) =>
+      post(replyTo, { kind: 'progress', callId, progress }),
+    moved: (replyTo: string, callId: string) => post(replyTo, { kind: 'moved', callId }),
+
+    sweep,
+    async close(): Promise<void> {
+      clearInterval(timer)
+      for (const { settle } of pending.values()) settle({ failure: 'SOURCE_GONE' })
+      await nodes.close()
+    },
+  }
+}
+
+const askFor =
+  (question: { owner: Owner; wanted: Wanted | undefined }) =>
+  (ask: string): Message => ({ kind: 'find', ask, ...question })
+
+const ownerKey = ({ organization_id, person }: Owner) => `${organization_id} ${person}`
+
+const isWanted = ({ id, tools }: LocalSource, { toolName, sourceId }: Wanted) =>
+  sourceId === undefined ? tools.has(toolName) : id === sourceId
+
+function describeFailure(code: CallFailure): Failure {
+  const [status, message] = callFailures[code]
+  return failure(status, code, message)
+}

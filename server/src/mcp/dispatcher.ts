@@ -1,0 +1,170 @@
+import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server'
+import { z } from 'zod'
+import { type Caller, requireAccess } from '../access.ts'
+import { Failure, internalError } from '../errors.ts'
+import { check } from '../input.ts'
+import type { Service } from '../service.ts'
+import type { Relayed, Tool } from '../tool.ts'
+import { type Era, legacyVersions, modernVersions, serverInfoKey } from './eras.ts'
+import { Call, type Exchange } from './exchange.ts'
+import { codes, Fault, isObject, type Request } from './messages.ts'
+
+/** What a server offers: the same to both eras. */
+export interface Offer {
+  info: Implementation
+  instructions: string
+  capabilities: ServerCapabilities
+  tools: readonly Tool[]
+  /** Beside those about tools and about the server itself. */
+  methods: Readonly<Record<string, Method>>
+}
+
+export interface Method {
+  handler(service: Service, caller: Caller, params: Params): Promise<object>
+  /** For how long a client may keep the answer, where there may be something to keep. */
+  ttlMs?: number
+}
+
+export type Params = Record<string, unknown>
+
+export interface Dispatcher {
+  /** The result as JSON. Throws a Fault for what is wrong with the message. */
+  dispatch(request: Request, era: Era, caller: Caller, exchange: Exchange): string | Promise<string>
+  /** What a request is about, out of a bounded set of words. */
+  nameOf(request: Request): string
+}
+
+const toolListTtlMs = 60_000
+
+/** All that does not depend on a request is written down once, as the JSON that goes out. */
+export function createDispatcher(service: Service, offer: Offer): Dispatcher {
+  const { info, instructions, capabilities, methods } = offer
+  const tools = new Map(offer.tools.map((tool) => [tool.name, tool]))
+  const meta = { [serverInfoKey]: info }
+  /** The end of a result object whose beginning is written by hand. */
+  const tail = { legacy: '}', modern: `,"resultType":"complete","_meta":${JSON.stringify(meta)}}` }
+
+  const encode = (era: Era, result: object, ttlMs?: number): string =>
+    era === 'legacy'
+      ? JSON.stringify(result)
+      : JSON.stringify({
+          ...result,
+          resultType: 'complete',
+          ...(ttlMs !== undefined && { ttlMs, cacheScope: 'private' }),
+          _meta: meta,
+        })
+
+  const listFor = (role: Caller['role']) => {
+    const list = { tools: offer.tools.filter(({ access }) => mayCall(role, access)).map(describeTool) }
+    return { legacy: encode('legacy', list), modern: encode('modern', list, toolListTtlMs) }
+  }
+  const lists = { admin: listFor('admin'), member: listFor('member'), nobody: listFor(undefined) }
+  const introductions = new Map(
+    legacyVersions.map((protocolVersion) => [
+      protocolVersion,
+      encode('legacy', { protocolVersion, capabilities, serverInfo: info, instructions }),
+    ]),
+  )
+  const discovery = encode('modern', { supportedVersions: modernVersions, capabilities, instructions }, toolListTtlMs)
+
+  async function callTool(params: Params, era: Era, caller: Caller, exchange: Exchange): Promise<string> {
+    const { name, arguments: given = {} } = params
+    if (typeof name !== 'string') throw new Fault(codes.invalidParams, 'Invalid params: name must be a string')
+    if (!isObject(given)) throw new Fault(codes.invalidParams, 'Invalid params: arguments must be an object')
+    const tool = tools.get(name)
+    if (!tool) throw new Fault(codes.invalidParams, `Unknown tool: ${name}`)
+    try {
+      requireAccess(caller, tool.access)
+      const input = check(tool.input, given)
+      const output = await tool.handler(service, caller, input, new Call(exchange, params._meta))
+      if (!tool.output) return encode(era, output as Relayed)
+      const json = JSON.stringify(output)
+      return `{"content":[{"type":"text","text":${JSON.stringify(json)}}],"structuredContent":${json}${tail[era]}`
+    } catch (error) {
+      if (error instanceof Fault) throw error
+      const text = JSON.stringify(readFailure(service, error, exchange).envelope)
+      return `{"content":[{"type":"text","text":${JSON.stringify(text)}}],"isError":true${tail[era]}`
+    }
+  }
+
+  async function callMethod({ method, params = {} }: Request, era: Era, caller: Caller): Promise<string> {
+    const known = Object.hasOwn(methods, method) ? methods[method] : undefined
+    if (!known) {
+      throw new Fault(codes.methodNotFound, 'Method not found', { status: era === 'modern' ? 404 : 200 })
+    }
+    return encode(era, await known.handler(service, caller, params), known.ttlMs)
+  }
+
+  return {
+    dispatch(request, era, caller, exchange) {
+      const { method, params = {} } = request
+      if (method === 'tools/call') return callTool(params, era, caller, exchange)
+      if (method === 'tools/list') return lists[caller.role ?? 'nobody'][era]
+      if (era === 'modern' && method === 'server/discover') return discovery
+      if (era === 'legacy' && method === 'initialize') return introduce(introductions, params)
+      if (era === 'legacy' && method === 'ping') return '{}'
+      return callMethod(request, era, caller)
+    },
+    nameOf({ method, params }) {
+      if (method === 'tools/call') return tools.has(params?.name as string) ? `mcp:${params?.name}` : 'mcp'
+      return ownMethods.has(method) || Object.hasOwn(methods, method) ? `mcp:${method}` : 'mcp'
+    },
+  }
+}
+
+const ownMethods = new Set(['tools/list', 'server/discover', 'initialize', 'ping'])
+
+const mayCall = (role: Caller['role'], access: Tool['access']): boolean =>
+  access === 'user' || role === 'admin' || (role !== undefined && access === 'org')
+
+/** A version that nobody knows is answered with the newest, which the client then takes or leaves. */
+function introduce(introductions: Map<string, string>, { protocolVersion, capabilities, clientInfo }: Params): string {
+  if (typeof protocolVersion !== 'string' || !isObject(capabilities) || !isObject(clientInfo)) {
+    throw new Fault(
+      codes.invalidParams,
+      'Invalid params: initialize needs protocolVersion, capabilities and clientInfo',
+    )
+  }
+  return introductions.get(protocolVersion) ?? (introductions.get(legacyVersions[0] as string) as string)
+}
+
+/** Only failures made for callers show their text; the log has the rest. */
+export function readFailure({ log }: Service, error: unknown, { requestId }: Exchange): Failure {
+  const failure = error instanceof Failure ? error : internalError(error)
+  const details = { request_id: requestId, err: failure.cause ?? failure }
+  if (failure.envelope.status >= 500) log.error(details, 'MCP request failed')
+  else log.debug(details, 'MCP request refused')
+  return failure
+}
+
+function describeTool({ name, title, description, input, output, annotations }: Tool) {
+  return {
+    name,
+    title,
+    description,
+    inputSchema: describeShape(input, 'input'),
+    ...(output && { outputSchema: describeShape(output, 'output') }),
+    annotations: { title, ...annotations },
+  }
+}
+
+/** Names of shapes are for OpenAPI: here every tool's schema stands by itself. */
+const withoutNames = {
+  get(type: z.ZodType) {
+    const { id, ...rest } = z.globalRegistry.get(type) ?? {}
+    return rest
+  },
+} as unknown as typeof z.globalRegistry
+
+/** Clients of the older era insist on an object at the root, which a union of objects is too. */
+function describeShape(type: z.ZodType, io: 'input' | 'output') {
+  const { $schema, ...schema } = z.toJSONSchema(type, { io, metadata: withoutNames, override: shorten })
+  return { type: 'object', ...schema }
+}
+
+/** Every list is read by models: what a format or the kind of a number says already is left out. */
+function shorten({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+}

@@ -1,0 +1,125 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { AccessControl, Caller } from '../access.ts'
+import { readText } from '../http.ts'
+import { InvalidJson, parseJson } from '../lib/json.ts'
+import { resources } from '../oauth/access-tokens.ts'
+import type { Observation } from '../observation.ts'
+import type { Service } from '../service.ts'
+import { type Dispatcher, readFailure } from './dispatcher.ts'
+import { checkLegacy, claimsModern, readEra } from './eras.ts'
+import { Exchange } from './exchange.ts'
+import { codes, encodeFault, encodeResult, Fault, idOf, kindOf, type Notification, type Request } from './messages.ts'
+
+/** Serves a request, and says what it was about. */
+export type Endpoint = (request: IncomingMessage, response: ServerResponse, seen: Observation) => Promise<string>
+
+const batchLimit = 100
+
+/** Streamable HTTP without sessions: every POST carries all that is needed to answer it. */
+export function createEndpoint(service: Service, access: AccessControl, dispatcher: Dispatcher): Endpoint {
+  const audience = resources(service.config.publicUrl).mcp
+  const addresses = ownAddresses(service.config)
+
+  async function answer(message: Request, caller: Caller, headers: IncomingHttpHeaders, exchange: Exchange) {
+    const era = readEra(message, headers)
+    return encodeResult(message.id, await dispatcher.dispatch(message, era, caller, exchange))
+  }
+
+  /** Only the revision 2025-03-26 knows batches. */
+  async function answerBatch(batch: unknown[], caller: Caller, headers: IncomingHttpHeaders, exchange: Exchange) {
+    const requests = checkBatch(batch, headers)
+    const answers = requests.map((request) =>
+      answer(request, caller, headers, exchange).catch((error) => encodeFault(request.id, toFault(error, exchange))),
+    )
+    if (answers.length === 0) exchange.accept()
+    else exchange.send(200, `[${(await Promise.all(answers)).join(',')}]`)
+  }
+
+  function toFault(error: unknown, exchange: Exchange): Fault {
+    if (error instanceof Fault) return error
+    if (error instanceof InvalidJson) return new Fault(codes.parseError, error.message, { status: 400 })
+    const { envelope, headers } = readFailure(service, error, exchange)
+    const code = envelope.status >= 500 ? codes.internalError : codes.refused
+    return new Fault(code, envelope.message, { status: envelope.status, data: envelope, headers })
+  }
+
+  return async (request, response, observation) => {
+    const { headers } = request
+    const exchange = new Exchange(request, response, observation)
+    let message: unknown
+    try {
+      requireOwnAddress(headers, addresses)
+      const caller = (await access.check(headers.authorization, 'user', audience)) as Caller
+      requireJsonPost(request)
+      message = parseJson(await readText(request))
+      if (Array.isArray(message)) {
+        await answerBatch(message, caller, headers, exchange)
+        return 'mcp'
+      }
+      const kind = kindOf(message)
+      if (kind === 'invalid') throw invalidMessage()
+      if (kind === 'request') {
+        exchange.send(200, await answer(message as Request, caller, headers, exchange))
+        return dispatcher.nameOf(message as Request)
+      }
+      if (kind === 'notification') readEra(message as Notification, headers)
+      else checkLegacy(headers)
+      exchange.accept()
+      return 'mcp'
+    } catch (error) {
+      const fault = toFault(error, exchange)
+      exchange.send(fault.status, encodeFault(idOf(message), fault), fault.headers)
+      return kindOf(message) === 'request' ? dispatcher.nameOf(message as Request) : 'mcp'
+    }
+  }
+}
+
+/** The requests of a batch, if all of it can be served. */
+function checkBatch(batch: unknown[], headers: IncomingHttpHeaders): Request[] {
+  if (batch.length === 0 || batch.length > batchLimit) {
+    throw new Fault(codes.invalidRequest, `A batch has 1 to ${batchLimit} messages`, { status: 400 })
+  }
+  for (const message of batch) {
+    if (kindOf(message) === 'invalid') throw invalidMessage()
+    const { method } = message as Request
+    if (claimsModern(message as Request) || (method === 'initialize' && batch.length > 1)) {
+      throw new Fault(codes.invalidRequest, `${method} does not belong in a batch`, { status: 400 })
+    }
+  }
+  checkLegacy(headers)
+  return batch.filter((message) => kindOf(message) === 'request') as Request[]
+}
+
+const invalidMessage = () => new Fault(codes.invalidRequest, 'The body is not a JSON-RPC message', { status: 400 })
+
+function requireJsonPost({ method, headers }: IncomingMessage): void {
+  if (method !== 'POST') {
+    throw new Fault(codes.refused, 'Method not allowed', { status: 405, headers: { allow: 'POST' } })
+  }
+  const type = headers['content-type'] ?? ''
+  if (type !== 'application/json' && !/^application\/json\s*(;|$)/i.test(type)) {
+    throw new Fault(codes.refused, 'Content-Type must be application/json', { status: 415 })
+  }
+  if (headers['content-encoding']) {
+    throw new Fault(codes.refused, 'Compressed request bodies are not accepted', { status: 415 })
+  }
+}
+
+/** The names under which the service may be reached, and whether a page of an origin may do so. */
+function ownAddresses({ publicUrl, mode }: { publicUrl: string; mode: string }) {
+  const { hostname, origin } = new URL(publicUrl)
+  const local = new Set(mode === 'development' ? ['localhost', '127.0.0.1', '[::1]'] : [])
+  return {
+    hasHost: (host: string) => host === hostname || local.has(host),
+    hasOrigin: (text: string) => text === origin || local.has(URL.parse(text)?.hostname ?? ''),
+  }
+}
+
+/** Against pages that make a browser believe that their name belongs to this machine. */
+function requireOwnAddress({ host = '', origin }: IncomingHttpHeaders, own: ReturnType<typeof ownAddresses>): void {
+  if (!own.hasHost(host.replace(/:\d+$/, '').toLowerCase())) throw foreign('Host')
+  if (origin !== undefined && !own.hasOrigin(origin)) throw foreign('Origin')
+}
+
+const foreign = (header: string) =>
+  new Fault(codes.refused, `The ${header} header names another place`, { status: 403 })

@@ -1,0 +1,91 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { sendJson } from '../http.ts'
+import type { Observation } from '../observation.ts'
+import type { ToolCall } from '../tool.ts'
+
+const keepAliveMs = 15_000
+
+/** One HTTP request and its answer: a piece of JSON, or a stream of events if there is something to tell before it. */
+export class Exchange {
+  readonly #request: IncomingMessage
+  readonly #response: ServerResponse
+  readonly #observation: Observation
+  #abort: AbortController | undefined
+  #keepAlive: NodeJS.Timeout | undefined
+
+  constructor(request: IncomingMessage, response: ServerResponse, observation: Observation) {
+    this.#request = request
+    this.#response = response
+    this.#observation = observation
+  }
+
+  get requestId(): string {
+    return this.#observation.requestId
+  }
+
+  /** Made only for whoever looks at it: most calls are over before anybody could hang up. */
+  get signal(): AbortSignal {
+    if (!this.#abort) {
+      const abort = new AbortController()
+      this.#response.once('close', () => abort.abort())
+      if (this.#response.closed) abort.abort()
+      this.#abort = abort
+    }
+    return this.#abort.signal
+  }
+
+  get acceptsEvents(): boolean {
+    return this.#request.headers.accept?.includes('text/event-stream') ?? false
+  }
+
+  /** Sends a message ahead of the answer, which from then on is the last event of a stream. */
+  sendEvent(message: string): void {
+    if (!this.#response.headersSent) {
+      this.#response.writeHead(200, {
+        ...this.#observation.headers,
+        'content-type': 'text/event-stream',
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+      })
+      this.#keepAlive = setInterval(() => this.#response.write(': still here\n\n'), keepAliveMs).unref()
+      this.#response.once('close', () => clearInterval(this.#keepAlive))
+    }
+    this.#response.write(`event: message\ndata: ${message}\n\n`)
+  }
+
+  send(status: number, message: string, headers?: Record<string, string>): void {
+    if (this.#response.headersSent) {
+      clearInterval(this.#keepAlive)
+      this.#response.end(`event: message\ndata: ${message}\n\n`)
+      return
+    }
+    if (headers) Object.assign(this.#observation.headers, headers)
+    sendJson(this.#response, status, this.#observation.headers, message)
+  }
+
+  accept(): void {
+    this.#response.writeHead(202, this.#observation.headers).end()
+  }
+}
+
+/** A tool call in an exchange; a batch has several. */
+export class Call implements ToolCall {
+  readonly #exchange: Exchange
+  readonly #meta: unknown
+
+  constructor(exchange: Exchange, meta: unknown) {
+    this.#exchange = exchange
+    this.#meta = meta
+  }
+
+  get signal(): AbortSignal {
+    return this.#exchange.signal
+  }
+
+  progress(progress: { progress: number; total?: number; message?: string }): void {
+    const { progressToken } = (this.#meta ?? {}) as { progressToken?: string | number }
+    if (progressToken === undefined || !this.#exchange.acceptsEvents) return
+    const params = { progressToken, ...progress }
+    this.#exchange.sendEvent(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/progress', params }))
+  }
+}

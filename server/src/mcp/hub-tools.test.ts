@@ -1,0 +1,85 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { offer } from '../../test/page.ts'
+import { member, type Shop, startShop } from '../../test/shop.ts'
+
+let shop: Shop
+let headers: { Authorization: string }
+beforeAll(async () => {
+  shop = await startShop()
+  headers = { Authorization: `Bearer ${await shop.tokenFor('member@demo.test', 'demo')}` }
+})
+afterAll(() => shop.close())
+afterEach(() => shop.closePages())
+
+async function connect(mode: 'auto' | 'legacy') {
+  const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${shop.url}/mcp`), { requestInit: { headers } }))
+  onTestFinished(() => client.close())
+  return client
+}
+
+describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mode) => {
+  test('finds the tools of their open page, and calls one', async () => {
+    const page = await shop.page(member)
+    await offer(page, 'add', 'remove')
+    page.answer(({ args }) => ({ content: [{ type: 'text', text: `added ${JSON.stringify(args)}` }] }))
+    const client = await connect(mode)
+    const call = async (name: string, args = {}) => client.callTool({ name, arguments: args })
+
+    const source = { sourceId: page.ready.session, tabId: 'tab-1', toolCount: 2 }
+    expect((await call('hub_list_sources')).structuredContent).toMatchObject({ count: 1, sources: [source] })
+    const add = { name: 'add', description: 'Does add', inputSchema: expect.any(Object) }
+    expect((await call('hub_list_tools', { search: 'ADD' })).structuredContent).toEqual({ count: 1, tools: [add] })
+    expect((await call('hub_list_tools', { search: 'add', include_sources: true })).structuredContent).toMatchObject({
+      tools: [{ ...add, sources: [source] }],
+    })
+    const { content, isError = false } = await call('hub_call_tool', { tool_name: 'add', args: { sku: 7 } })
+    expect(isError).toBe(false)
+    expect(content[0]).toEqual({ type: 'text', text: 'added {"sku":7}' })
+  })
+
+  test('is told which pages there are when several offer the tool', async () => {
+    const pages = [await shop.page(member), await shop.page(member)]
+    for (const page of pages) await offer(page, 'add')
+    const { isError, content } = await (await connect(mode)).callTool({
+      name: 'hub_call_tool',
+      arguments: { tool_name: 'add' },
+    })
+    expect(isError).toBe(true)
+    const { code, data } = JSON.parse((content[0] as { text: string }).text)
+    expect(code).toBe('AMBIGUOUS_TOOL')
+    expect(data.sources.map(({ sourceId }: { sourceId: string }) => sourceId).sort()).toEqual(
+      pages.map(({ ready }) => ready.session).sort(),
+    )
+  })
+
+  test('hears how far a call is, while it waits', async () => {
+    const page = await shop.page(member)
+    await offer(page, 'add')
+    const client = await connect(mode)
+    const told: object[] = []
+    const onprogress = (progress: object) => {
+      told.push(progress)
+      page.send({ type: 'tool/result', call_id, result: { content: [{ type: 'text', text: 'done' }] } })
+    }
+    const answered = client.callTool({ name: 'hub_call_tool', arguments: { tool_name: 'add' } }, { onprogress })
+    const { call_id } = await page.next('tool/call')
+    page.send({ type: 'tool/progress', call_id, progress: 1, total: 2, message: 'half' })
+    expect((await answered).content[0]).toMatchObject({ text: 'done' })
+    expect(told).toEqual([{ progress: 1, total: 2, message: 'half' }])
+  })
+})
+
+test('a client of the newer era that gives up cancels the call in the page', async () => {
+  const page = await shop.page(member)
+  await offer(page, 'add')
+  const client = await connect('auto')
+  const abort = new AbortController()
+  const { signal } = abort
+  const answered = client.callTool({ name: 'hub_call_tool', arguments: { tool_name: 'add' } }, { signal })
+  const { call_id } = await page.next('tool/call')
+  abort.abort()
+  await expect(answered).rejects.toThrow()
+  expect((await page.next('tool/cancel')).call_id).toBe(call_id)
+})

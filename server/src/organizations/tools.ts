@@ -1,0 +1,83 @@
+import { z } from 'zod'
+import { tool } from '../tool.ts'
+import * as contract from './contract.ts'
+import * as members from './members.ts'
+import * as organizations from './organizations.ts'
+
+const Organization = contract.getOrganization.response.pick({ id: true, name: true, slug: true, role: true })
+
+const readOnly = { readOnlyHint: true, idempotentHint: true, openWorldHint: false } as const
+
+export const listOrganizations = tool({
+  name: 'list_organizations',
+  title: 'List my organizations',
+  description:
+    'Every organization the signed-in person belongs to, with id, name, slug and their role in it. The other tools act on the one organization that was chosen at sign-in.',
+  access: 'user',
+  input: z.strictObject({}),
+  output: z.strictObject({ organizations: z.array(Organization), count: z.int() }),
+  annotations: readOnly,
+  async handler(service, caller) {
+    const found = await organizations.listOrganizations(service, caller)
+    return { organizations: found.map(summarize), count: found.length }
+  },
+})
+
+export const getOrganization = tool({
+  name: 'get_organization',
+  title: 'Get an organization',
+  description:
+    'One of the signed-in person’s organizations, by `id` or by `slug`: provide exactly one of the two. One they do not belong to is not found.',
+  access: 'user',
+  input: z
+    .strictObject({
+      id: z.string().optional().describe('The organization’s id; leave it out to look up by slug'),
+      slug: z.string().optional().describe('The organization’s slug; leave it out to look up by id'),
+    })
+    .refine(({ id, slug }) => (id === undefined) !== (slug === undefined), 'Provide either id or slug, and not both'),
+  output: Organization,
+  annotations: readOnly,
+  async handler(service, caller, { id, slug = '' }) {
+    return summarize(
+      id === undefined
+        ? await organizations.getOrganizationBySlug(service, caller, { slug })
+        : await organizations.getOrganization(service, caller, { id }),
+    )
+  },
+})
+
+const summarize = ({ id, name, slug, role }: z.output<typeof Organization>) => ({ id, name, slug, role })
+
+const Member = contract.listMembers.response.element
+
+export const listMembers = tool({
+  name: 'list_members',
+  title: 'List members',
+  description: 'Everybody who belongs to the current organization: user id, email, name, role, and since when.',
+  access: 'org',
+  input: z.strictObject({}),
+  output: z.strictObject({
+    members: z.array(
+      z.strictObject({
+        user_id: z.string(),
+        email: z.string(),
+        name: z.string(),
+        role: contract.Role,
+        joined_at: Member.shape.created_at,
+      }),
+    ),
+    count: z.int(),
+  }),
+  annotations: readOnly,
+  async handler(service, caller) {
+    const found = await members.listMembers(service, caller)
+    const described = found.map(({ role, created_at, user }) => ({
+      user_id: user.id,
+      email: user.email,
+      name: user.name,
+      role,
+      joined_at: created_at,
+    }))
+    return { members: described, count: described.length }
+  },
+})

@@ -1,0 +1,237 @@
+// As a namespace, a bundler leaves out what is not used: two thirds of it.
+import * as z from 'zod'
+
+/**
+ * What the runtime socket and the widget say to each other: JSON text messages with a `type`. Both sides read this file,
+ * so it imports nothing but zod.
+ *
+ *   widget                                   server
+ *     opens `/runtime` with the subprotocols `inlay.v1` and `inlay.ticket.<ticket>`
+ *     hello ───────────────────────────────▶
+ *       ◀─────────────────────────────────── ready
+ *     tools/list ──────────────────────────▶
+ *       ◀─────────────────────────────────── tools/accepted
+ *       ◀─────────────────────────────────── tool/call
+ *     tool/progress, tool/result ──────────▶
+ *
+ * A socket that drops may be taken up again: a new ticket, a new socket, and a `hello` with what `ready` gave for it. The
+ * server then sends every call that has no result yet once more. A widget that knows the call_id must not run the tool
+ * again: it answers with the result it has, or when it has one.
+ */
+
+export const subprotocol = 'inlay.v1'
+export const ticketSubprotocolPrefix = 'inlay.ticket.'
+
+/** A message, in bytes of UTF-8. */
+export const maxMessageBytes = 1024 * 1024
+/** Of a source. */
+export const maxTools = 512
+/** An `inputSchema`, as JSON, in bytes of UTF-8. */
+export const maxSchemaBytes = 64 * 1024
+/** All definitions of a source together, as JSON. */
+export const maxDefinitionBytes = 4 * 1024 * 1024
+export const maxNameLength = 128
+/** What is longer is cut by the server, not refused. */
+export const maxDescriptionLength = 4096
+export const maxTitleLength = 300
+export const maxUrlLength = 2048
+/** Calls of one source that wait for their results. */
+export const maxRunningCalls = 64
+
+export const helloWithinMs = 10_000
+/** The server pings, and browsers answer by themselves. */
+export const pingEveryMs = 15_000
+/** Without a sign of life, and without a socket after a drop. */
+export const goneAfterMs = 25_000
+export const callDeadlineMs = 60_000
+/** However much progress is reported. */
+export const longestCallMs = 600_000
+/** How long before a session expires the server asks for a new ticket. */
+export const reauthLeadMs = 120_000
+/** How soon it is needed when the key or the identity provider was changed. */
+export const reauthWithinMs = 30_000
+/** Without a shorter-lived identity. */
+export const longestSessionMs = 3_600_000
+
+/** Of the socket. The reason is text for a developer; `bye` says the same before it, where there is time for it. */
+export const closeCodes = {
+  normal: 1000,
+  goingAway: 1001,
+  unsupportedData: 1003,
+  /** A message that is none of those below. */
+  protocolError: 1008,
+  /** One of the limits above. */
+  overLimit: 1009,
+  restarting: 1012,
+  /** The other side reads too slowly. */
+  tooSlow: 1013,
+  /** Another ticket is needed: the identity has expired, or the one for `reauth` was not good. */
+  identityExpired: 4401,
+  /** The key was revoked or the person erased: coming back is useless. */
+  accessEnded: 4403,
+} as const
+
+const CallId = z.string().min(1).max(64)
+const Milliseconds = z.int().min(0)
+
+/** As in MCP and WebMCP, whose names these are. */
+export const ToolDefinition = z.object({
+  name: z.string().min(1).max(maxNameLength),
+  title: z.string().optional(),
+  description: z.string().default(''),
+  /** JSON Schema. The server shows it to callers, and neither compiles it nor follows its references. */
+  inputSchema: z.record(z.string(), z.unknown()).default({ type: 'object', properties: {} }),
+  annotations: z
+    .object({
+      title: z.string().optional(),
+      readOnlyHint: z.boolean().optional(),
+      destructiveHint: z.boolean().optional(),
+      idempotentHint: z.boolean().optional(),
+      openWorldHint: z.boolean().optional(),
+    })
+    .optional(),
+})
+
+/** The first message on a socket. */
+const Hello = z.object({
+  type: z.literal('hello'),
+  /** The widget's own name for the tab, kept over reloads. */
+  tab_id: z.string().min(1).max(64),
+  /** Of the page that embeds the widget, on the origin that the ticket is for. */
+  url: z.string().max(maxMessageBytes),
+  title: z.string(),
+  /** What `ready` gave, when the page is still the one that the session was for. */
+  resume: z.object({ session: z.string().max(64), secret: z.string().max(128) }).optional(),
+})
+
+/** All tools of the page; replaces what was told before. */
+const ToolsList = z.object({ type: z.literal('tools/list'), tools: z.array(ToolDefinition) })
+
+/** What changed since: tools that are new or different, and names that are gone. */
+const ToolsChanged = z.object({
+  type: z.literal('tools/changed'),
+  set: z.array(ToolDefinition).default([]),
+  removed: z.array(z.string().max(maxNameLength)).default([]),
+})
+
+/** A result of any shape, or an error. `declined`: the person said no. Anything over a limit must be sent as an error. */
+const ToolResult = z.object({
+  type: z.literal('tool/result'),
+  call_id: CallId,
+  result: z.unknown().optional(),
+  error: z.object({ code: z.enum(['failed', 'declined', 'unknown_tool']), message: z.string() }).optional(),
+})
+
+/** Moves the deadline. While a person is asked for approval it is sent too. */
+const ToolProgress = z.object({
+  type: z.literal('tool/progress'),
+  call_id: CallId,
+  progress: z.number().default(0),
+  total: z.number().optional(),
+  message: z.string().optional(),
+})
+
+/** The answer to the server's `reauth`: a new ticket for the same person, key and page. */
+const ReauthAnswer = z.object({ type: z.literal('reauth'), ticket: z.string().min(1).max(128) })
+
+/** The page goes: the session ends at once and cannot be taken up again. */
+const ByeFromWidget = z.object({ type: z.literal('bye') })
+
+/** Browsers hide the server's pings from a page. One that suspects its socket asks; no `pong` in a few seconds is a drop. */
+const Ping = z.object({ type: z.literal('ping') })
+
+export const ClientMessage = z.discriminatedUnion('type', [
+  Hello,
+  ToolsList,
+  ToolsChanged,
+  ToolResult,
+  ToolProgress,
+  ReauthAnswer,
+  ByeFromWidget,
+  Ping,
+])
+
+/** The answer to `hello`. */
+const Ready = z.object({
+  type: z.literal('ready'),
+  /** Names the session, and the source in the hub. */
+  session: z.string(),
+  /** For `hello` after a drop; it changes with every `ready`. */
+  resume_secret: z.string(),
+  /** True when the session of `hello.resume` goes on: the tools are still known, running calls follow once more. */
+  resumed: z.boolean(),
+  /** `id` is the end user's, or the publishable key's for somebody who is not signed in. */
+  user: z.object({ id: z.string(), is_anonymous: z.boolean() }),
+  /** The server's clock, since deadlines are told in it. */
+  time: Milliseconds,
+  /** When the session ends without a `reauth`. */
+  expires_at: Milliseconds,
+  limits: z.object({
+    message_bytes: z.int(),
+    tools: z.int(),
+    schema_bytes: z.int(),
+    definition_bytes: z.int(),
+    name_length: z.int(),
+    running_calls: z.int(),
+  }),
+})
+
+/** The answer to `tools/list` and `tools/changed`: how many the source has now, and which were left out, for developers. */
+const ToolsAccepted = z.object({
+  type: z.literal('tools/accepted'),
+  count: z.int(),
+  refused: z.array(z.object({ name: z.string(), reason: z.string() })),
+})
+
+const ToolCall = z.object({
+  type: z.literal('tool/call'),
+  call_id: CallId,
+  name: z.string(),
+  args: z.record(z.string(), z.unknown()),
+  /** Of the definition that is being called: an approval is for this hash and for no other. */
+  definition_hash: z.string(),
+  /** In the server's clock. Progress moves it by `callDeadlineMs` from then. */
+  deadline: Milliseconds,
+})
+
+/** Nobody waits for the result any more: the caller gave up, or the deadline has passed. */
+const ToolCancel = z.object({ type: z.literal('tool/cancel'), call_id: CallId, reason: z.string() })
+
+/** Send a `reauth` with a new ticket before this moment, in the server's clock. */
+const ReauthRequest = z.object({ type: z.literal('reauth'), before: Milliseconds })
+const Reauthed = z.object({ type: z.literal('reauthed'), expires_at: Milliseconds })
+
+/** The server closes. Without `retry_after_ms` coming back is useless until something changes. */
+const ByeFromServer = z.object({
+  type: z.literal('bye'),
+  code: z.enum([
+    'restarting',
+    'identity_expired',
+    'key_revoked',
+    'user_removed',
+    'over_limit',
+    'protocol_error',
+    'too_slow',
+  ]),
+  reason: z.string(),
+  retry_after_ms: Milliseconds.optional(),
+})
+
+const Pong = z.object({ type: z.literal('pong') })
+
+export const ServerMessage = z.discriminatedUnion('type', [
+  Ready,
+  ToolsAccepted,
+  ToolCall,
+  ToolCancel,
+  ReauthRequest,
+  Reauthed,
+  ByeFromServer,
+  Pong,
+])
+
+export type ToolDefinition = z.output<typeof ToolDefinition>
+/** As the server reads it; a widget writes `z.input`, in which what has a default may be left out. */
+export type ClientMessage = z.output<typeof ClientMessage>
+export type ClientMessageInput = z.input<typeof ClientMessage>
+export type ServerMessage = z.output<typeof ServerMessage>

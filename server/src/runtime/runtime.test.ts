@@ -1,0 +1,599 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
+import type { Socket } from 'node:net'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { offer, openPage, openSocket, type Page, pageOrigin } from '../../test/page.ts'
+import { member, type Person, type Shop, startShop, useShop } from '../../test/shop.ts'
+import {
+  type ClientMessageInput,
+  maxDefinitionBytes,
+  maxMessageBytes,
+  maxNameLength,
+  maxSchemaBytes,
+  maxTools,
+} from './protocol.ts'
+
+let shop: Shop
+let me: Awaited<ReturnType<Shop['caller']>>
+beforeAll(async () => {
+  shop = await startShop()
+  me = await shop.caller('member@demo.test')
+})
+afterAll(() => shop.close())
+afterEach(() => shop.closePages())
+
+/** Asks for a socket and reads the refusal. */
+async function refusal(to: Shop, protocols: string | undefined, { origin = pageOrigin, path = '/runtime' } = {}) {
+  const asked = request(`${to.local}${path}`, {
+    headers: {
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': Buffer.alloc(16).toString('base64'),
+      ...(protocols && { 'sec-websocket-protocol': protocols }),
+      ...(origin && { origin }),
+    },
+  })
+  asked.end()
+  const answered = Promise.race([
+    once(asked, 'response').then(async ([response]) => ({
+      status: response.statusCode as number,
+      text: (await response.toArray()).join(''),
+      retryAfter: response.headers['retry-after'],
+    })),
+    once(asked, 'upgrade').then(([, socket]) => {
+      socket.destroy()
+      return { status: 101, text: '', retryAfter: undefined }
+    }),
+  ])
+  return answered
+}
+
+const offering = (ticket: string) => `inlay.v1, inlay.ticket.${ticket}`
+
+describe('the way in', () => {
+  test.each<[string, number, (ticket: string) => Parameters<typeof refusal>[1], Parameters<typeof refusal>[2]]>([
+    ['a ticket in the list of subprotocols', 101, offering, {}],
+    ['a ticket in another order', 101, (ticket) => `inlay.ticket.${ticket},inlay.v1`, {}],
+    ['our own frame in the page', 101, offering, { origin: 'OWN' }],
+    ['another path', 404, offering, { path: '/runtime/x' }],
+    ['no subprotocols', 400, () => undefined, {}],
+    ['another version of the protocol', 400, (ticket) => `inlay.v2, inlay.ticket.${ticket}`, {}],
+    ['no ticket', 401, () => 'inlay.v1', {}],
+    ['an empty ticket', 401, () => 'inlay.v1, inlay.ticket.', {}],
+    ['an unknown ticket', 401, () => offering('x'.repeat(43)), {}],
+    ['another origin', 403, offering, { origin: 'https://evil.example' }],
+    ['a look-alike of the origin', 403, offering, { origin: `${pageOrigin}.evil.example` }],
+    ['the origin null', 403, offering, { origin: 'null' }],
+    ['no origin, although the ticket has one', 403, offering, { origin: '' }],
+  ])('with %s: %i', async (_, status, protocols, options) => {
+    const origin = options?.origin === 'OWN' ? shop.url : options?.origin
+    const answer = await refusal(shop, protocols(await shop.ticket()), {
+      ...options,
+      ...(origin !== undefined && { origin }),
+    })
+    expect(answer.status).toBe(status)
+  })
+
+  test('a ticket in the address is none, and a ticket is good once', async () => {
+    const ticket = await shop.ticket()
+    expect((await refusal(shop, 'inlay.v1', { path: `/runtime?ticket=${ticket}` })).status).toBe(401)
+    expect((await refusal(shop, offering(ticket))).status).toBe(101)
+    expect(await refusal(shop, offering(ticket))).toEqual({
+      status: 401,
+      text: 'The ticket is unknown, used or expired',
+      retryAfter: undefined,
+    })
+  })
+
+  test('a ticket that was tried from a wrong place is spent', async () => {
+    const ticket = await shop.ticket()
+    expect((await refusal(shop, offering(ticket), { origin: 'https://evil.example' })).status).toBe(403)
+    expect((await refusal(shop, offering(ticket))).status).toBe(401)
+  })
+
+  // Abuse case 24; on two nodes in server/test/nodes.test.ts.
+  test('of fifty who bring a ticket at once, one comes in', async () => {
+    const ticket = await shop.ticket()
+    const answers = await Promise.all(Array.from({ length: 50 }, () => refusal(shop, offering(ticket))))
+    const statuses = answers.map(({ status }) => status).sort()
+    expect(statuses).toEqual([101, ...Array(49).fill(401)])
+  })
+
+  test('a ticket whose key was revoked or whose person was erased before it was used is none', async () => {
+    const shop = await useShop()
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    const { userId, ticket } = await shop.exchange(member)
+    await shop.request('DELETE', `/end-users/${userId}`, { token })
+    expect((await refusal(shop, offering(ticket))).status).toBe(401)
+    const late = await shop.ticket()
+    await shop.request('DELETE', `/publishable-keys/${shop.keyId}`, { token })
+    expect((await refusal(shop, offering(late))).status).toBe(401)
+  })
+
+  test('a server that stops says when to come back', async () => {
+    const shop = await useShop()
+    const ticket = await shop.ticket()
+    shop.drain()
+    expect(await refusal(shop, offering(ticket))).toEqual({
+      status: 503,
+      text: 'The server is restarting',
+      retryAfter: '5',
+    })
+  })
+
+  // Abuse case 26.
+  test('no ticket is in a log or a refusal', async () => {
+    const shop = await useShop()
+    const tickets = [await shop.ticket(), await shop.ticket(member), await shop.ticket(member)]
+    const [used = '', spent = '', renewing = ''] = tickets
+    const page = await openPage(shop.local, used)
+    page.send({ type: 'reauth', ticket: renewing })
+    const { reason } = await page.closed
+    const wrong = await refusal(shop, offering(spent), { origin: 'https://evil.example' })
+    const again = await refusal(shop, offering(used))
+    const seen = [shop.logged(), reason, wrong.text, again.text, await shop.service.metrics.render()].join('\n')
+    for (const ticket of tickets) expect(seen).not.toContain(ticket)
+  })
+})
+
+describe('hello', () => {
+  test('is answered with the session, the person and the limits', async () => {
+    const { ready } = await shop.page(member)
+    expect(ready).toEqual({
+      type: 'ready',
+      session: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      resume_secret: expect.stringMatching(/^[0-9a-f-]{36}\.[\w-]{32}$/),
+      resumed: false,
+      user: { id: expect.any(String), is_anonymous: false },
+      time: shop.clock.now,
+      expires_at: expect.any(Number),
+      limits: {
+        message_bytes: 1048576,
+        tools: 512,
+        schema_bytes: 65536,
+        definition_bytes: 4194304,
+        name_length: 128,
+        running_calls: 64,
+      },
+    })
+    expect(ready.expires_at).toBeGreaterThan(shop.clock.now + 1_800_000)
+  })
+
+  test('of somebody who is not signed in names the key', async () => {
+    const { ready } = await shop.page(undefined)
+    expect(ready.user).toEqual({ id: shop.keyId, is_anonymous: true })
+    expect(ready.expires_at).toBe(shop.clock.now + 3_600_000)
+  })
+
+  test('is expected within ten seconds', async () => {
+    const { closed } = await openSocket(shop.local, await shop.ticket())
+    shop.pass(9_999)
+    shop.pass(1)
+    expect(await closed).toEqual({ code: 1008, reason: 'hello is expected within 10 s' })
+  })
+
+  test.each<[string, object]>([
+    ['url: Invalid input', { url: 1 }],
+    ['url is not the address of a page', { url: 'javascript:alert(1)' }],
+    ['url is not the address of a page', { url: '/cart' }],
+    ['url is of another origin than the ticket', { url: 'https://evil.example/' }],
+    ['tab_id: Too big', { tab_id: 'x'.repeat(65) }],
+    ['tab_id: Too small', { tab_id: '' }],
+    ['title: Invalid input', { title: null }],
+  ])('%s', async (reason, fields) => {
+    const { socket, closed, next } = await openSocket(shop.local, await shop.ticket())
+    socket.send(JSON.stringify({ type: 'hello', tab_id: 't', url: `${pageOrigin}/`, title: '', ...fields }))
+    expect((await next('bye')).reason).toContain(reason)
+    expect(await closed).toEqual({
+      code: reason.startsWith('tab_id') ? 1009 : 1008,
+      reason: expect.stringContaining(reason),
+    })
+  })
+})
+
+describe('messages that are none', () => {
+  test.each<[string, string | Buffer, string]>([
+    ['no JSON', 'hello', 'A message is not JSON'],
+    ['nothing', '', 'A message is not JSON'],
+    ['bytes', Buffer.from([1, 2, 3]), 'Messages are text'],
+    ['a list', '[]', 'message: Invalid input'],
+    ['null', 'null', 'message: Invalid input'],
+    ['no type', '{}', 'type: Invalid'],
+    ['an unknown type', '{"type":"admin"}', 'type: Invalid'],
+    ['one of the server’s', '{"type":"ready"}', 'type: Invalid'],
+    ['a second hello', `{"type":"hello","tab_id":"t","url":"${pageOrigin}/","title":""}`, 'hello was said before'],
+    ['tools that are no list', '{"type":"tools/list","tools":{}}', 'tools: Invalid input'],
+    ['a schema that is no object', '{"type":"tools/list","tools":[{"name":"a","inputSchema":[]}]}', 'inputSchema'],
+    ['a result without a call', '{"type":"tool/result","result":1}', 'call_id: Invalid input'],
+  ])('%s', async (_, message, reason) => {
+    const page = await shop.page(undefined)
+    page.socket.send(message)
+    expect(await page.next('bye')).toMatchObject({ code: 'protocol_error', reason: expect.stringContaining(reason) })
+    expect(await page.closed).toEqual({ code: 1008, reason: expect.stringContaining(reason) })
+  })
+
+  test('half a million levels are a schema that is left out', async () => {
+    const page = await shop.page(undefined)
+    const schema = `{"x":${'['.repeat(5e5)}${']'.repeat(5e5)}}`
+    page.socket.send(`{"type":"tools/list","tools":[{"name":"a","inputSchema":${schema}}]}`)
+    expect((await page.next('tools/accepted')).refused).toEqual([
+      { name: 'a', reason: 'The schema is nested too deeply' },
+    ])
+  })
+
+  test.each([
+    ['a text that is not UTF-8', [0x81, 0x82, 0, 0, 0, 0, 0xff, 0xff], 1007, 'A text is not UTF-8'],
+    ['a frame that is none', [0xff, 0xff, 0xff, 0xff], 1002, 'A frame is malformed'],
+  ])('%s', async (_, bytes, code, reason) => {
+    const page = await shop.page(undefined)
+    const { _socket } = page.socket as unknown as { _socket: Socket }
+    _socket.write(Buffer.from(bytes))
+    expect(await page.closed).toEqual({ code, reason })
+  })
+
+  test('another message before hello', async () => {
+    const { socket, closed } = await openSocket(shop.local, await shop.ticket())
+    socket.send('{"type":"ping"}')
+    expect(await closed).toEqual({ code: 1008, reason: 'The first message is hello' })
+  })
+})
+
+// Abuse cases 27 and 30.
+describe('limits', () => {
+  const schemaOf = (bytes: number) => ({ x: 'x'.repeat(bytes - 8) })
+  const list = (tools: object[]) => ({ type: 'tools/list', tools }) as unknown as ClientMessageInput
+  const many = (count: number) => list(Array.from({ length: count }, (_, n) => ({ name: `t${n}` })))
+  const messageOf = (bytes: number) => {
+    const frame = '{"type":"ping","x":""}'
+    return JSON.parse(`${frame.slice(0, -2)}${'x'.repeat(bytes - frame.length)}"}`)
+  }
+
+  test.each<[string, ClientMessageInput, string]>([
+    [`${maxTools} tools`, many(maxTools), 'tools/accepted'],
+    [`a name of ${maxNameLength}`, list([{ name: 'x'.repeat(maxNameLength) }]), 'tools/accepted'],
+    [
+      `a schema of ${maxSchemaBytes} bytes`,
+      list([{ name: 'a', inputSchema: schemaOf(maxSchemaBytes) }]),
+      'tools/accepted',
+    ],
+    [`a message of ${maxMessageBytes} bytes`, messageOf(maxMessageBytes), 'pong'],
+  ])('%s is accepted', async (_, message, answer) => {
+    const page = await shop.page(undefined)
+    page.send(message)
+    await page.next(answer as 'pong')
+  })
+
+  test.each<[string, ClientMessageInput, string]>([
+    [`${maxTools + 1} tools`, many(maxTools + 1), 'A source may have 512 tools'],
+    ['10 000 tools', many(10_000), 'A source may have 512 tools'],
+    [`a name of ${maxNameLength + 1}`, list([{ name: 'x'.repeat(maxNameLength + 1) }]), 'tools.0.name: Too big'],
+    ['a name of nothing', list([{ name: '' }]), 'tools.0.name: Too small'],
+    [
+      `a schema of ${maxSchemaBytes + 1} bytes`,
+      list([{ name: 'a', inputSchema: schemaOf(maxSchemaBytes + 1) }]),
+      'The schema of a tool may take 65536 bytes',
+    ],
+    [
+      'a schema of almost 1 MiB',
+      list([{ name: 'a', inputSchema: schemaOf(maxMessageBytes - 100) }]),
+      'The schema of a tool',
+    ],
+    [`a message of ${maxMessageBytes + 1} bytes`, messageOf(maxMessageBytes + 1), 'A message may have 1048576 bytes'],
+    ['a message of 20 MiB', messageOf(20 * maxMessageBytes), 'A message may have 1048576 bytes'],
+  ])('%s closes the socket with 1009 and a reason', async (_, message, reason) => {
+    const neighbour = await shop.page(undefined)
+    const page = await shop.page(undefined)
+    page.send(message)
+    expect(await page.closed).toEqual({ code: 1009, reason: expect.stringContaining(reason) })
+    await neighbour.settled()
+  })
+
+  test('tools that come in parts count together', async () => {
+    const page = await shop.page(undefined)
+    page.send(many(maxTools))
+    page.send({ type: 'tools/changed', set: [{ name: 'one more' }] })
+    expect(await page.closed).toEqual({ code: 1009, reason: 'A source may have 512 tools' })
+  })
+
+  test('all definitions together are limited too', async () => {
+    const page = await shop.page(undefined)
+    const perMessage = 15
+    const messages = Math.ceil(maxDefinitionBytes / (perMessage * maxSchemaBytes))
+    for (let n = 0; n < messages; n += 1) {
+      const set = Array.from({ length: perMessage }, (_, i) => ({
+        name: `${n}-${i}`,
+        inputSchema: schemaOf(maxSchemaBytes),
+      }))
+      page.send({ type: 'tools/changed', set })
+    }
+    expect(await page.closed).toEqual({ code: 1009, reason: expect.stringContaining('4194304 bytes') })
+    expect(page.unread('tools/accepted')).toHaveLength(messages - 1)
+  })
+
+  test('endless fragments end', async () => {
+    const page = await shop.page(undefined)
+    for (let n = 0; n < 20_000 && page.socket.readyState === 1; n += 1) page.socket.send('x', { fin: false })
+    expect(await page.closed).toEqual({ code: 1008, reason: 'A message has too many fragments' })
+  })
+
+  // Abuse case 27.
+  test('a page that stops reading is closed, its calls fail, and a neighbour notices nothing', async () => {
+    const page = await shop.page(member)
+    await offer(page, 'add')
+    const neighbour = await shop.page(member, { hello: { tab_id: 'tab-2' } })
+    await offer(neighbour, 'pay')
+    neighbour.answer(() => 'paid')
+    page.socket.pause()
+    const args = { text: 'x'.repeat(900_000) }
+    const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => me.call('add', args)))
+    expect(outcomes.every(({ status }) => status === 'rejected')).toBe(true)
+    expect((await me.sources()).map(({ sourceId }) => sourceId)).toEqual([neighbour.ready.session])
+    expect((await me.call('pay')).content[0]).toEqual({ type: 'text', text: 'paid' })
+    page.socket.resume()
+    expect((await page.closed).code).not.toBe(1000)
+  })
+})
+
+describe('signs of life', () => {
+  test('a page is pinged every 15 s, and stays as long as it answers', async () => {
+    const page = await shop.page(member)
+    for (let round = 0; round < 4; round += 1) {
+      const pinged = once(page.socket, 'ping')
+      shop.pass(14_999)
+      shop.pass(1)
+      await pinged
+      const lastSeenAt = new Date(shop.clock.now).toISOString()
+      await vi.waitFor(async () => expect(await me.sources()).toMatchObject([{ lastSeenAt }]))
+    }
+    expect(page.socket.readyState).toBe(1)
+  })
+
+  test('a page that does not answer is gone after 25 s', async () => {
+    const page = await shop.page(member, { client: { autoPong: false } })
+    shop.pass(15_000)
+    shop.pass(9_999)
+    expect(await me.sources()).toHaveLength(1)
+    shop.pass(1)
+    expect(await me.sources()).toEqual([])
+    await page.closed
+  })
+
+  test('a page that asks is answered', async () => {
+    const page = await shop.page(undefined)
+    page.send({ type: 'ping' })
+    expect(await page.next('pong')).toEqual({ type: 'pong' })
+  })
+})
+
+describe('a page that comes back', () => {
+  const resumeOf = ({ ready }: Page) => ({ session: ready.session, secret: ready.resume_secret })
+
+  async function dropped(who: Person = member, clean?: number) {
+    const page = await shop.page(who)
+    await offer(page, 'add')
+    const call = me.call('add', { n: 1 })
+    const outcome = call.then(
+      ({ content }) => content[0],
+      ({ envelope }) => envelope.code,
+    )
+    const { call_id } = await page.next('tool/call')
+    if (clean) page.socket.close(clean)
+    else page.socket.terminate()
+    return { page, outcome, call_id }
+  }
+
+  test('goes on with its session: the tools are known, the call is there once more and answered once', async () => {
+    const { page, outcome, call_id } = await dropped()
+    const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
+    expect(back.ready).toMatchObject({ session: page.ready.session, resumed: true })
+    expect(back.ready.resume_secret).not.toBe(page.ready.resume_secret)
+    expect(await me.sources()).toMatchObject([{ sourceId: page.ready.session, toolCount: 1 }])
+    expect(await back.next('tool/call')).toMatchObject({ call_id, name: 'add', args: { n: 1 } })
+    back.send({ type: 'tool/result', call_id, result: 'once' })
+    back.send({ type: 'tool/result', call_id, result: 'twice' })
+    expect(await outcome).toEqual({ type: 'text', text: 'once' })
+    await back.settled()
+    expect(back.unread('tool/call')).toEqual([])
+  })
+
+  test('may be back before the server has noticed that it left', async () => {
+    const page = await shop.page(member)
+    const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
+    expect(back.ready).toMatchObject({ session: page.ready.session, resumed: true })
+    expect((await page.closed).code).toBe(1006)
+    await back.settled()
+    expect(await me.sources()).toHaveLength(1)
+  })
+
+  test('gets a call that was made while it was away', async () => {
+    const { page, outcome, call_id } = await dropped()
+    const late = me.call('add', { n: 2 })
+    const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
+    const calls = [await back.next('tool/call'), await back.next('tool/call')]
+    expect(calls.map(({ args }) => args.n)).toEqual([1, 2])
+    for (const { call_id, args } of calls) back.send({ type: 'tool/result', call_id, result: `n${args.n}` })
+    expect(await outcome).toEqual({ type: 'text', text: 'n1' })
+    expect((await late).content[0]).toEqual({ type: 'text', text: 'n2' })
+    expect(calls[0]?.call_id).toBe(call_id)
+  })
+
+  test.each<[string, (page: Page) => Promise<Page>]>([
+    [
+      'with a wrong secret',
+      ({ ready }) => shop.page(member, { hello: { tab_id: 'b', resume: { session: ready.session, secret: 'wrong' } } }),
+    ],
+    [
+      'with the right secret and nobody’s ticket',
+      (page) => shop.page(undefined, { hello: { tab_id: 'b', resume: resumeOf(page) } }),
+    ],
+    [
+      'with the right secret and somebody else’s ticket',
+      (page) => shop.page({ sub: 'eve' }, { hello: { tab_id: 'b', resume: resumeOf(page) } }),
+    ],
+    [
+      'with the secret of a node that is not there',
+      ({ ready }) =>
+        shop.page(member, { hello: { tab_id: 'b', resume: { session: ready.session, secret: 'nowhere.secret' } } }),
+    ],
+  ])('%s begins anew, and takes nothing from the session', async (_, comeBack) => {
+    const { page, outcome } = await dropped()
+    const stranger = await comeBack(page)
+    expect(stranger.ready).toMatchObject({ resumed: false })
+    expect(stranger.ready.session).not.toBe(page.ready.session)
+    await stranger.settled()
+    expect(stranger.unread('tool/call')).toEqual([])
+    const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
+    expect(back.ready.resumed).toBe(true)
+    back.answer(() => 'still there')
+    expect(await outcome).toEqual({ type: 'text', text: 'still there' })
+  })
+
+  test.each([1000, 1001])('after it left with %i begins anew', async (code) => {
+    const { page, outcome } = await dropped(member, code)
+    expect(await outcome).toBe('SOURCE_GONE')
+    const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
+    expect(back.ready.resumed).toBe(false)
+  })
+
+  test('after 25 s begins anew', async () => {
+    const { page, outcome } = await dropped()
+    await vi.waitFor(async () => {
+      shop.pass(25_000)
+      expect(await me.sources()).toEqual([])
+    })
+    expect(await outcome).toBe('SOURCE_GONE')
+    const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
+    expect(back.ready.resumed).toBe(false)
+  })
+
+  test('with a secret that was used begins anew', async () => {
+    const page = await shop.page(member)
+    const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
+    back.socket.terminate()
+    const thief = await shop.page(member, { hello: { resume: resumeOf(page), tab_id: 'b' } })
+    expect(thief.ready.resumed).toBe(false)
+  })
+})
+
+describe('the identity', () => {
+  test('is asked for again before it expires, and a new ticket prolongs it', async () => {
+    const shop = await useShop()
+    const page = await shop.page(undefined)
+    const { expires_at } = page.ready
+    await stay(shop, page, expires_at - 120_000 - shop.clock.now - 1)
+    expect(page.unread('reauth')).toEqual([])
+    await stay(shop, page, 1)
+    expect(await page.next('reauth')).toEqual({ type: 'reauth', before: expires_at })
+    page.send({ type: 'reauth', ticket: await shop.ticket() })
+    const renewed = await page.next('reauthed')
+    expect(renewed.expires_at).toBe(shop.clock.now + 3_600_000)
+    await stay(shop, page, 200_000)
+    expect(page.socket.readyState).toBe(1)
+  })
+
+  test('of an ID token ends with the token', async () => {
+    const shop = await useShop()
+    const page = await shop.page(member)
+    expect(page.ready.expires_at).toBeLessThanOrEqual(shop.clock.now + 3_600_000)
+    await stay(shop, page, page.ready.expires_at - shop.clock.now)
+    expect(await page.next('bye')).toMatchObject({ code: 'identity_expired', retry_after_ms: 0 })
+    expect(await page.closed).toEqual({ code: 4401, reason: 'The identity has expired' })
+  })
+
+  test.each<[string, (shop: Shop) => Promise<string>]>([
+    ['somebody else', (shop) => shop.ticket({ sub: 'eve' })],
+    ['nobody', (shop) => shop.ticket(undefined)],
+    ['nobody, since it is made up', async () => 'made-up'],
+    [
+      'the same account with an address that is no longer vouched for',
+      (shop) => shop.ticket({ ...(member as object), email_verified: false } as Person),
+    ],
+  ])('cannot be prolonged with a ticket for %s', async (_, ticket) => {
+    const page = await shop.page(member)
+    page.send({ type: 'reauth', ticket: await ticket(shop) })
+    expect(await page.closed).toEqual({ code: 4401, reason: 'The ticket is not good for this session' })
+    await vi.waitFor(async () => expect(await me.sources()).toEqual([]))
+  })
+})
+
+/** The page is there and answers while time passes. */
+async function stay(shop: Shop, page: Page, milliseconds: number): Promise<void> {
+  for (let left = milliseconds; left > 0; left -= 20_000) {
+    await page.settled()
+    shop.pass(Math.min(left, 20_000))
+  }
+}
+
+// Abuse case 19.
+describe('what an administrator changes', () => {
+  test('a revoked key closes its sockets at once, and no others', async () => {
+    const shop = await useShop()
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    const pages = [await shop.page(member), await shop.page(undefined)]
+    const guest = await openSocket(shop.local, await shop.ticket())
+    const other = await shop.otherKeysPage()
+    await shop.request('DELETE', `/publishable-keys/${shop.keyId}`, { token })
+    for (const page of pages) {
+      const bye = await page.next('bye')
+      expect(bye).toEqual({ type: 'bye', code: 'key_revoked', reason: 'The publishable key was revoked' })
+      expect(await page.closed).toEqual({ code: 4403, reason: 'The publishable key was revoked' })
+    }
+    expect((await guest.closed).code).toBe(4403)
+    await other.settled()
+    expect(other.socket.readyState).toBe(1)
+  })
+
+  test('a key that is changed asks its pages for tickets, and those that get none go', async () => {
+    const shop = await useShop()
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    const [stays, goes] = [await shop.page(member), await shop.page(undefined)]
+    const change = (body: object) => shop.request('PATCH', `/publishable-keys/${shop.keyId}`, { token, body })
+    await change({ name: 'Renamed' })
+    for (const page of [stays, goes]) {
+      expect(await page.next('reauth')).toEqual({ type: 'reauth', before: shop.clock.now + 30_000 })
+    }
+    stays.send({ type: 'reauth', ticket: await shop.ticket(member) })
+    await stays.next('reauthed')
+    await goes.settled()
+    shop.pass(20_000)
+    await Promise.all([stays.settled(), goes.settled()])
+    shop.pass(10_000)
+    expect((await goes.closed).code).toBe(4401)
+    await stays.settled()
+  })
+
+  test('a changed identity provider asks the pages of its organization for tickets', async () => {
+    const shop = await useShop()
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    const page = await shop.page(member)
+    await shop.request('PATCH', '/identity-providers/config', { token, body: { allowed_audiences: ['elsewhere'] } })
+    expect(await page.next('reauth')).toMatchObject({ before: shop.clock.now + 30_000 })
+  })
+
+  test('an erased person is gone from every page', async () => {
+    const shop = await useShop()
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    const [page, other] = [await shop.page(member), await shop.page({ sub: 'ann' })]
+    await shop.request('DELETE', `/end-users/${page.ready.user.id}`, { token })
+    expect(await page.next('bye')).toMatchObject({ code: 'user_removed' })
+    expect(await page.closed).toEqual({ code: 4403, reason: 'The person was removed' })
+    await other.settled()
+  })
+
+  // Abuse case 59.
+  test('a server that stops sends its pages away, each to come back at another moment', async () => {
+    const shop = await useShop()
+    const pages = await Promise.all(Array.from({ length: 20 }, () => shop.page(undefined)))
+    const guest = await openSocket(shop.local, await shop.ticket())
+    shop.drain()
+    const byes = await Promise.all(pages.map((page) => page.next('bye')))
+    for (const { code, reason } of byes) expect([code, reason]).toEqual(['restarting', 'The server is restarting'])
+    const moments = byes.map(({ retry_after_ms }) => retry_after_ms ?? -1)
+    expect(Math.min(...moments)).toBeGreaterThanOrEqual(0)
+    expect(Math.max(...moments)).toBeLessThan(5_000)
+    expect(new Set(moments).size).toBeGreaterThan(10)
+    for (const page of pages) expect((await page.closed).code).toBe(1012)
+    expect((await guest.closed).code).toBe(1012)
+  })
+})

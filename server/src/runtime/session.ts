@@ -1,0 +1,403 @@
+import { randomBytes } from 'node:crypto'
+import { WebSocket } from 'ws'
+import { addDefinitions, type PageTool } from '../hub/definitions.ts'
+import { type Hub, ownerOf } from '../hub/hub.ts'
+import { cleanLine } from '../hub/page-text.ts'
+import type { CallOrder, Claim, Handover, LocalSource, Owner } from '../hub/switchboard.ts'
+import type { Clock } from '../lib/clock.ts'
+import { newId } from '../lib/ids.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import type { TicketHolder } from '../tickets/tickets.ts'
+import {
+  type ClientMessage,
+  closeCodes,
+  goneAfterMs,
+  longestCallMs,
+  longestSessionMs,
+  maxDefinitionBytes,
+  maxMessageBytes,
+  maxNameLength,
+  maxRunningCalls,
+  maxSchemaBytes,
+  maxTitleLength,
+  maxTools,
+  maxUrlLength,
+  pingEveryMs,
+  reauthLeadMs,
+  reauthWithinMs,
+  type ServerMessage,
+} from './protocol.ts'
+
+export type Hello = ClientMessage & { type: 'hello' }
+
+/** Why a socket is closed, and when the page may come back, if it may. */
+export interface Farewell {
+  code: (ServerMessage & { type: 'bye' })['code']
+  reason: string
+  retryAfterMs?: number
+}
+
+const closeCodeOf: Record<Farewell['code'], number> = {
+  restarting: closeCodes.restarting,
+  identity_expired: closeCodes.identityExpired,
+  key_revoked: closeCodes.accessEnded,
+  user_removed: closeCodes.accessEnded,
+  over_limit: closeCodes.overLimit,
+  protocol_error: closeCodes.protocolError,
+  too_slow: closeCodes.tooSlow,
+}
+
+/** The protocol allows 123; letters may take several. */
+const maxReasonBytes = 120
+
+/** What the library closes for by itself, saying no more than the code. */
+const frameFaults = new Map<number | undefined, string>([
+  [1002, 'A frame is malformed'],
+  [1007, 'A text is not UTF-8'],
+  [closeCodes.protocolError, 'A message has too many fragments'],
+  [closeCodes.overLimit, `A message may have ${maxMessageBytes} bytes`],
+])
+
+/** A socket, and what it belongs to. Its listeners are shared with all others: there may be very many sockets. */
+export class RuntimeSocket extends WebSocket {
+  session: Session | undefined
+  /** Whose ticket it came with, until it says hello. */
+  guest: { holder: TicketHolder; since: number } | undefined
+
+  say(message: ServerMessage): void {
+    if (this.readyState === WebSocket.OPEN) this.send(JSON.stringify(message))
+  }
+
+  endWith({ code, reason, retryAfterMs }: Farewell): void {
+    this.say({ type: 'bye', code, reason, ...(retryAfterMs !== undefined && { retry_after_ms: retryAfterMs }) })
+    this.close(
+      closeCodeOf[code],
+      Buffer.from(reason)
+        .subarray(0, maxReasonBytes)
+        .toString()
+        .replace(/\uFFFD+$/, ''),
+    )
+  }
+
+  override close(code?: number, reason?: string | Buffer): void {
+    super.close(code, reason ?? frameFaults.get(code))
+  }
+}
+
+/** Thrown at a widget that does not keep to the protocol. */
+export class ProtocolError extends Error {
+  override name = 'ProtocolError'
+}
+
+/** What a session works with: the same for all of them. */
+interface SessionContext {
+  clock: Clock
+  hub: Hub
+  /** Throws when the ticket is not good. */
+  redeem(ticket: string, use: (holder: TicketHolder) => void): Promise<void>
+  ended(session: Session): void
+}
+
+/** A session that another node had. */
+export interface Taken {
+  id: string
+  handover: Handover
+}
+
+/** What may wait for a socket that is not read. */
+const maxBufferedBytes = 4 * maxMessageBytes
+/** As everywhere else where an identity's expiry is checked. */
+const clockSkewMs = 60_000
+
+const limits = {
+  message_bytes: maxMessageBytes,
+  tools: maxTools,
+  schema_bytes: maxSchemaBytes,
+  definition_bytes: maxDefinitionBytes,
+  name_length: maxNameLength,
+  running_calls: maxRunningCalls,
+}
+
+/**
+ * One page in one tab, from its hello until it leaves: a source of the hub. It outlives its socket for a while, so that a
+ * page that comes back finds its calls, and their callers their results.
+ */
+export class Session implements LocalSource {
+  readonly id: string
+  readonly owner: Owner
+  holder: TicketHolder
+  tools: Map<string, PageTool>
+  readonly #context: SessionContext
+  readonly #tabId: string
+  readonly #url: string
+  readonly #title: string
+  readonly #connectedAt: number
+  readonly #calls: Map<string, Handover['calls'][number]>
+  #socket: RuntimeSocket | undefined
+  #resumeFingerprint = ''
+  #lastSeenAt: number
+  #lastPingAt = 0
+  #expiresAt: number
+  #askForTicketAt: number
+  #hasEnded = false
+
+  constructor(context: SessionContext, holder: TicketHolder, hello: Hello, taken?: Taken) {
+    const now = context.clock()
+    const { switchboard } = context.hub
+    this.#context = context
+    this.id = taken?.id ?? newId()
+    this.holder = holder
+    this.owner = ownerOfHolder(holder, this.id)
+    this.#tabId = cleanLine(hello.tab_id, 64)
+    this.#url = readUrl(hello.url, holder.origin)
+    this.#title = cleanLine(hello.title, maxTitleLength)
+    this.#connectedAt = taken?.handover.connectedAt ?? now
+    this.tools = new Map(taken?.handover.tools.map((tool) => [tool.name, tool]))
+    this.#calls = new Map(taken?.handover.calls.map((call) => [call.order.call_id, call]))
+    this.#lastSeenAt = now
+    this.#expiresAt = expiryOf(holder, now)
+    this.#askForTicketAt = this.#expiresAt - reauthLeadMs
+    switchboard.add(this, this.#tabId)
+    for (const [callId, { replyTo }] of this.#calls) switchboard.moved(replyTo, callId)
+  }
+
+  describe() {
+    return {
+      sourceId: this.id,
+      tabId: this.#tabId,
+      origin: this.holder.origin ?? '',
+      title: this.#title,
+      url: this.#url,
+      toolCount: this.tools.size,
+      connectedAt: new Date(this.#connectedAt).toISOString(),
+      lastSeenAt: new Date(this.#lastSeenAt).toISOString(),
+    }
+  }
+
+  /** The page has this socket from now on; another one that it had is dead, whether that was noticed or not. */
+  attach(socket: RuntimeSocket, resumed: boolean): void {
+    const before = this.#socket
+    if (before) {
+      before.session = undefined
+      before.terminate()
+    }
+    this.#socket = socket
+    socket.session = this
+    this.seen()
+    const secret = `${this.#context.hub.switchboard.self}.${randomBytes(24).toString('base64url')}`
+    this.#resumeFingerprint = fingerprint(secret)
+    const { end_user, publishable_key_id } = this.holder
+    this.#say({
+      type: 'ready',
+      session: this.id,
+      resume_secret: secret,
+      resumed,
+      user: { id: end_user?.id ?? publishable_key_id, is_anonymous: end_user === undefined },
+      time: this.#context.clock(),
+      expires_at: this.#expiresAt,
+      limits,
+    })
+    for (const { order } of this.#calls.values()) this.#say({ type: 'tool/call', ...order })
+  }
+
+  /** Whether somebody with this ticket and this secret is the page that the session is for. */
+  isFor({ secret, bearer }: Claim): boolean {
+    return fingerprint(secret) === this.#resumeFingerprint && bearer === bearerOf(this.holder)
+  }
+
+  /** With a ticket that is newer than the session's. */
+  renew(holder: TicketHolder): void {
+    this.holder = holder
+    this.#expiresAt = expiryOf(holder, this.#context.clock())
+    this.#askForTicketAt = this.#expiresAt - reauthLeadMs
+  }
+
+  release(claim: Claim): Handover | undefined {
+    if (!this.isFor(claim)) return undefined
+    const calls = [...this.#calls.values()]
+    // They go on elsewhere: nobody must hear that they failed.
+    this.#calls.clear()
+    this.leave()
+    return { connectedAt: this.#connectedAt, tools: [...this.tools.values()], calls }
+  }
+
+  seen(): void {
+    this.#lastSeenAt = this.#context.clock()
+  }
+
+  receive(message: ClientMessage): void {
+    switch (message.type) {
+      case 'hello':
+        throw new ProtocolError('hello was said before')
+      case 'tools/list':
+        this.#setTools(new Map(), message.tools)
+        break
+      case 'tools/changed':
+        this.#setTools(without(this.tools, message.removed), message.set)
+        break
+      case 'tool/progress':
+        this.#reportProgress(message)
+        break
+      case 'tool/result':
+        this.#settle(message)
+        break
+      case 'reauth':
+        void this.#reauthenticate(message.ticket)
+        break
+      case 'bye':
+        this.leave()
+        break
+      case 'ping':
+        this.#say({ type: 'pong' })
+    }
+  }
+
+  call(order: CallOrder, replyTo: string): boolean {
+    if (this.#calls.size >= maxRunningCalls) return false
+    this.#calls.set(order.call_id, { order, replyTo, startedAt: this.#context.clock() })
+    this.#say({ type: 'tool/call', ...order })
+    return true
+  }
+
+  cancel(callId: string, reason: string): void {
+    if (this.#calls.delete(callId)) this.#say({ type: 'tool/cancel', call_id: callId, reason })
+  }
+
+  /** A page that was reloaded or left without a word is not waited for when its tab shows another one. */
+  tabOpened(tabId: string): void {
+    if (!this.#socket && tabId === this.#tabId) this.leave()
+  }
+
+  /** The socket is gone, and nobody said why. */
+  dropped(): void {
+    this.#socket = undefined
+    this.seen()
+  }
+
+  /** The key or the provider has changed: the ticket exchange finds out whether the page may stay. */
+  demandTicket(): void {
+    const now = this.#context.clock()
+    this.#expiresAt = Math.min(this.#expiresAt, now + reauthWithinMs)
+    this.#askForTicket(now)
+  }
+
+  sweep(now: number): void {
+    if (now >= this.#expiresAt) {
+      this.end({ code: 'identity_expired', reason: 'The identity has expired', retryAfterMs: 0 })
+    } else if (now - this.#lastSeenAt >= goneAfterMs) this.leave()
+    if (this.#hasEnded) return
+    if (now >= this.#askForTicketAt) this.#askForTicket(now)
+    if (now - Math.max(this.#lastPingAt, this.#lastSeenAt) >= pingEveryMs) {
+      this.#lastPingAt = now
+      this.#socket?.ping()
+    }
+    for (const [callId, { startedAt }] of this.#calls) {
+      // Its caller's node would have ended it long ago, if it were still there.
+      if (now - startedAt > longestCallMs) this.cancel(callId, 'The deadline has passed')
+    }
+  }
+
+  end(farewell: Farewell): void {
+    this.#finish((socket) => socket.endWith(farewell))
+  }
+
+  leave(): void {
+    this.#finish((socket) => socket.close(closeCodes.normal))
+  }
+
+  /** For a server that stops: the session can be taken up elsewhere as long as this node is there. */
+  sendAway(farewell: Farewell): void {
+    this.#socket?.endWith(farewell)
+  }
+
+  #finish(close: (socket: RuntimeSocket) => void): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    const { hub, ended } = this.#context
+    hub.switchboard.remove(this)
+    ended(this)
+    for (const [callId, { replyTo }] of this.#calls) hub.switchboard.left(replyTo, callId)
+    this.#calls.clear()
+    if (!this.#socket) return
+    this.#socket.session = undefined
+    close(this.#socket)
+  }
+
+  #setTools(known: Map<string, PageTool>, definitions: Parameters<typeof addDefinitions>[1]): void {
+    const { tools, refused } = addDefinitions(known, definitions, this.#context.hub.builtInNames)
+    this.tools = tools
+    this.#say({ type: 'tools/accepted', count: tools.size, refused })
+  }
+
+  #reportProgress({ call_id, progress, total, message }: ClientMessage & { type: 'tool/progress' }): void {
+    const call = this.#calls.get(call_id)
+    if (!call) return
+    this.#context.hub.switchboard.progress(call.replyTo, call_id, {
+      progress,
+      ...(total !== undefined && { total }),
+      ...(message !== undefined && { message: cleanLine(message, maxTitleLength) }),
+    })
+  }
+
+  /** A result for another session's call, for one that has ended or for none at all is nobody's. */
+  #settle({ call_id, result, error }: ClientMessage & { type: 'tool/result' }): void {
+    const call = this.#calls.get(call_id)
+    if (!call) return
+    this.#calls.delete(call_id)
+    this.#context.hub.switchboard.settled(call.replyTo, call_id, error ? { error } : { result })
+  }
+
+  #askForTicket(now: number): void {
+    this.#askForTicketAt = now + reauthWithinMs
+    this.#say({ type: 'reauth', before: this.#expiresAt })
+  }
+
+  async #reauthenticate(ticket: string): Promise<void> {
+    try {
+      await this.#context.redeem(ticket, (holder) => {
+        if (!isSamePerson(holder, this)) throw new ProtocolError('The ticket is for somebody else')
+        this.renew(holder)
+        this.#say({ type: 'reauthed', expires_at: this.#expiresAt })
+      })
+    } catch {
+      // With a better one the page may come back.
+      this.end({ code: 'identity_expired', reason: 'The ticket is not good for this session', retryAfterMs: 1_000 })
+    }
+  }
+
+  #say(message: ServerMessage): void {
+    const socket = this.#socket
+    if (!socket) return
+    socket.say(message)
+    if (socket.bufferedAmount > maxBufferedBytes) this.end({ code: 'too_slow', reason: 'Messages are read too slowly' })
+  }
+}
+
+/** What has to be the same in every ticket of a session. */
+export const bearerOf = ({ organization_id, publishable_key_id, origin, end_user }: TicketHolder): string =>
+  JSON.stringify([organization_id, publishable_key_id, origin ?? null, end_user?.id ?? null])
+
+const ownerOfHolder = ({ organization_id, end_user }: TicketHolder, session: string): Owner =>
+  ownerOf(organization_id, { verified_email: end_user?.verified_email, end_user_id: end_user?.id, session })
+
+/** Also the address must be the one it was: it decides who sees the page. */
+const isSamePerson = (holder: TicketHolder, session: Session): boolean =>
+  bearerOf(holder) === bearerOf(session.holder) && ownerOfHolder(holder, session.id).person === session.owner.person
+
+const expiryOf = ({ end_user }: TicketHolder, now: number): number =>
+  Math.min(now + longestSessionMs, (end_user?.identity_expires_at ?? Number.POSITIVE_INFINITY) + clockSkewMs)
+
+function without(tools: ReadonlyMap<string, PageTool>, names: readonly string[]): Map<string, PageTool> {
+  const rest = new Map(tools)
+  for (const name of names) rest.delete(name)
+  return rest
+}
+
+/** Without what is nobody's business, on the origin that the ticket is for. */
+function readUrl(text: string, origin: string | undefined): string {
+  const url = URL.parse(text)
+  if (!url || !/^https?:$/.test(url.protocol)) throw new ProtocolError('url is not the address of a page')
+  if (origin !== undefined && url.origin !== origin) throw new ProtocolError('url is of another origin than the ticket')
+  const shown = `${url.origin}${url.pathname}${url.search}`
+  return shown.length > maxUrlLength ? `${url.origin}/` : shown
+}

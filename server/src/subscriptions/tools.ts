@@ -1,0 +1,78 @@
+import { z } from 'zod'
+import { accessDenied } from '../errors.ts'
+import { tool } from '../tool.ts'
+import * as contract from './contract.ts'
+import * as subscriptions from './subscriptions.ts'
+
+const StatusView = contract.getSubscriptionStatus.response
+const { shape } = contract.getSubscription.response.unwrap()
+
+/** The record, which is there without a subscription too: then nothing is known but the plan. */
+const FullView = z.strictObject({
+  ...shape,
+  id: shape.id.nullable(),
+  status: StatusView.shape.status,
+  product_id: shape.product_id.nullable(),
+  customer_id: shape.customer_id.nullable(),
+  created_at: shape.created_at.nullable(),
+  updated_at: shape.updated_at.nullable(),
+})
+
+const empty = { id: null, product_id: null, customer_id: null, created_at: null, updated_at: null }
+
+export const getSubscription = tool({
+  name: 'get_subscription',
+  title: 'Get the subscription',
+  description:
+    'What the current organization has subscribed to. `active_check` says only whether a subscription is active, `status` adds which plan and until when, `full` is the billing provider’s record, with nulls if there is none.',
+  access: 'org',
+  input: z.strictObject({ detail: z.enum(['active_check', 'status', 'full']).default('status') }),
+  output: z.union([StatusView.pick({ is_active: true }), StatusView, FullView]),
+  annotations: { readOnlyHint: true, idempotentHint: true, openWorldHint: false },
+  async handler(service, caller, { detail }) {
+    const record = detail === 'full' ? await subscriptions.getSubscription(service, caller) : null
+    if (record) return record
+    const view = await subscriptions.getSubscriptionStatus(service, caller)
+    const { has_subscription, is_active, ...known } = view
+    return { active_check: { is_active }, status: view, full: { ...empty, ...known } }[detail]
+  },
+})
+
+export const getBillingUrl = tool({
+  name: 'get_billing_url',
+  title: 'Get a billing link',
+  description:
+    'A link to give to the person, who opens it in a browser: `checkout` buys the plan of a `product_id`, `portal` changes or cancels the subscription and is for admins. Opening it is what costs money, not asking for it.',
+  access: 'org',
+  input: z
+    .strictObject({
+      type: z.enum(['checkout', 'portal']),
+      product_id: contract.getCheckoutUrl.query.shape.product_id.optional().describe('Required for checkout'),
+    })
+    .refine(({ type, product_id }) => type === 'portal' || product_id !== undefined, {
+      path: ['product_id'],
+      error: 'Required for checkout',
+    }),
+  output: z.strictObject({ url_type: z.enum(['checkout', 'portal']), url: z.url() }),
+  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true },
+  async handler(service, caller, { type, product_id = '' }) {
+    if (type === 'checkout') {
+      return { url_type: type, url: await subscriptions.getCheckoutUrl(service, caller, { product_id }) }
+    }
+    // Whoever has the link can cancel: over REST it is for admins too.
+    if (caller.role !== 'admin') throw accessDenied('This needs the admin role')
+    return { url_type: type, url: await subscriptions.getPortalUrl(service, caller) }
+  },
+})
+
+export const syncSubscription = tool({
+  name: 'sync_subscription',
+  title: 'Sync the subscription',
+  description:
+    'Reads the current organization’s subscriptions again from the billing provider. Use it when somebody has just paid or cancelled and the plan does not show it yet.',
+  access: 'org',
+  input: z.strictObject({}),
+  output: contract.syncSubscription.response,
+  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true },
+  handler: subscriptions.syncSubscription,
+})

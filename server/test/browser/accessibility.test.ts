@@ -1,0 +1,144 @@
+import type { Locator, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createPasswordLink } from '../../src/sign-in/password-pages.ts'
+import { addLocalUser } from '../../src/users/local-accounts.ts'
+import { type HttpService, startHttpService } from '../http-server.ts'
+import { usePage } from './chromium.ts'
+import { arrive, comeBack, follow, press, seeHeading, signInWithPassword } from './visit.ts'
+
+let app: HttpService
+beforeAll(async () => {
+  app = await startHttpService()
+})
+afterAll(() => app.close())
+
+/** Nothing in it can be broken but by force. */
+const longName = 'x'.repeat(100)
+
+async function open(address: string): Promise<Page> {
+  const page = await usePage()
+  await page.goto(address)
+  return page
+}
+
+const signIn = async () => (await arrive(app.url, { metadata: { client_name: longName } })).page
+
+async function chooseOrganization(): Promise<Page> {
+  const page = await signIn()
+  await press(page, 'member@demo.test')
+  return page
+}
+
+async function consent(): Promise<Page> {
+  const page = await chooseOrganization()
+  await follow(page, 'Demo')
+  return page
+}
+
+async function signOut(): Promise<Page> {
+  const page = await chooseOrganization()
+  await follow(page, 'sign out')
+  return page
+}
+
+async function choosePassword(): Promise<Page> {
+  const { id } = await addLocalUser(app.service, { email: 'lee@example.com', name: 'Lee' })
+  return open(await createPasswordLink(app.service, app.url, { id, password_hash: null }))
+}
+
+test.each<[name: string, heading: string, visit: () => Promise<Page>]>([
+  ['sign-in', 'Sign in', signIn],
+  ['organization', 'Choose an organization', chooseOrganization],
+  ['consent', `Allow ${longName}?`, consent],
+  ['password', 'Choose a password', choosePassword],
+  ['used link', 'This link is not valid', () => open(`${app.url}/sign-in/set-password`)],
+  ['sign-out', 'Sign out?', signOut],
+  ['ended visit', 'This sign-in has ended', async () => open((await signIn()).url())],
+  ['bad request', 'This sign-in cannot go on', () => open(`${app.url}/oauth/authorize?client_id=nobody`)],
+])('the %s page can be heard, read and used by everybody', async (_, heading, visit) => {
+  const page = await visit()
+  await seeHeading(page, heading)
+  expect(await page.locator('html').getAttribute('lang')).toBe('en')
+  expect(await page.title()).toMatch(/^\S.* · Inlay$/)
+  const tree = await page.locator('body').ariaSnapshot()
+  expect(tree, 'everything is in the main landmark').toMatch(/^- main:\n( {2}.*\n?)+$/)
+  expect(tree.match(/- heading .*\[level=1\]/g), tree).toHaveLength(1)
+  expect(tree.match(/- (button|link|textbox|heading)(?! ")/g), `what has no name in\n${tree}`).toBeNull()
+
+  await page.setViewportSize({ width: 320, height: 600 })
+  expect(await page.locator('html').evaluate((html) => html.scrollWidth), 'no scrolling sideways').toBe(320)
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme })
+    expect(await findFaintTexts(page), colorScheme).toEqual([])
+  }
+})
+
+/** Texts with less contrast to what is behind them than WCAG asks for. */
+function findFaintTexts(page: Page): Promise<string[]> {
+  return page.locator('main, main *').evaluateAll((elements) => {
+    const styleOf = (element: (typeof elements)[number]) => element.ownerDocument.defaultView.getComputedStyle(element)
+    const luminance = (color: string) => {
+      const [red = 0, green = 0, blue = 0] = (color.match(/[\d.]+/g) ?? [])
+        .map((value) => Number(value) / 255)
+        .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
+      return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+    const behind = (element: (typeof elements)[number]): string => {
+      const color = styleOf(element).backgroundColor
+      return color === 'rgba(0, 0, 0, 0)' ? behind(element.parentElement) : color
+    }
+    return elements
+      .filter((element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
+      .filter((element) => {
+        const [one, other] = [luminance(styleOf(element).color), luminance(behind(element))]
+        return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05) < 4.5
+      })
+      .map((element) => element.textContent)
+  })
+}
+
+test('a problem is an alert, and nothing else is', async () => {
+  const page = await signIn()
+  expect(await page.getByRole('alert').count()).toBe(0)
+  await signInWithPassword(page, 'nobody@example.com', 'wrong horse battery')
+  await page.getByRole('alert').waitFor()
+  expect(await page.getByRole('alert').allInnerTexts()).toEqual(['The address or the password is wrong.'])
+})
+
+test('the whole way can be gone with the keyboard, and the focus shows', async () => {
+  const [email, password] = ['kay@example.com', 'correct horse battery']
+  await addLocalUser(app.service, { email, name: 'Kay', password })
+  const { page, callback } = await arrive(app.url)
+  await tabTo(page, page.getByLabel('Email'))
+  await page.keyboard.type(email)
+  await tabTo(page, page.getByLabel('Password'))
+  await page.keyboard.type(password)
+  await page.keyboard.press('Enter')
+  await seeHeading(page, 'Choose an organization')
+  await tabTo(page, page.getByLabel('New organization'))
+  await page.keyboard.type('Kay’s')
+  await tabTo(page, page.getByRole('button', { name: 'Create it' }))
+  await page.keyboard.press('Space')
+  await seeHeading(page, 'Allow Tool?')
+  await tabTo(page, page.getByRole('link', { name: 'Choose another organization' }))
+  await page.keyboard.press('Enter')
+  await seeHeading(page, 'Choose an organization')
+  await tabTo(page, page.getByRole('link', { name: 'Kay’s' }))
+  await page.keyboard.press('Enter')
+  await tabTo(page, page.getByRole('button', { name: 'Allow' }))
+  await page.keyboard.press('Enter')
+  expect((await comeBack(page, callback)).searchParams.get('code')).toBeTruthy()
+})
+
+async function tabTo(page: Page, target: Locator): Promise<void> {
+  await target.waitFor()
+  for (let presses = 0; presses < 20; presses++) {
+    await page.keyboard.press('Tab')
+    const focus = await target.evaluate((element) => ({
+      isHere: element === element.ownerDocument.activeElement,
+      outline: element.ownerDocument.defaultView.getComputedStyle(element).outlineStyle,
+    }))
+    if (focus.isHere) return expect(focus.outline, `the focus on ${target} shows`).toBe('solid')
+  }
+  throw new Error(`Tab does not lead to ${target}`)
+}

@@ -1,0 +1,180 @@
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { createPasswordLink } from '../../src/sign-in/password-pages.ts'
+import { addLocalUser } from '../../src/users/local-accounts.ts'
+import { type HttpService, startHttpService } from '../http-server.ts'
+import { claimsOf, exchange, webUri } from '../oauth-client.ts'
+import { startTestProvider } from '../oidc-provider.ts'
+import { usePage, useSite } from './chromium.ts'
+import { arrive, comeBack, follow, press, seeHeading, signInWithPassword } from './visit.ts'
+
+const password = 'correct horse battery'
+let app: HttpService
+beforeAll(async () => {
+  app = await startHttpService()
+})
+afterAll(() => app.close())
+
+/** Somebody with an account, in no organization. */
+async function addPerson(name: string): Promise<string> {
+  const { email } = await addLocalUser(app.service, { email: `${name}@example.com`, name, password })
+  return email
+}
+
+/** What the consent page says, by its terms. */
+const detail = async (page: Page, term: string) =>
+  page.getByRole('term').filter({ hasText: term }).locator('+ dd').innerText()
+
+type Arrival = Awaited<ReturnType<typeof arrive>>
+
+async function allow({ page, config, attempt, callback }: Arrival) {
+  await press(page, 'Allow')
+  const { access_token } = await exchange(config, attempt, await comeBack(page, callback))
+  return access_token
+}
+
+describe('signing in', () => {
+  test('takes one click in development', async () => {
+    const arrival = await arrive(app.url)
+    await press(arrival.page, 'admin@demo.test')
+    await seeHeading(arrival.page, 'Allow Tool?')
+    const token = await allow(arrival)
+    expect((await app.request('GET', '/users/me', { token })).body.email).toBe('admin@demo.test')
+  })
+
+  test('with a wrong password says so, keeps the address and lets the person try again', async () => {
+    const email = await addPerson('wanda')
+    const { page } = await arrive(app.url)
+    await signInWithPassword(page, email, 'wrong horse battery')
+    await page.getByRole('alert').filter({ hasText: 'The address or the password is wrong.' }).waitFor()
+    expect(await page.getByLabel('Email').inputValue()).toBe(email)
+    expect(await page.getByLabel('Password').inputValue()).toBe('')
+    await page.getByLabel('Password').fill(password)
+    await press(page, 'Sign in')
+    await seeHeading(page, 'Choose an organization')
+    await page.getByText(`Signed in as ${email}.`).waitFor()
+  })
+
+  test('is possible with a password that was chosen by a link, which works once', async () => {
+    const { id, email } = await addLocalUser(app.service, { email: 'linus@example.com', name: 'Linus' })
+    const link = await createPasswordLink(app.service, app.url, { id, password_hash: null })
+    const page = await usePage()
+    await page.goto(link)
+    await page.getByLabel('Password').fill(password)
+    await page.getByLabel('The same again').fill(password)
+    await press(page, 'Set the password')
+    await seeHeading(page, 'Your password is set')
+    await page.goto(link)
+    await seeHeading(page, 'This link is not valid')
+    await arrive(app.url, { page })
+    await signInWithPassword(page, email, password)
+    await seeHeading(page, 'Choose an organization')
+  })
+
+  test('at a provider on another site brings the person back to the client that asked', async () => {
+    const provider = await startTestProvider()
+    onTestFinished(() => provider.stop())
+    const { issuer } = provider
+    const secret = 'secret-of-inlay-at-the-provider'
+    const external = await startHttpService({
+      SIGN_IN_ISSUER: issuer,
+      SIGN_IN_CLIENT_ID: 'inlay',
+      SIGN_IN_CLIENT_SECRET: secret,
+    })
+    onTestFinished(() => external.close())
+    await provider.expect({ sub: 'pat', email: 'pat@example.com', email_verified: true })
+    // The server is `localhost`, the provider 127.0.0.1: two sites, so cookies of one must survive the way by the other.
+    const { page } = await arrive(external.url)
+    await seeHeading(page, 'Choose an organization')
+    await page.getByText('Signed in as pat@example.com.').waitFor()
+  })
+})
+
+test('signing out asks first, and then nobody is signed in any more', async () => {
+  const { page } = await arrive(app.url)
+  await press(page, 'admin@demo.test')
+  await follow(page, 'sign out')
+  await seeHeading(page, 'Sign out?')
+  await press(page, 'Sign out')
+  await seeHeading(page, 'You are signed out')
+  await arrive(app.url, { page })
+  await seeHeading(page, 'Sign in')
+})
+
+describe('an organization', () => {
+  test('can be created by somebody who belongs to none', async () => {
+    const email = await addPerson('olga')
+    const arrival = await arrive(app.url)
+    const { page } = arrival
+    await signInWithPassword(page, email, password)
+    await page.getByText('You belong to none yet.').waitFor()
+    await page.getByLabel('New organization').fill('Olga & Sons')
+    await press(page, 'Create it')
+    await seeHeading(page, 'Allow Tool?')
+    expect(await detail(page, 'Organization')).toBe('Olga & Sons')
+    const token = await allow(arrival)
+    const { body } = await app.request('GET', '/organizations', { token })
+    expect(body).toMatchObject([{ name: 'Olga & Sons', role: 'admin', id: claimsOf(token).org_id }])
+  })
+
+  test('that invited somebody is theirs as soon as they sign in', async () => {
+    const email = await addPerson('ines')
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const invitation = { email, role: 'member' }
+    await app.request('POST', '/organizations/current/invitations', { token, body: invitation })
+    const arrival = await arrive(app.url)
+    await signInWithPassword(arrival.page, email, password)
+    await seeHeading(arrival.page, 'Allow Tool?')
+    expect(await detail(arrival.page, 'Organization')).toBe('Demo')
+    expect(claimsOf(await allow(arrival)).org_id).toBe(await app.organization('demo'))
+  })
+
+  test('is changed without signing in again', async () => {
+    const first = await arrive(app.url)
+    await press(first.page, 'member@demo.test')
+    await follow(first.page, 'Demo')
+    const before = await allow(first)
+    const second = await arrive(app.url, { page: first.page, parameters: { prompt: 'consent' } })
+    await follow(second.page, 'Demo')
+    await follow(second.page, 'Choose another organization')
+    await follow(second.page, 'Other')
+    const after = await allow(second)
+    expect([claimsOf(before).org_id, claimsOf(after).org_id]).toEqual([
+      await app.organization('demo'),
+      await app.organization('other'),
+    ])
+    expect(claimsOf(after).sub).toBe(claimsOf(before).sub)
+  })
+})
+
+describe('consent', () => {
+  test('shows a client’s name as text and the host that it sends people on to, and can be refused', async () => {
+    const name = '<img src=x onerror="document.title=1"><h1>Sure</h1>'
+    const { page } = await arrive(app.url, {
+      metadata: { client_name: name, redirect_uris: [webUri] },
+      parameters: { redirect_uri: webUri },
+    })
+    await press(page, 'admin@demo.test')
+    await seeHeading(page, `Allow ${name}?`)
+    expect(await page.getByRole('heading').count()).toBe(1)
+    expect(await page.getByRole('img').count()).toBe(0)
+    expect(await page.title()).toBe('Allow access · Inlay')
+    expect(await detail(page, 'Sends you on to')).toBe('app.example.com')
+    const left = page.waitForRequest((request) => request.url().startsWith(webUri))
+    await press(page, 'Cancel')
+    const { searchParams } = new URL((await left).url())
+    expect(Object.fromEntries(searchParams)).toMatchObject({ error: 'access_denied', state: 'state', iss: app.url })
+  })
+})
+
+test('no page shows in a frame of another site', async () => {
+  const { page } = await arrive(app.url)
+  const signIn = page.url()
+  const frame = (name: string, address: string) => `<iframe title="${name}" src="${address}"></iframe>`
+  const harmless = await useSite('<h1>Sign in</h1>')
+  const frames = [frame('ours', signIn), frame('password', `${app.url}/sign-in/set-password`), frame('other', harmless)]
+  await page.goto(await useSite(frames.join('')))
+  const headings = (title: string) => page.frameLocator(`[title=${title}]`).getByRole('heading').count()
+  expect(await headings('other'), 'frames work here').toBe(1)
+  expect([await headings('ours'), await headings('password')]).toEqual([0, 0])
+})

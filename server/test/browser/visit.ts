@@ -1,0 +1,48 @@
+import type { Page } from 'playwright-core'
+import { prepare, register } from '../oauth-client.ts'
+import { usePage, useSite } from './chromium.ts'
+
+/** Where a program on the person's computer waits for the browser. */
+export const useCallback = async (): Promise<string> => `${await useSite('<h1>You are back</h1>')}/callback`
+
+/** The address with which the browser came back. */
+export async function comeBack(page: Page, callback: string): Promise<URL> {
+  await page.waitForURL((url) => url.href.startsWith(`${callback}?`))
+  return new URL(page.url())
+}
+
+/** A new client of this computer has just sent a browser to the server. */
+export async function arrive(
+  url: string,
+  { metadata = {}, parameters = {}, page }: { metadata?: object; parameters?: object; page?: Page } = {},
+) {
+  const callback = await useCallback()
+  const config = await register(url, { redirect_uris: [callback], ...metadata })
+  const attempt = await prepare(config, { redirect_uri: callback, ...parameters })
+  const visitor = page ?? (await usePage())
+  await visitor.goto(attempt.url.href)
+  return { page: visitor, config, attempt, callback }
+}
+
+/** A demo person signs in in a new browser and allows what a client asks for. */
+export async function allowInBrowser(address: string | URL): Promise<Page> {
+  const page = await usePage()
+  await page.goto(String(address))
+  await press(page, 'admin@demo.test')
+  await press(page, 'Allow')
+  return page
+}
+
+export const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click()
+
+export const follow = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
+
+/** Waits for the page with that heading. */
+export const seeHeading = (page: Page, name: string) =>
+  page.getByRole('heading', { level: 1, name, exact: true }).waitFor()
+
+export async function signInWithPassword(page: Page, email: string, password: string): Promise<void> {
+  await page.getByLabel('Email').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await press(page, 'Sign in')
+}

@@ -1,0 +1,160 @@
+import type { Page, WebSocketRoute } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { usePage } from '../chromium.ts'
+import { frameOf, type ShopService, startShop, useAssistant, visitShop, waitUntilConnected } from './shop.ts'
+
+let app: ShopService
+beforeAll(async () => {
+  app = await startShop()
+})
+afterAll(() => app.close())
+
+const hour = 60 * 60 * 1000
+const addedOnce = ['1 × Notebook, dotted']
+const cart = (page: Page) => page.getByRole('region', { name: 'Cart' }).getByRole('listitem').allInnerTexts()
+const allow = (page: Page) => frameOf(page).getByRole('button', { name: 'Allow once' }).click()
+const sourceIds = async (assistant: Awaited<ReturnType<typeof useAssistant>>) =>
+  (await assistant.sources()).map(({ sourceId }) => sourceId)
+
+/** The sockets of a page to the runtime, which a test can cut. */
+async function useNetwork(page: Page) {
+  const sockets: { page: WebSocketRoute; server: WebSocketRoute }[] = []
+  await page.routeWebSocket(/\/runtime$/, (socket) => {
+    sockets.push({ page: socket, server: socket.connectToServer() })
+  })
+  return {
+    sockets,
+    async cut() {
+      const newest = sockets.at(-1)
+      // As when the network goes: neither side says goodbye.
+      await Promise.all([newest?.page.close({ code: 4999 }), newest?.server.close({ code: 4999 })])
+    },
+  }
+}
+
+async function visitWithNetwork() {
+  const page = await usePage()
+  const network = await useNetwork(page)
+  await page.goto(app.shopUrl)
+  await page.getByRole('link', { name: 'Sign in' }).click()
+  await page.getByRole('button', { name: 'Demo Member' }).click()
+  await page.getByText('Hello, Demo Member').waitFor()
+  await waitUntilConnected(page)
+  const mine = await useAssistant(app, 'member@demo.test')
+  await expect.poll(async () => (await mine.sources()).map(({ toolCount }) => toolCount)).toEqual([3])
+  return { page, network, mine }
+}
+
+const adminRequest = async (method: string, path: string, body?: object) =>
+  app.request(method, path, { token: await app.tokenFor('admin@demo.test', 'demo'), ...(body && { body }) })
+
+const shopKey = async (): Promise<{ id: string }> => {
+  const { body } = await adminRequest('GET', '/publishable-keys')
+  return body.keys.find(
+    ({ name, revoked_at }: { name: string; revoked_at: string | null }) => name === 'Example shop' && !revoked_at,
+  )
+}
+
+describe('a connection that drops', () => {
+  test('comes back as the same source, and a call goes on that waited for the person', async () => {
+    const { page, network, mine } = await visitWithNetwork()
+    const before = await sourceIds(mine)
+    const adding = mine.use('add_to_cart', { product_id: 'notebook' })
+    await frameOf(page).getByRole('alertdialog').waitFor()
+    const opened = network.sockets.length
+    await network.cut()
+    await frameOf(page).getByText('Connection lost').waitFor({ state: 'attached' })
+    await expect.poll(() => network.sockets.length).toBeGreaterThan(opened)
+    await waitUntilConnected(page)
+    await allow(page)
+    expect((await adding).structuredContent).toMatchObject({ items: { notebook: 1 } })
+    expect(await cart(page), 'once').toEqual(addedOnce)
+    expect(await sourceIds(mine)).toEqual(before)
+    for (const socket of network.sockets) expect(socket.page.url()).toBe(`${app.url.replace('http', 'ws')}/runtime`)
+  })
+
+  test('gets the answer across that it could not send', async () => {
+    const { page, network, mine } = await visitWithNetwork()
+    const adding = mine.use('add_to_cart', { product_id: 'notebook' })
+    await frameOf(page).getByRole('alertdialog').waitFor()
+    await network.cut()
+    await frameOf(page).getByText('Connection lost').waitFor({ state: 'attached' })
+    await allow(page)
+    await expect.poll(() => cart(page)).toEqual(addedOnce)
+    expect((await adding).structuredContent).toMatchObject({ items: { notebook: 1 } })
+    expect(await cart(page), 'once').toEqual(addedOnce)
+  })
+})
+
+describe('who the page is for', () => {
+  const connect = (page: Page, method: 'setAuth', idToken: string) =>
+    page.evaluate(`(async () => {
+      const agent = document.querySelector('inlay-agent')
+      agent.${method}({ publishableKey: agent.dataset.key, idToken: ${idToken} })
+    })()`)
+  const ofSession = `() => fetch('/session').then((answer) => answer.json()).then(({ idToken }) => idToken)`
+
+  test('can change without a reload, and end', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const mine = await useAssistant(app, 'member@demo.test')
+    const count = async () => (await mine.sources()).length
+    await expect.poll(count).toBe(1)
+    await connect(page, 'setAuth', 'undefined')
+    await expect.poll(count).toBe(0)
+    await connect(page, 'setAuth', ofSession)
+    await expect.poll(count).toBe(1)
+    await page.evaluate(`document.querySelector('inlay-agent').disconnect()`)
+    await expect.poll(count).toBe(0)
+  })
+
+  test('stays when the same person comes with another token', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const mine = await useAssistant(app, 'member@demo.test')
+    await expect.poll(async () => (await mine.sources()).length).toBe(1)
+    const before = await sourceIds(mine)
+    const renewed = page.waitForResponse((response) => response.url().endsWith('/pk-ticket'))
+    await connect(page, 'setAuth', ofSession)
+    await renewed
+    await waitUntilConnected(page)
+    expect(await sourceIds(mine)).toEqual(before)
+  })
+
+  test('is asked for again when the token has run out, and the page learns that', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    await page.evaluate(`addEventListener('inlay-error', ({ detail }) => { window.problem = detail.code })`)
+    await connect(page, 'setAuth', `await (${ofSession})()`)
+    const mine = await useAssistant(app, 'member@demo.test')
+    await expect.poll(async () => (await mine.sources()).length).toBe(1)
+    app.setAhead(2 * hour)
+    await expect.poll(() => page.evaluate('window.problem'), { timeout: 10_000 }).toBe('TOKEN_EXPIRED')
+    await frameOf(page).getByText('Signing in again').waitFor({ state: 'attached' })
+    app.setAhead(0)
+    await connect(page, 'setAuth', ofSession)
+    await waitUntilConnected(page)
+    expect(await mine.sources()).toHaveLength(1)
+  })
+})
+
+describe('the publishable key', () => {
+  test('that is changed makes the page prove itself again, and it stays', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const mine = await useAssistant(app, 'member@demo.test')
+    await expect.poll(async () => (await mine.sources()).length).toBe(1)
+    const before = await sourceIds(mine)
+    const renewed = page.waitForResponse((response) => response.url().endsWith('/pk-ticket'))
+    await adminRequest('PATCH', `/publishable-keys/${(await shopKey()).id}`, {
+      allowed_origins: [app.shopUrl, 'https://x.example.com'],
+    })
+    expect((await renewed).status()).toBe(200)
+    await page.evaluate(`document.modelContext.registerTool({ name: 'more', description: 'More', execute: () => 1 })`)
+    await expect.poll(async () => (await mine.sources()).map(({ toolCount }) => toolCount)).toEqual([4])
+    expect(await sourceIds(mine)).toEqual(before)
+  })
+
+  test('that is revoked ends the page’s connection within five seconds, and says so', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    await adminRequest('DELETE', `/publishable-keys/${(await shopKey()).id}`)
+    await frameOf(page).getByText('Not available').waitFor({ state: 'attached', timeout: 5_000 })
+    expect(await frameOf(page).getByRole('alert', { includeHidden: true }).innerText()).toContain('revoked')
+  })
+})

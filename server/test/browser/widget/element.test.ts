@@ -1,0 +1,299 @@
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { buildWidget } from '../../../../widget/build.ts'
+import { generateKey } from '../../../src/publishable-keys/key-format.ts'
+import { type HttpService, startHttpService } from '../../http-server.ts'
+import { usePage, useSite } from '../chromium.ts'
+import { frameOf, waitUntilConnected } from './shop.ts'
+
+let app: HttpService
+beforeAll(async () => {
+  await buildWidget()
+  app = await startHttpService()
+})
+afterAll(() => app.close())
+
+async function createKey(allowed_origins: string[] = []) {
+  const token = await app.tokenFor('admin@demo.test', 'demo')
+  const { body } = await app.request('POST', '/publishable-keys', { token, body: { name: 'Page', allowed_origins } })
+  return body as { id: string; key: string }
+}
+
+/** A page on another site than the service's, which keeps what the widget tells it. */
+const pageWith = (tag: string, head = '') => `<!doctype html><html lang="en"><head><title>Page</title>${head}
+  <script nonce="ours">
+    window.heard = []
+    for (const name of ['initialized', 'error', 'close', 'size-changed'])
+      addEventListener('inlay-' + name, ({ type, detail }) => heard.push({ type, detail }))
+  </script>
+  <script src="${app.url}/widget.js"></script></head><body>${tag}</body></html>`
+
+async function visit(tag: string, head?: string): Promise<Page> {
+  const page = await usePage()
+  await page.goto(await useSite(pageWith(tag, head)))
+  return page
+}
+
+const heard = (page: Page, name: string): Promise<object[]> =>
+  page.evaluate(`heard.filter(({ type }) => type === 'inlay-${name}').map(({ detail }) => detail)`)
+
+describe('a tag that is pasted into a page', () => {
+  test('connects by itself, for somebody who is not signed in', async () => {
+    const { id, key } = await createKey()
+    const page = await visit(`<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`)
+    await waitUntilConnected(page)
+    const organizationId = await app.organization('demo')
+    await expect.poll(() => heard(page, 'initialized')).toEqual([{ userId: id, organizationId }])
+    await expect.poll(() => heard(page, 'size-changed')).toMatchObject([{ height: expect.any(Number) }])
+  })
+
+  test('works under a policy that forbids inline styles, HTML from texts and all scripts but ours', async () => {
+    const { key } = await createKey()
+    const policy = `default-src 'none'; script-src 'nonce-ours' ${app.url}; frame-src ${app.url}; require-trusted-types-for 'script'`
+    const page = await visit(
+      `<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`,
+      `<meta http-equiv="content-security-policy" content="${policy}">`,
+    )
+    await waitUntilConnected(page)
+    const height = await page.locator('inlay-agent').evaluate((element) => element.getBoundingClientRect().height)
+    expect(height, 'its style is there').toBeGreaterThan(150)
+  })
+
+  test('without a key waits for connect', async () => {
+    const { key } = await createKey()
+    const page = await visit('<inlay-agent display-mode="inline"></inlay-agent>')
+    await page.getByText('The assistant is not connected yet.').waitFor()
+    await page.evaluate(`document.querySelector('inlay-agent').connect({ publishableKey: '${key}' })`)
+    await waitUntilConnected(page)
+    await page.evaluate(`document.querySelector('inlay-agent').disconnect()`)
+    await page.getByText('The assistant is not connected.').waitFor()
+    await page.evaluate(`document.querySelector('inlay-agent').connect({ publishableKey: '${key}' })`)
+    await waitUntilConnected(page)
+  })
+})
+
+describe('something wrong is never a blank box', () => {
+  test.each([
+    ['a key that nobody has', () => generateKey('development')],
+    ['a key with a typing error', () => 'pk_test_typo'],
+  ])('%s: the developer is told in the frame', async (_, key) => {
+    const page = await visit(`<inlay-agent publishable-key="${key()}" display-mode="inline"></inlay-agent>`)
+    const alert = frameOf(page).getByRole('alert')
+    await alert.waitFor()
+    expect(await alert.innerText()).toMatch(/^INVALID_KEY: The publishable key is not valid\. Compare the attribute/)
+    expect(await heard(page, 'error')).toMatchObject([{ code: 'INVALID_KEY' }])
+  })
+
+  test('an origin that the key does not allow: the developer is told in the page', async () => {
+    const { key } = await createKey(['https://shop.example.com'])
+    const page = await visit(`<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`)
+    const note = page.getByRole('status').filter({ hasText: 'add that origin to the publishable key' })
+    await note.waitFor()
+    expect(await note.innerText()).toContain(new URL(page.url()).origin)
+    expect(await page.locator('inlay-agent iframe').isVisible(), 'what the browser shows in its place').toBe(false)
+    expect(await heard(page, 'error')).toMatchObject([{ code: 'FRAME_UNAVAILABLE' }])
+  })
+
+  test('a service that is not there: the developer is told in the page', async () => {
+    const { key } = await createKey()
+    const nowhere = 'http://localhost:9'
+    const page = await visit(
+      `<inlay-agent publishable-key="${key}" display-mode="inline" api-base="${nowhere}"></inlay-agent>`,
+    )
+    await page
+      .getByRole('status')
+      .filter({ hasText: `Nothing of the agent came from ${nowhere}` })
+      .waitFor()
+  })
+
+  test('in production people are told no more than that', async () => {
+    const key = generateKey('production')
+    const page = await visit(
+      `<inlay-agent publishable-key="${key}" display-mode="inline" api-base="http://localhost:9"></inlay-agent>`,
+    )
+    const note = page.getByRole('status')
+    await note.filter({ hasText: 'not available' }).waitFor()
+    expect(await note.innerText()).toBe('The assistant is not available at the moment.')
+    expect(await heard(page, 'error'), 'the page learns more').toMatchObject([
+      { code: 'FRAME_UNAVAILABLE', message: expect.stringContaining('http://localhost:9') },
+    ])
+  })
+
+  test('an ID token where no provider is trusted: the developer is told in the frame', async () => {
+    const { key } = await createKey()
+    const page = await visit('<inlay-agent display-mode="inline"></inlay-agent>')
+    await page.evaluate(
+      `document.querySelector('inlay-agent').connect({ publishableKey: '${key}', idToken: 'some.id.token' })`,
+    )
+    await frameOf(page).getByRole('alert').filter({ hasText: 'IDP_NOT_CONFIGURED' }).waitFor()
+  })
+})
+
+test('a service that comes back is found again', async () => {
+  const { key } = await createKey()
+  const page = await usePage()
+  await page.clock.install()
+  await page.route('**/embed/**', (route) => route.abort(), { times: 1 })
+  await page.goto(await useSite(pageWith(`<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`)))
+  const note = page.getByRole('status').filter({ hasText: 'Nothing of the agent came from' })
+  await expect.poll(async () => [await page.clock.runFor(1_000), await note.isVisible()][1]).toBe(true)
+  await page.clock.runFor(20_000)
+  await waitUntilConnected(page)
+})
+
+describe('a token', () => {
+  test('is in no address, attribute, storage or member of the page once it was handed over', async () => {
+    const { key } = await createKey()
+    const canary = 'canary.of.idtoken'
+    const page = await usePage()
+    const addresses: string[] = []
+    page.on('request', (request) => addresses.push(request.url()))
+    page.on('websocket', (socket) => addresses.push(socket.url()))
+    await page.goto(await useSite(pageWith('<inlay-agent display-mode="inline"></inlay-agent>')))
+    await page.evaluate(
+      `document.querySelector('inlay-agent').connect({ publishableKey: '${key}', idToken: '${canary}' })`,
+    )
+    await frameOf(page).getByRole('alert').waitFor()
+    const traces = await page.evaluate(`(() => {
+      const agent = document.querySelector('inlay-agent')
+      const members = Object.getOwnPropertyNames(agent).map((name) => String(agent[name]))
+      return [document.documentElement.outerHTML, agent.shadowRoot.innerHTML, JSON.stringify({ ...localStorage, ...sessionStorage }), ...members]
+    })()`)
+    expect(JSON.stringify([traces, addresses, await page.context().cookies()])).not.toContain(canary)
+    const frame = page.frames().find((each) => each.url().includes('/embed/'))
+    const kept = await frame?.evaluate(`(() => {
+      try { return JSON.stringify({ ...localStorage, ...sessionStorage }) } catch { return 'the browser gives it none' }
+    })() + document.documentElement.outerHTML`)
+    expect(kept, 'it was sent').toContain('IDP_NOT_CONFIGURED')
+    expect(kept).not.toContain(canary)
+  })
+})
+
+describe('a stranger in another frame of the page', () => {
+  test('cannot hand our frame a channel: that can only the page', async () => {
+    const { key } = await createKey()
+    const stranger = await useSite(`<script>
+      const { port1, port2 } = new MessageChannel()
+      port1.onmessage = () => { document.title = 'was taken for the page' }
+      onmessage = () => {
+        parent.frames[0].postMessage('inlay:channel', '*', [port2])
+        parent.postMessage('tried', '*')
+      }
+    </script>`)
+    const page = await usePage()
+    await page.goto(
+      await useSite(`<iframe src="${app.url}/embed/?key=${key}"></iframe><iframe src="${stranger}"></iframe>`),
+    )
+    // The page comes second, with a channel that the frame answers on.
+    await page.evaluate(`new Promise((resolve) => {
+      onmessage = ({ data }) => {
+        if (data !== 'tried') return
+        const { port1, port2 } = new MessageChannel()
+        port1.onmessage = resolve
+        frames[0].postMessage('inlay:channel', '*', [port2])
+      }
+      frames[1].postMessage('now', '*')
+    }).then(() => undefined)`)
+    const frame = page.frames().find((each) => each.url().startsWith(stranger))
+    expect(await frame?.title()).toBe('')
+  })
+
+  test('cannot pass for our frame', async () => {
+    const { key } = await createKey()
+    const stranger = await useSite(`<script>parent.postMessage('inlay:ready', '*')</script>`)
+    const page = await usePage()
+    await page.route('**/embed/**', () => undefined)
+    const tag = `<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`
+    await page.goto(await useSite(pageWith(tag)), { waitUntil: 'commit' })
+    const note = page.getByRole('status').filter({ hasText: 'Connecting…' })
+    await note.waitFor()
+    await page.evaluate(`new Promise((resolve) => {
+      onmessage = ({ data }) => data === 'inlay:ready' && resolve()
+      const frame = document.createElement('iframe')
+      frame.src = '${stranger}'
+      document.body.append(frame)
+    })`)
+    expect(await note.isVisible(), 'ours is still waited for').toBe(true)
+  })
+})
+
+describe('the panel', () => {
+  const open = (mode: string) => async () => {
+    const { key } = await createKey()
+    const page = await visit(
+      `<button>Before</button><inlay-agent publishable-key="${key}" display-mode="${mode}"></inlay-agent>`,
+    )
+    await waitUntilConnected(page)
+    return page
+  }
+
+  test('of pip opens and closes with the keyboard, and the focus goes with it', async () => {
+    const page = await open('pip')()
+    const panel = page.getByRole('region', { name: 'Agent' })
+    expect(await panel.isVisible()).toBe(false)
+    await page.getByRole('button', { name: 'Before' }).focus()
+    await page.keyboard.press('Tab')
+    const launcher = page.getByRole('button', { name: 'Open the agent' })
+    expect(await launcher.getAttribute('aria-expanded')).toBe('false')
+    await page.keyboard.press('Enter')
+    await panel.waitFor()
+    expect(await page.getByRole('button', { name: 'Close the agent' }).getAttribute('aria-expanded')).toBe('true')
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Escape')
+    await panel.waitFor({ state: 'hidden' })
+    expect(await page.evaluate(`document.querySelector('inlay-agent').shadowRoot.activeElement?.ariaLabel`)).toBe(
+      'Open the agent',
+    )
+    expect(await heard(page, 'close')).toEqual([null])
+  })
+
+  test('of fullscreen covers the page, and its button brings it back', async () => {
+    const page = await open('fullscreen')()
+    await page.getByRole('button', { name: 'Open the agent' }).click()
+    const panel = page.getByRole('region', { name: 'Agent' })
+    await expect.poll(() => panel.boundingBox()).toEqual({ x: 0, y: 0, ...page.viewportSize() })
+    await frameOf(page).getByRole('button', { name: 'Close' }).click()
+    await panel.waitFor({ state: 'hidden' })
+  })
+
+  test('of inline is always there, in the flow of the page', async () => {
+    const page = await open('inline')()
+    expect(await page.getByRole('button', { name: 'Open the agent' }).count()).toBe(0)
+    expect(await frameOf(page).getByRole('button', { name: 'Close' }).count()).toBe(0)
+    const { height = 0 } = (await page.getByRole('region', { name: 'Agent' }).boundingBox()) ?? {}
+    const wanted = await page.evaluate('heard.findLast(({ type }) => type === "inlay-size-changed").detail.height')
+    expect(Math.abs(height - Math.max(Number(wanted), 192))).toBeLessThanOrEqual(2)
+  })
+
+  test('is as light or dark as the page, or as the page says', async () => {
+    const page = await open('inline')()
+    const scheme = () =>
+      frameOf(page)
+        .locator('html')
+        .evaluate((element) => element.style.colorScheme)
+    await expect.poll(scheme).toBe('light')
+    await page.evaluate(`document.querySelector('inlay-agent').setHostContext({ theme: 'dark' })`)
+    await expect.poll(scheme).toBe('dark')
+    await page.evaluate(`document.querySelector('inlay-agent').setHostContext({ theme: undefined })`)
+    await expect.poll(scheme).toBe('light')
+    await page.evaluate(`document.documentElement.style.colorScheme = 'light dark'`)
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await expect.poll(scheme).toBe('dark')
+    await page.evaluate(`document.documentElement.style.colorScheme = 'light'`)
+    await expect.poll(scheme).toBe('light')
+  })
+
+  test('takes colours from the page, and nothing that is no colour', async () => {
+    const { key } = await createKey()
+    const style = '--inlay-accent: rgb(1, 2, 3); --inlay-text: url(https://evil.example)'
+    const page = await visit(
+      `<inlay-agent publishable-key="${key}" display-mode="inline" style="${style}"></inlay-agent>`,
+    )
+    await waitUntilConnected(page)
+    const given = await frameOf(page)
+      .locator('html')
+      .evaluate((element) => element.getAttribute('style'))
+    expect(given).toContain('--inlay-accent: rgb(1, 2, 3)')
+    expect(given).not.toContain('--inlay-text')
+  })
+})

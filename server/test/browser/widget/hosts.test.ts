@@ -1,0 +1,80 @@
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { bundleReactPage } from '../../../../widget/test/react-page.ts'
+import { usePage, useSite } from '../chromium.ts'
+import { frameOf, type ShopService, startShop, useAssistant, visitShop, waitUntilConnected } from './shop.ts'
+
+let app: ShopService
+beforeAll(async () => {
+  app = await startShop()
+})
+afterAll(() => app.close())
+
+async function createKey(): Promise<string> {
+  const token = await app.tokenFor('admin@demo.test', 'demo')
+  return (await app.request('POST', '/publishable-keys', { token, body: { name: 'Page' } })).body.key
+}
+
+const scheme = (page: Page) =>
+  frameOf(page)
+    .locator('html')
+    .evaluate((element) => element.style.colorScheme)
+
+test('an application in React has it as a component', async () => {
+  const page = await usePage()
+  await page.goto(await useSite(await bundleReactPage({ publishableKey: await createKey(), apiBase: app.url })))
+  await waitUntilConnected(page)
+  await expect.poll(() => page.evaluate('window.initialized.length')).toBeGreaterThan(0)
+  await page.evaluate(`window.show({ theme: 'dark', displayMode: 'pip' })`)
+  await expect.poll(() => scheme(page)).toBe('dark')
+  await page.getByRole('button', { name: 'Open the agent' }).waitFor()
+  await page.evaluate('window.show(null)')
+  expect(await page.locator('inlay-agent').count()).toBe(0)
+})
+
+test('a page that loads the polyfill long after the widget has its tools found', async () => {
+  const tag = `<inlay-agent publishable-key="${await createKey()}" display-mode="inline"></inlay-agent>`
+  const page = await usePage()
+  await page.goto(await useSite(`<!doctype html><script src="${app.url}/widget.js"></script>${tag}`))
+  await waitUntilConnected(page)
+  await frameOf(page).getByText('0 tools of this page').waitFor()
+  await page.addScriptTag({ url: `${app.shopUrl}/webmcp-polyfill.js` })
+  await page.evaluate(
+    `document.modelContext.registerTool({ name: 'late', description: 'Came late', execute: () => 1 })`,
+  )
+  await frameOf(page).getByText('1 tool of this page').waitFor()
+})
+
+test('a page that leaves while a tool runs gives one error, and the next page is another source', async () => {
+  const page = await visitShop(app.shopUrl, 'Demo Member')
+  const mine = await useAssistant(app, 'member@demo.test')
+  await page.evaluate(`document.modelContext.registerTool({
+    name: 'wait', description: 'Never ends', annotations: { readOnlyHint: true },
+    execute: () => new Promise(() => { sessionStorage.runs = Number(sessionStorage.runs ?? 0) + 1 }),
+  })`)
+  await expect.poll(async () => (await mine.sources())[0]?.toolCount).toBe(4)
+  const [before] = await mine.sources()
+  const waiting = mine.use('wait')
+  await expect.poll(() => page.evaluate('sessionStorage.runs')).toBe('1')
+  await page.reload()
+  expect(await waiting).toMatchObject({ isError: true })
+  await waitUntilConnected(page)
+  await expect.poll(async () => (await mine.sources()).map(({ toolCount }) => toolCount)).toEqual([3])
+  const [after] = await mine.sources()
+  expect(after?.sourceId).not.toBe(before?.sourceId)
+  expect(await page.evaluate('sessionStorage.runs'), 'not tried again').toBe('1')
+})
+
+test('a caller that gives up stops the tool in the page', async () => {
+  const page = await visitShop(app.shopUrl, 'Demo Member')
+  const mine = await useAssistant(app, 'member@demo.test')
+  await expect.poll(async () => (await mine.sources())[0]?.toolCount).toBe(3)
+  const patience = new AbortController()
+  const adding = mine.use('add_to_cart', { product_id: 'notebook' }, undefined, patience.signal)
+  const question = frameOf(page).getByRole('alertdialog')
+  await question.waitFor()
+  patience.abort()
+  await expect(adding).rejects.toThrow()
+  await question.waitFor({ state: 'hidden' })
+  await frameOf(page).getByText('Cancelled').waitFor()
+})

@@ -1,0 +1,148 @@
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { frameOf, type ShopService, startShop, useAssistant, visitShop } from './shop.ts'
+
+let app: ShopService
+beforeAll(async () => {
+  app = await startShop()
+})
+afterAll(() => app.close())
+
+const cart = (page: Page) => page.getByRole('region', { name: 'Cart' }).getByRole('listitem').allInnerTexts()
+const question = (page: Page) => frameOf(page).getByRole('alertdialog')
+const choose = (page: Page, answer: string) => question(page).getByRole('button', { name: answer }).click()
+
+describe.each([
+  ['with WebMCP of its own', { feature: 'WebMCP' as const }],
+  ['with the polyfill', {}],
+])('in a browser %s', (_, options) => {
+  test('a person’s page is a source for their assistant, and for nobody else’s', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member', options)
+    const isNative = await page.evaluate('/native code/.test(document.modelContext.executeTool)')
+    expect(isNative, 'which WebMCP it is').toBe('feature' in options)
+    const mine = await useAssistant(app, 'member@demo.test')
+    const others = await useAssistant(app, 'admin@demo.test')
+
+    await expect
+      .poll(mine.sources)
+      .toMatchObject([{ title: 'Paper & Pen', url: `${app.shopUrl}/`, origin: app.shopUrl, toolCount: 3 }])
+    expect(await others.sources()).toEqual([])
+    expect(await others.use('search_products')).toMatchObject({ isError: true })
+
+    const found = await mine.use('search_products', { query: 'ink' })
+    const inks = [
+      { id: 'ink-blue', name: 'Ink, blue', price: 9 },
+      { id: 'ink-green', name: 'Ink, green', price: 9 },
+    ]
+    expect(found.structuredContent, 'what only reads asks nobody').toEqual({ products: inks })
+
+    const adding = mine.use('add_to_cart', { product_id: 'ink-blue', quantity: 2 })
+    await question(page).getByText('"quantity": 2').waitFor()
+    expect(await cart(page), 'nothing happens unasked').toEqual([])
+    await choose(page, 'Allow once')
+    expect((await adding).structuredContent).toEqual({ items: { 'ink-blue': 2 }, total: '€ 18.00' })
+    expect(await cart(page)).toEqual(['2 × Ink, blue'])
+
+    await page.close()
+    await expect.poll(mine.sources, { timeout: 25_000 }).toEqual([])
+  })
+
+  test('what the page registers and takes back is followed', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member', options)
+    const mine = await useAssistant(app, 'member@demo.test')
+    const count = async () => (await mine.sources())[0]?.toolCount
+    await expect.poll(count).toBe(3)
+    await page.evaluate(`(() => {
+      window.registration = new AbortController()
+      const tool = { name: 'wave', description: 'Waves', annotations: { readOnlyHint: true }, execute: () => 'hello' }
+      return document.modelContext.registerTool(tool, { signal: window.registration.signal })
+    })()`)
+    await expect.poll(count).toBe(4)
+    expect((await mine.use('wave')).content).toMatchObject([{ type: 'text', text: 'hello' }, {}])
+    await page.evaluate('window.registration.abort()')
+    await expect.poll(count).toBe(3)
+    expect(await mine.use('wave')).toMatchObject({ isError: true })
+  })
+
+  test('a tool that throws fails, and is not tried again', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member', options)
+    const mine = await useAssistant(app, 'member@demo.test')
+    await page.evaluate(`document.modelContext.registerTool({
+      name: 'stumble', description: 'Fails', annotations: { readOnlyHint: true },
+      execute() { window.stumbles = (window.stumbles ?? 0) + 1; throw new Error('Ouch') },
+    })`)
+    await expect.poll(async () => (await mine.sources())[0]?.toolCount).toBe(4)
+    expect(await mine.use('stumble')).toMatchObject({ isError: true })
+    expect(await page.evaluate('window.stumbles')).toBe(1)
+  })
+})
+
+test('two tabs with the same tools need the source to be named', async () => {
+  const first = await visitShop(app.shopUrl, 'Demo Member')
+  const second = await first.context().newPage()
+  await second.goto(app.shopUrl)
+  const mine = await useAssistant(app, 'member@demo.test')
+  await expect.poll(async () => (await mine.sources()).map(({ toolCount }) => toolCount)).toEqual([3, 3])
+  const [one, two] = await mine.sources()
+  const unnamed = await mine.use('search_products')
+  expect(unnamed.isError).toBe(true)
+  for (const source of [one, two]) expect(JSON.stringify(unnamed.content)).toContain(source?.sourceId)
+
+  for (const { sourceId } of await mine.sources()) {
+    const adding = mine.use('add_to_cart', { product_id: 'pencils' }, sourceId)
+    await Promise.any([first, second].map((page) => choose(page, 'Allow once')))
+    await adding
+  }
+  expect([await cart(first), await cart(second)]).toEqual([
+    ['1 × Pencils, box of twelve'],
+    ['1 × Pencils, box of twelve'],
+  ])
+})
+
+describe('a person', () => {
+  test('who declines keeps the page as it is, and the assistant is told', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const mine = await useAssistant(app, 'member@demo.test')
+    await expect.poll(async () => (await mine.sources()).length).toBe(1)
+    const adding = mine.use('add_to_cart', { product_id: 'notebook' })
+    await choose(page, 'Decline')
+    const { isError, content } = await adding
+    expect([isError, JSON.stringify(content)]).toEqual([true, expect.stringContaining('declined')])
+    expect(await cart(page)).toEqual([])
+  })
+
+  test('who always allows a tool is asked again once the page has changed it', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const mine = await useAssistant(app, 'member@demo.test')
+    const register = (description: string) =>
+      page.evaluate(`(() => {
+        window.registration?.abort()
+        window.registration = new AbortController()
+        const tool = { name: 'paint', description: '${description}', execute: () => '${description}' }
+        return document.modelContext.registerTool(tool, { signal: window.registration.signal })
+      })()`)
+    await register('Paints it blue')
+    await frameOf(page).getByText('4 tools of this page').waitFor({ state: 'attached' })
+    const first = mine.use('paint')
+    await choose(page, 'Always allow here')
+    await first
+    expect((await mine.use('paint')).content, 'not asked').toMatchObject([{ text: 'Paints it blue' }, {}])
+
+    await register('Paints it red')
+    await frameOf(page).getByText('Paints it red').waitFor({ state: 'attached' })
+    const changed = mine.use('paint')
+    await question(page).getByText('Paints it red').waitFor()
+    await choose(page, 'Allow once')
+    expect((await changed).content).toMatchObject([{ text: 'Paints it red' }, {}])
+  })
+
+  test('who is not signed in has a page that no assistant sees', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const mine = await useAssistant(app, 'member@demo.test')
+    await expect.poll(async () => (await mine.sources()).length).toBe(1)
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('link', { name: 'Sign in' }).waitFor()
+    await frameOf(page).getByText('Connected', { exact: true }).waitFor({ state: 'attached' })
+    await expect.poll(mine.sources).toEqual([])
+  })
+})

@@ -1,0 +1,76 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import type { FrameLocator, Page } from 'playwright-core'
+import { onTestFinished } from 'vitest'
+import { type Examples, startExamples } from '../../../../examples/examples.ts'
+import { buildWidget } from '../../../../widget/build.ts'
+import type { Email } from '../../harness.ts'
+import { type HttpService, startHttpService } from '../../http-server.ts'
+import { type PageOptions, usePage } from '../chromium.ts'
+
+export interface ShopService extends HttpService {
+  shopUrl: string
+  /** How far the service's clock is ahead of everybody else's, in milliseconds. */
+  setAhead(ms: number): void
+}
+
+/** A service, and the example shop with the widget in it. */
+export async function startShop(): Promise<ShopService> {
+  await buildWidget()
+  const app = await startHttpService()
+  // The identity provider goes by the real time.
+  let ahead = 0
+  const clockwork = setInterval(() => {
+    app.clock.now = Date.now() + ahead
+  }, 100)
+  const token = () => app.tokenFor('admin@demo.test', 'demo')
+  const examples: Examples = await startExamples({ inlayUrl: app.url, token })
+  return {
+    ...app,
+    shopUrl: examples.shopUrl,
+    setAhead(ms) {
+      ahead = ms
+    },
+    async close() {
+      clearInterval(clockwork)
+      examples.stop()
+      await app.close()
+    },
+  }
+}
+
+/** The shop in a browser, as somebody of its identity provider, with the widget connected. */
+export async function visitShop(shopUrl: string, person: string, options?: PageOptions): Promise<Page> {
+  const page = await usePage(options)
+  await page.goto(shopUrl)
+  await page.getByRole('link', { name: 'Sign in' }).click()
+  await page.getByRole('button', { name: person }).click()
+  await page.getByText(`Hello, ${person}`).waitFor()
+  await waitUntilConnected(page)
+  return page
+}
+
+export const frameOf = (page: Page): FrameLocator => page.frameLocator('inlay-agent iframe')
+
+export const waitUntilConnected = (page: Page): Promise<void> =>
+  frameOf(page).getByText('Connected', { exact: true }).waitFor({ state: 'attached' })
+
+export type Assistant = Awaited<ReturnType<typeof useAssistant>>
+
+/** An MCP client that acts for a member of the demo organization. */
+export async function useAssistant(app: HttpService, email: Email) {
+  const token = await app.tokenFor(email, 'demo')
+  const client = new Client({ name: 'assistant', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } })
+  const requestInit = { headers: { authorization: `Bearer ${token}` } }
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${app.url}/mcp`), { requestInit }))
+  onTestFinished(() => client.close())
+  const call = (name: string, args: Record<string, unknown> = {}, signal?: AbortSignal) =>
+    client.callTool({ name, arguments: args }, { ...(signal && { signal }) })
+  return {
+    async sources(): Promise<{ sourceId: string; title: string; url: string; origin: string; toolCount: number }[]> {
+      return ((await call('hub_list_sources')).structuredContent as { sources: [] }).sources
+    },
+    /** Calls a tool of an open page. */
+    use: (tool_name: string, args: Record<string, unknown> = {}, source_id?: string, signal?: AbortSignal) =>
+      call('hub_call_tool', { tool_name, args, ...(source_id && { source_id }) }, signal),
+  }
+}

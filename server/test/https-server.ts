@@ -1,0 +1,29 @@
+import type { RequestListener } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import { onTestFinished } from 'vitest'
+import { cert, key } from './localhost-certificate.ts'
+
+/** A server over TLS on a port of its own, which this process trusts, for one test. */
+export async function useHttps(listener: RequestListener): Promise<string> {
+  const trusted = getCACertificates('default')
+  setDefaultCACertificates([...trusted, cert])
+  const server = createServer({ key, cert }, listener)
+  await new Promise<void>((resolve) => server.listen(0, resolve))
+  onTestFinished(() => {
+    setDefaultCACertificates(trusted)
+    server.closeAllConnections()
+    server.close()
+  })
+  return `https://localhost:${(server.address() as AddressInfo).port}`
+}
+
+/** The address of a client known by it, with the metadata document that is there. */
+export async function useClientDocument(metadata: (id: string) => object): Promise<string> {
+  const origin = await useHttps((_, response) => {
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(metadata(id)))
+  })
+  const id = `${origin}/client.json`
+  return id
+}

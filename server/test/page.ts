@@ -1,0 +1,110 @@
+import { once } from 'node:events'
+import { onTestFinished } from 'vitest'
+import { type ClientOptions, WebSocket } from 'ws'
+import {
+  type ClientMessageInput,
+  ServerMessage,
+  subprotocol,
+  ticketSubprotocolPrefix,
+} from '../src/runtime/protocol.ts'
+
+type Of<Type extends ServerMessage['type']> = ServerMessage & { type: Type }
+
+/** A page as the server sees it: the widget's end of a socket, without a widget. */
+export interface Page {
+  socket: WebSocket
+  ready: Of<'ready'>
+  send(message: ClientMessageInput): void
+  /** The next message of a type that was not asked for before; every message is checked against the protocol. */
+  next<Type extends ServerMessage['type']>(type: Type): Promise<Of<Type>>
+  /** Those of a type that nobody asked for. */
+  unread<Type extends ServerMessage['type']>(type: Type): Of<Type>[]
+  closed: Promise<{ code: number; reason: string }>
+  /** Answers every call from now on. */
+  answer(respond: (call: Of<'tool/call'>) => unknown): void
+  /** Waits until the server has read everything that was sent before. */
+  settled(): Promise<void>
+}
+
+export interface PageOptions {
+  origin?: string | undefined
+  hello?: Partial<ClientMessageInput & { type: 'hello' }>
+  client?: ClientOptions
+}
+
+export const pageOrigin = 'https://shop.example'
+
+/** A socket before its hello. */
+export async function openSocket(url: string, ticket: string, { origin = pageOrigin, client }: PageOptions = {}) {
+  const socket = new WebSocket(
+    `${url.replace(/^http/, 'ws')}/runtime`,
+    [subprotocol, ticketSubprotocolPrefix + ticket],
+    {
+      origin,
+      ...client,
+    },
+  )
+  onTestFinished(() => socket.terminate())
+  socket.on('error', () => undefined)
+  const closed = new Promise<{ code: number; reason: string }>((resolve) =>
+    socket.once('close', (code, reason) => resolve({ code, reason: String(reason) })),
+  )
+  const inbox = readInbox(socket)
+  await once(socket, 'open')
+  return { socket, closed, ...inbox }
+}
+
+export async function openPage(url: string, ticket: string, options: PageOptions = {}): Promise<Page> {
+  const { socket, closed, next, unread } = await openSocket(url, ticket, options)
+  const send = (message: ClientMessageInput) => socket.send(JSON.stringify(message))
+  const origin = options.origin ?? pageOrigin
+  send({ type: 'hello', tab_id: 'tab-1', url: `${origin}/cart`, title: 'Cart', ...options.hello })
+  const ready = await next('ready')
+  return {
+    socket,
+    closed,
+    ready,
+    next,
+    unread,
+    send,
+    answer(respond) {
+      void (async () => {
+        for (;;) {
+          const call = await next('tool/call')
+          send({ type: 'tool/result', call_id: call.call_id, result: respond(call) })
+        }
+      })()
+    },
+    async settled() {
+      send({ type: 'ping' })
+      await next('pong')
+    },
+  }
+}
+
+/** The page offers tools, and the server knows them. */
+export async function offer(page: Page, ...names: string[]): Promise<void> {
+  page.send({ type: 'tools/list', tools: names.map((name) => ({ name, description: `Does ${name}` })) })
+  await page.next('tools/accepted')
+}
+
+function readInbox(socket: WebSocket): Pick<Page, 'next' | 'unread'> {
+  const messages: ServerMessage[] = []
+  const waiting: { type: string; resolve: (message: never) => void }[] = []
+  socket.on('message', (data) => {
+    const message = ServerMessage.parse(JSON.parse(String(data)))
+    const index = waiting.findIndex(({ type }) => type === message.type)
+    if (index < 0) messages.push(message)
+    else waiting.splice(index, 1)[0]?.resolve(message as never)
+  })
+  return {
+    unread: <Type extends ServerMessage['type']>(type: Type) =>
+      messages.filter((message): message is Of<Type> => message.type === type),
+    next: (type) =>
+      new Promise((resolve) => {
+        const index = messages.findIndex((message) => message.type === type)
+        if (index < 0) waiting.push({ type, resolve })
+        else resolve(messages.splice(index, 1)[0] as never)
+      }),
+  }
+}

@@ -1,0 +1,113 @@
+import { expect, onTestFinished } from 'vitest'
+import { createAccess, type OrgCaller } from '../src/access.ts'
+import { resources } from '../src/oauth/access-tokens.ts'
+import { goneAfterMs } from '../src/runtime/protocol.ts'
+import type { ToolCall } from '../src/tool.ts'
+import type { Email } from './harness.ts'
+import { type HttpService, startHttpService } from './http-server.ts'
+import { startTestProvider } from './oidc-provider.ts'
+import { openPage, type Page, type PageOptions, pageOrigin } from './page.ts'
+
+/** An organization whose pages have the widget in them, and people who are signed in there. */
+export interface Shop extends HttpService {
+  keyId: string
+  exchange(who?: Person): Promise<{ ticket: string; userId: string }>
+  ticket(who?: Person): Promise<string>
+  page(who?: Person, options?: PageOptions): Promise<Page>
+  /** Of somebody who is not signed in, with a publishable key of its own. */
+  otherKeysPage(): Promise<Page>
+  caller(email: Email, slug?: 'demo' | 'other'): ReturnType<typeof callerFor>
+  /** What the timers do once a second, after so much time has passed. */
+  pass(milliseconds: number): void
+  /** Ends what other tests have left open. */
+  closePages(): void
+}
+
+/** With an address that is vouched for, or without; undefined is somebody who is not signed in. */
+export type Person = { sub: string; email?: string; email_verified?: boolean } | undefined
+
+export const member: Person = { sub: 'mem', email: 'Member@demo.test', email_verified: true }
+
+/** For one test. */
+export async function useShop(): Promise<Shop> {
+  const shop = await startShop()
+  onTestFinished(() => shop.close())
+  return shop
+}
+
+export async function startShop(env: Record<string, string> = {}): Promise<Shop> {
+  const provider = await startTestProvider()
+  const app = await startHttpService(env)
+  const token = await app.tokenFor('admin@demo.test', 'demo')
+  await app.request('PATCH', '/identity-providers/config', {
+    token,
+    body: { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] },
+  })
+  const key = (
+    await app.request('POST', '/publishable-keys', { token, body: { name: 'Shop', allowed_origins: [pageOrigin] } })
+  ).body
+  const tokens = new Map<string, Promise<string>>()
+  const idToken = (person: NonNullable<Person>) => {
+    const known = tokens.get(JSON.stringify(person)) ?? provider.idToken(person)
+    tokens.set(JSON.stringify(person), known)
+    return known
+  }
+  const exchange = async (person?: Person, publishable_key = key.key) => {
+    const { status, body } = await app.request('POST', '/auth/pk-ticket', {
+      headers: { origin: pageOrigin },
+      body: { publishable_key, ...(person && { id_token: await idToken(person) }) },
+    })
+    expect(status, JSON.stringify(body)).toBe(200)
+    return body
+  }
+  const ticket = async (person?: Person) => (await exchange(person)).ticket
+  const pass = (milliseconds: number) => {
+    app.clock.now += milliseconds
+    app.service.runtime.sweep()
+    app.service.hub.switchboard.sweep()
+  }
+  return {
+    ...app,
+    keyId: key.id,
+    exchange,
+    ticket,
+    async otherKeysPage() {
+      const other = await app.request('POST', '/publishable-keys', { token, body: { name: 'Other' } })
+      return openPage(app.local, (await exchange(undefined, other.body.key)).ticket)
+    },
+    page: async (person, options) => openPage(app.local, await ticket(person), options),
+    caller: (email, slug = 'demo') => callerFor(app, email, slug),
+    pass,
+    closePages() {
+      pass(goneAfterMs)
+      app.clock.now -= goneAfterMs
+    },
+    async close() {
+      await app.close()
+      await provider.stop()
+    },
+  }
+}
+
+/** A member's MCP client, without MCP. */
+async function callerFor(app: HttpService, email: Email, slug: 'demo' | 'other') {
+  const access = await createAccess(app.service)
+  const authorization = `Bearer ${await app.tokenFor(email, slug)}`
+  const caller = (await access.check(authorization, 'org', resources(app.url).api)) as OrgCaller
+  const { hub } = app.service
+  return {
+    sources: () => hub.listSources(caller),
+    tools: (filter: Partial<Parameters<typeof hub.listTools>[1]> = {}) =>
+      hub.listTools(caller, { include_sources: false, ...filter }),
+    call: (
+      tool_name: string,
+      args: Record<string, unknown> = {},
+      { source_id, ...call }: Partial<ToolCall> & { source_id?: string } = {},
+    ) =>
+      hub.callTool(
+        caller,
+        { tool_name, args, source_id },
+        { signal: new AbortController().signal, progress: () => undefined, ...call },
+      ),
+  }
+}

@@ -1,0 +1,23 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { authorize, serve } from './node.ts'
+import type { Scope, ToolServer } from './tool-server.ts'
+
+type Response = ServerResponse & { locals: Record<string, unknown> }
+type Middleware = (request: IncomingMessage, response: Response, next: (error?: unknown) => void) => Promise<void>
+
+/** Metadata and tokens. To be used on the application itself, not under a path: the addresses are fixed. */
+export const toolServerRoutes =
+  (server: ToolServer): Middleware =>
+  async (request, response, next) => {
+    if (!(await serve(server, request, response))) next()
+  }
+
+/** Leaves who calls in `response.locals.caller`. */
+export const requireCaller =
+  (server: ToolServer, ...scopes: Scope[]): Middleware =>
+  async (request, response, next) => {
+    const caller = await authorize(server, request, response, scopes)
+    if (!caller) return
+    response.locals.caller = caller
+    next()
+  }

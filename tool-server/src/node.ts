@@ -1,0 +1,53 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Caller } from './access-tokens.ts'
+import type { Answer } from './answers.ts'
+import { maxBody, type Scope, type ToolServer } from './tool-server.ts'
+
+/** Whether the request was for the tool server's metadata or tokens, and so is answered. */
+export async function serve(server: ToolServer, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+  const { method = 'GET', url = '/', headers } = request
+  const end = url.indexOf('?')
+  const path = end < 0 ? url : url.slice(0, end)
+  const answer = await server.answer({ method, path, headers, readBody: () => readBody(request) })
+  if (answer) send(response, answer)
+  return answer !== undefined
+}
+
+/** Who calls. Undefined when nobody may, and then the request is answered. */
+export async function authorize(
+  server: ToolServer,
+  request: IncomingMessage,
+  response: ServerResponse,
+  scopes: readonly Scope[] = [],
+): Promise<Caller | undefined> {
+  const verified = await server.verify(request, scopes)
+  if (verified.ok) return verified.caller
+  send(response, verified.answer)
+  return undefined
+}
+
+export function send(response: ServerResponse, { status, headers, body }: Answer): void {
+  response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body)
+}
+
+function readBody(request: IncomingMessage & { body?: unknown }): Promise<string | undefined> {
+  if (request.body !== undefined) return Promise.resolve(writeForm(request.body))
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size <= maxBody) chunks.push(chunk)
+    })
+    request.on('end', () => resolve(size > maxBody ? undefined : Buffer.concat(chunks).toString()))
+    request.on('error', reject)
+  })
+}
+
+/** Somebody before us, `express.urlencoded()` for one, has read the form. What came twice is an array there. */
+function writeForm(body: unknown): string {
+  const pairs = Object.entries(body ?? {}).flatMap(([name, value]) =>
+    [value].flat().map((each) => [name, String(each)]),
+  )
+  return new URLSearchParams(pairs).toString()
+}

@@ -1,0 +1,429 @@
+import { randomUUID } from 'node:crypto'
+import fc from 'fast-check'
+import {
+  decodeJwt,
+  decodeProtectedHeader,
+  exportJWK,
+  generateKeyPair,
+  type JWTPayload,
+  SignJWT,
+  UnsecuredJWT,
+} from 'jose'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import {
+  answerOf,
+  bothScopes,
+  type Fixture,
+  formRequest,
+  hub,
+  invalidGrant,
+  jwtBearer,
+  resource,
+  setUp,
+  tokenRequest,
+  unsupportedGrantType,
+} from '../test/fixture.ts'
+import { rememberInMemory } from './replays.ts'
+import type { ToolServer } from './tool-server.ts'
+
+let fixture: Fixture
+beforeAll(async () => {
+  fixture = await setUp()
+})
+afterAll(() => fixture[Symbol.asyncDispose]())
+beforeEach(() => {
+  fixture.refusals.length = 0
+})
+
+const redeem = (assertion: string, fields?: Record<string, string>, server: ToolServer = fixture.server) =>
+  answerOf(server.fetch(tokenRequest(assertion, fields)))
+
+const assert = (changes?: JWTPayload, header?: Record<string, unknown>) =>
+  fixture.provider.sign(fixture.claims(changes), header)
+
+const seconds = () => fixture.time.now / 1000
+
+describe('an assertion that holds', () => {
+  test('is worth an access token with the claims of RFC 9068, and nothing else is said', async () => {
+    const profile = { email: 'ann@example.com', groups: ['shop'], roles: ['buyer'] }
+    const response = await fixture.server.fetch(tokenRequest(await assert(profile)))
+    expect(response?.status).toBe(200)
+    expect(response?.headers.get('content-type')).toBe('application/json')
+    expect(response?.headers.get('cache-control')).toBe('no-store')
+    const body = (await response?.json()) as Record<string, unknown>
+    expect(body).toEqual({ access_token: expect.any(String), token_type: 'Bearer', expires_in: 1800 })
+    const token = String(body.access_token)
+    expect(decodeProtectedHeader(token)).toEqual({ alg: 'HS256', typ: 'at+jwt' })
+    expect(decodeJwt(token)).toEqual({
+      iss: resource,
+      aud: resource,
+      sub: 'ann',
+      idp: fixture.provider.issuer,
+      client_id: 'hub',
+      scope: bothScopes,
+      iat: seconds(),
+      exp: seconds() + 1800,
+      jti: expect.any(String),
+      ...profile,
+    })
+    expect(fixture.refusals).toEqual([])
+  })
+
+  test.each<[string, JWTPayload, Record<string, unknown>?]>([
+    ['names its one audience in an array', { aud: [resource] }],
+    ['names its one resource in an array', { resource: [resource] }],
+    ['leaves the resource out', { resource: undefined }],
+    ['spells its type in capitals and in full', {}, { typ: 'application/OAuth-ID-JAG+JWT' }],
+    ['starts to be good a little later than our clock says', { nbf: 1763640059, iat: 1763640059 }],
+    ['lives for an hour', { exp: 1763640000 + 3600 }],
+    ['has profile claims of other types, which are left out', { email: 7, groups: 'shop', roles: [1] }],
+  ])('may be one that %s', async (_, changes, header) => {
+    fixture.time.now = 1763640000_000
+    expect(await redeem(await assert(changes, header))).toMatchObject({ status: 200 })
+  })
+
+  test('may be brought with HTTP Basic, encoded as RFC 6749 says', async () => {
+    const pair = [hub.clientId, hub.clientSecret].map((value) => encodeURIComponent(value).replaceAll('%20', '+'))
+    const authorization = `Basic ${btoa(pair.join(':'))}`
+    const form = { grant_type: jwtBearer, assertion: await assert(), client_id: hub.clientId }
+    expect(await answerOf(fixture.server.fetch(formRequest(form, { authorization })))).toMatchObject({ status: 200 })
+  })
+
+  test.each<[string, string, string | undefined, string, string | undefined]>([
+    ['all it asserts', bothScopes, undefined, bothScopes, undefined],
+    ['what this server knows of it', 'admin mcp:tools:read', undefined, 'mcp:tools:read', 'mcp:tools:read'],
+    ['what was asked for', bothScopes, 'mcp:tools:call', 'mcp:tools:call', 'mcp:tools:call'],
+    ['no more than it asserts', 'mcp:tools:read', bothScopes, 'mcp:tools:read', undefined],
+  ])('gives the scopes of %s', async (_, asserted, requested, granted, said) => {
+    const { body } = await redeem(await assert({ scope: asserted }), requested ? { scope: requested } : {})
+    const { access_token, scope } = JSON.parse(body)
+    expect(decodeJwt(access_token).scope).toBe(granted)
+    expect(scope).toBe(said)
+  })
+})
+
+/** Each is an assertion that differs from a good one in one thing. */
+const broken: [reason: string, what: string, make: () => Promise<string>][] = [
+  ['type', 'typ of a plain token', () => assert({}, { typ: 'JWT' })],
+  ['type', 'no typ', () => assert({}, { typ: undefined })],
+  ['type', 'typ of an access token', () => assert({}, { typ: 'at+jwt' })],
+  ['issuer', 'another iss', () => assert({ iss: 'https://idp.example.com' })],
+  ['issuer', 'iss with a slash more', () => assert({ iss: `${fixture.provider.issuer}/` })],
+  ['issuer', 'no iss', () => assert({ iss: undefined })],
+  ['audience', 'aud of another server', () => assert({ aud: 'https://other.example.com/mcp' })],
+  ['audience', 'aud of the origin', () => assert({ aud: 'https://tools.example.com' })],
+  ['audience', 'two audiences', () => assert({ aud: [resource, 'https://other.example.com'] })],
+  ['audience', 'no aud', () => assert({ aud: undefined })],
+  ['client_id', 'another client_id', () => assert({ client_id: 'another' })],
+  ['client_id', 'no client_id', () => assert({ client_id: undefined })],
+  ['subject', 'no sub', () => assert({ sub: undefined })],
+  ['subject', 'an empty sub', () => assert({ sub: '' })],
+  ['expired', 'no exp', () => assert({ exp: undefined })],
+  ['expired', 'exp as text', () => assert({ exp: String(seconds() + 300) as never })],
+  ['issued_at', 'no iat', () => assert({ iat: undefined })],
+  ['issued_at', 'iat 61 s ahead', () => assert({ iat: seconds() + 61 })],
+  ['not_before', 'nbf 61 s ahead', () => assert({ nbf: seconds() + 61 })],
+  ['lifetime', 'a life of more than an hour', () => assert({ exp: seconds() + 3601 })],
+  ['resource', 'another resource', () => assert({ resource: 'https://other.example.com/mcp' })],
+  ['scope', 'no scope', () => assert({ scope: undefined })],
+  ['scope', 'only scopes that this server does not have', () => assert({ scope: 'admin mcp:tools:reads' })],
+  ['token_id', 'no jti', () => assert({ jti: undefined })],
+  ['token_id', 'a jti of 257 characters', () => assert({ jti: 'x'.repeat(257) })],
+  ['confirmation', 'a key that has to be proved', () => assert({ cnf: { jkt: 'thumbprint' } })],
+  ['key_id', 'no kid', () => assert({}, { kid: undefined })],
+  ['unknown_key', 'a kid that the provider does not have', () => assert({}, { kid: 'another' })],
+  ['algorithm', 'alg none', async () => `${await unsecured()}${'A'.repeat(86)}`],
+  ['algorithm', 'HS256 with the public key as its secret', signWithPublicKey],
+  ['signature', 'the signature of somebody else', signAsStranger],
+  ['signature', 'claims of one and signature of another', mixTwo],
+  ['assertion', 'an empty signature', unsecured],
+  ['assertion', 'three words', async () => 'not a.token'],
+  ['assertion', 'more than 16 KiB', () => assert({ padding: 'x'.repeat(16 * 1024) })],
+]
+
+const header = () => ({ alg: 'ES256', kid: 'stranger', typ: 'oauth-id-jag+jwt' })
+
+async function unsecured(): Promise<string> {
+  const [, payload] = new UnsecuredJWT(fixture.claims()).encode().split('.')
+  return `${Buffer.from(JSON.stringify({ ...header(), alg: 'none' })).toString('base64url')}.${payload}.`
+}
+
+async function signWithPublicKey(): Promise<string> {
+  const { keys } = (await (await fetch(`${fixture.provider.issuer}/jwks`)).json()) as { keys: { kid: string }[] }
+  const { kid } = decodeProtectedHeader(await assert())
+  const publicKey = new TextEncoder().encode(JSON.stringify(keys[0]))
+  return new SignJWT(fixture.claims())
+    .setProtectedHeader({ ...header(), alg: 'HS256', kid: String(kid) })
+    .sign(publicKey)
+}
+
+async function signAsStranger(): Promise<string> {
+  const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true })
+  const { kid } = decodeProtectedHeader(await assert())
+  // The key is in the header as well, where nobody should look for it.
+  const withKey = { ...header(), kid: String(kid), jwk: await exportJWK(publicKey), jku: 'https://evil.example/jwks' }
+  return new SignJWT(fixture.claims()).setProtectedHeader(withKey).sign(privateKey)
+}
+
+async function mixTwo(): Promise<string> {
+  const [[head, body], [, , signature]] = [(await assert()).split('.'), (await assert()).split('.')] as [
+    string[],
+    string[],
+  ]
+  return `${head}.${body}.${signature}`
+}
+
+describe('abuse case 41: an assertion with one thing wrong', () => {
+  test.each(broken)('%s: %s', async (reason, _, make) => {
+    expect(await redeem(await make())).toEqual(invalidGrant)
+    expect(fixture.refusals).toEqual([{ of: 'grant', reason }])
+  })
+
+  test.each([
+    [59, 200],
+    [61, 400],
+  ])('that expired %i s ago is answered %i', async (ago, status) => {
+    const expiry = { iat: seconds() - 300, exp: seconds() - ago }
+    expect(await redeem(await assert(expiry))).toMatchObject({ status })
+  })
+
+  test('whose critical header nobody knows', async () => {
+    const [, payload, signature] = (await assert()).split('.')
+    const head = Buffer.from(JSON.stringify({ ...header(), crit: ['b64'], b64: true })).toString('base64url')
+    expect(await redeem(`${head}.${payload}.${signature}`)).toEqual(invalidGrant)
+    expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'critical_header' }])
+  })
+
+  test.each([
+    ['a short RSA key', 'RS256'],
+    ['an encryption key', 'ES256'],
+  ])('signed with %s that the provider publishes', async (_, alg) => {
+    await using own = await setUp()
+    const bits = alg === 'RS256' ? { modulusLength: 1024 } : {}
+    const algorithm = alg === 'RS256' ? shortRsa : { name: 'ECDSA', namedCurve: 'P-256' }
+    const pair = (await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])) as CryptoKeyPair
+    const jwk = await crypto.subtle.exportKey('jwk', pair.publicKey)
+    const { alg: __, key_ops, ...publicJwk } = { ...jwk, ...bits }
+    own.provider.publish({
+      ...publicJwk,
+      kty: String(jwk.kty),
+      kid: 'weak',
+      use: alg === 'RS256' ? 'sig' : 'enc',
+    } as never)
+    const head = Buffer.from(JSON.stringify({ ...header(), alg, kid: 'weak' })).toString('base64url')
+    const signed = `${head}.${Buffer.from(JSON.stringify(own.claims())).toString('base64url')}`
+    const parameters = { name: algorithm.name, hash: 'SHA-256' }
+    const signature = Buffer.from(await crypto.subtle.sign(parameters, pair.privateKey, Buffer.from(signed)))
+    expect(await answerOf(own.server.fetch(tokenRequest(`${signed}.${signature.toString('base64url')}`)))).toEqual(
+      invalidGrant,
+    )
+    expect(own.refusals).toEqual([{ of: 'grant', reason: 'unknown_key' }])
+  })
+})
+
+const shortRsa = {
+  name: 'RSASSA-PKCS1-v1_5',
+  modulusLength: 1024,
+  publicExponent: new Uint8Array([1, 0, 1]),
+  hash: 'SHA-256',
+}
+
+describe('abuse case 42: something else in the place of the assertion or the grant', () => {
+  test.each([
+    ['an ID token', () => assert({ aud: 'shop', nonce: 'n' }, { typ: 'JWT' })],
+    ['an ID token for this very server', () => assert({}, { typ: undefined })],
+    ['an access token of this server', async () => JSON.parse((await redeem(await assert())).body).access_token],
+  ])('%s is an invalid grant', async (_, make) => {
+    expect(await redeem(await make())).toEqual(invalidGrant)
+  })
+
+  test.each<[string, Record<string, string>]>([
+    ['client_credentials', { grant_type: 'client_credentials' }],
+    ['authorization_code', { grant_type: 'authorization_code', code: 'x' }],
+    ['refresh_token', { grant_type: 'refresh_token', refresh_token: 'x' }],
+    ['token exchange', { grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange' }],
+    ['another case', { grant_type: jwtBearer.toUpperCase() }],
+    ['an empty one', { grant_type: '' }],
+  ])('grant type: %s is not supported', async (_, fields) => {
+    expect(await redeem(await assert(), fields)).toEqual(unsupportedGrantType)
+    expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'grant_type' }])
+  })
+
+  test('a form without a grant type has one that is not supported', async () => {
+    const form = { assertion: await assert(), client_id: hub.clientId, client_secret: hub.clientSecret }
+    expect(await answerOf(fixture.server.fetch(formRequest(form)))).toEqual(unsupportedGrantType)
+  })
+})
+
+describe('abuse case 43: an assertion that was used', () => {
+  test('is refused by the same node, and after it has lapsed for its age', async () => {
+    const assertion = await assert()
+    expect(await redeem(assertion)).toMatchObject({ status: 200 })
+    expect(await redeem(assertion)).toEqual(invalidGrant)
+    fixture.time.now += 359_000
+    expect(await redeem(assertion)).toEqual(invalidGrant)
+    fixture.time.now += 2_000
+    expect(await redeem(assertion)).toEqual(invalidGrant)
+    expect(fixture.refusals.map(({ reason }) => reason)).toEqual(['replayed', 'replayed', 'expired'])
+  })
+
+  test('is refused by another node with the same store', async () => {
+    const replays = rememberInMemory(() => fixture.time.now)
+    const [first, second] = [fixture.another({ replays }), fixture.another({ replays })]
+    const assertion = await assert()
+    expect(await redeem(assertion, {}, first)).toMatchObject({ status: 200 })
+    expect(await redeem(assertion, {}, second)).toEqual(invalidGrant)
+    expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'replayed' }])
+  })
+
+  test('of fifty at once, one is answered', async () => {
+    const assertion = await assert()
+    const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(assertion)))
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+  })
+
+  test('shares its jti with no other assertion of the same provider', async () => {
+    const jti = randomUUID()
+    expect(await redeem(await assert({ jti }))).toMatchObject({ status: 200 })
+    expect(await redeem(await assert({ jti, sub: 'bob', exp: seconds() + 600 }))).toEqual(invalidGrant)
+  })
+
+  test('cannot be told from a new one while the store is away, so both are refused', async () => {
+    const cause = new Error('connection lost')
+    const server = fixture.another({ replays: { claim: () => Promise.reject(cause) } })
+    expect(await redeem(await assert(), {}, server)).toEqual(invalidGrant)
+    expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'replay_store_unreachable', cause }])
+  })
+
+  test('is not spent by a request that is refused', async () => {
+    const assertion = await assert()
+    expect(await redeem(assertion, { client_secret: 'wrong' })).toEqual(invalidGrant)
+    expect(await redeem(assertion)).toMatchObject({ status: 200 })
+  })
+})
+
+describe('a client', () => {
+  test.each<[string, Record<string, string>, Record<string, string>?]>([
+    ['with a wrong secret', { client_secret: 'wrong' }],
+    ['with the beginning of its secret', { client_secret: hub.clientSecret.slice(0, -1) }],
+    ['with more than its secret', { client_secret: `${hub.clientSecret}x` }],
+    ['without a secret', { client_secret: '' }],
+    ['that nobody knows', { client_id: 'another' }],
+    ['without a name', { client_id: '' }],
+    ['named like what every object has', { client_id: '__proto__' }],
+    ['that authenticates twice', {}, { authorization: `Basic ${btoa('hub:the+secret+of%3A+the+hub')}` }],
+    ['that is somebody else in the form', { client_id: 'another', client_secret: '' }, basic('hub', hub.clientSecret)],
+    ['with a Basic header that is none', { client_secret: '' }, { authorization: 'Basic ?' }],
+    ['with a Basic header without a colon', { client_secret: '' }, { authorization: `Basic ${btoa('hub')}` }],
+    ['with another kind of header', { client_secret: '' }, { authorization: 'Bearer x' }],
+  ])('%s is refused', async (_, fields, headers) => {
+    const form = { grant_type: jwtBearer, assertion: await assert(), ...credentials, ...fields }
+    expect(await answerOf(fixture.server.fetch(formRequest(form, headers)))).toEqual(invalidGrant)
+    expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'client' }])
+  })
+
+  test('brings assertions of its own identity provider, not of another client', async () => {
+    await using other = await setUp()
+    const otherHub = { clientId: 'other', clientSecret: 'the secret of the other', issuer: other.provider.issuer }
+    const server = fixture.another({ hubs: [{ ...hub, issuer: fixture.provider.issuer }, otherHub] })
+    const claims = fixture.claims({ iss: other.provider.issuer })
+    expect(await redeem(await other.provider.sign(claims), {}, server)).toEqual(invalidGrant)
+    const asOther = { client_id: 'other', client_secret: otherHub.clientSecret }
+    const theirs = await other.provider.sign({ ...claims, client_id: 'other' })
+    expect(await redeem(theirs, asOther, server)).toMatchObject({ status: 200 })
+    expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'issuer' }])
+  })
+
+  test('may name the resource that it wants, if it is this one', async () => {
+    expect(await redeem(await assert(), { resource })).toMatchObject({ status: 200 })
+    expect(await redeem(await assert(), { resource: 'https://other.example.com' })).toEqual(invalidGrant)
+    expect(await redeem(await assert(), { scope: 'admin' })).toEqual(invalidGrant)
+    expect(fixture.refusals.map(({ reason }) => reason)).toEqual(['requested_resource', 'scope'])
+  })
+})
+
+const credentials = { client_id: hub.clientId, client_secret: hub.clientSecret }
+
+function basic(id: string, secret: string): Record<string, string> {
+  return { authorization: `Basic ${btoa(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`)}` }
+}
+
+describe('a form', () => {
+  const post = (body: string, type?: string) =>
+    answerOf(
+      fixture.server.fetch(
+        new Request('https://tools.example.com/oauth/token', {
+          method: 'POST',
+          body,
+          headers: type ? { 'content-type': type } : {},
+        }),
+      ),
+    )
+  const formType = 'application/x-www-form-urlencoded'
+  const goodForm = async () =>
+    new URLSearchParams({ grant_type: jwtBearer, assertion: await assert(), ...credentials }).toString()
+
+  test('may name its character set', async () => {
+    expect(await post(await goodForm(), `${formType}; charset=UTF-8`)).toMatchObject({ status: 200 })
+  })
+
+  test.each<[string, (form: string) => string, string?]>([
+    ['of another type', (form) => form, 'application/json'],
+    ['of a type that only begins alike', (form) => form, `${formType}x`],
+    ['of no type', (form) => form, 'text/plain'],
+    ['that is too long', (form) => `${form}&padding=${'x'.repeat(32 * 1024)}`, formType],
+    ['with two grant types', (form) => `${form}&grant_type=${jwtBearer}`, formType],
+    ['with two assertions', (form) => `${form}&assertion=x`, formType],
+    ['with two unknown fields', (form) => `${form}&a=1&a=1`, formType],
+    ['that is JSON', () => '{"grant_type":"x"}', formType],
+    ['that is empty', () => '', formType],
+  ])('%s has no grant type', async (_, change, type) => {
+    expect(await post(change(await goodForm()), type)).toEqual(unsupportedGrantType)
+  })
+
+  test('is posted', async () => {
+    const response = await fixture.server.fetch(new Request('https://tools.example.com/oauth/token?grant_type=x'))
+    expect([response?.status, response?.headers.get('allow'), await response?.text()]).toEqual([405, 'POST', ''])
+  })
+})
+
+describe('no mutation of an assertion is accepted', () => {
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+  const place = fc.nat(10_000)
+  const character = fc.constantFrom(...alphabet, '.', '=', ' ', '+', '/', '\n', '%', '\0', 'é')
+  const mutations = fc.oneof(
+    fc.tuple(place, character).map(
+      ([at, by]) =>
+        (text: string) =>
+          text.slice(0, at % text.length) + by + text.slice((at % text.length) + 1),
+    ),
+    fc.tuple(place, character).map(
+      ([at, by]) =>
+        (text: string) =>
+          text.slice(0, at % text.length) + by + text.slice(at % text.length),
+    ),
+    place.map((at) => (text: string) => text.slice(0, at % text.length) + text.slice((at % text.length) + 1)),
+    place.map((at) => (text: string) => text.slice(0, at % text.length)),
+    // The last characters of each part, where base64url has bits to spare.
+    fc.tuple(fc.nat(2), fc.constantFrom(...alphabet)).map(([part, by]) => (text: string) => {
+      const parts = text.split('.')
+      parts[part] = `${parts[part]?.slice(0, -1)}${by}`
+      return parts.join('.')
+    }),
+  )
+
+  test.each(['RS256', 'PS256', 'ES256', 'EdDSA'])('signed with %s', async (alg) => {
+    await using own = await setUp(alg)
+    const assertion = await own.provider.sign(own.claims())
+    const answer = (text: string) => answerOf(own.server.fetch(tokenRequest(text)))
+    await fc.assert(
+      fc.asyncProperty(mutations, async (mutate) => {
+        const mutated = mutate(assertion)
+        fc.pre(mutated !== assertion)
+        expect(await answer(mutated)).toEqual(invalidGrant)
+      }),
+      { numRuns: 300 },
+    )
+    expect(await answer(assertion)).toMatchObject({ status: 200 })
+  })
+})

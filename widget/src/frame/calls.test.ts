@@ -1,0 +1,182 @@
+import { describe, expect, test } from 'vitest'
+import type { ClientMessageInput } from '../../../server/src/runtime/protocol.ts'
+import type { PageTool } from '../channel.ts'
+import { Calls, readResult } from './calls.ts'
+
+const look: PageTool = { name: 'look', description: 'Looks', annotations: { readOnlyHint: true } }
+const change: PageTool = { name: 'change', description: 'Changes' }
+
+function useCalls(tools: PageTool[] = [look, change]) {
+  const sent: ClientMessageInput[] = []
+  const ran: string[] = []
+  const stopped: string[] = []
+  const calls = new Calls({
+    findTool: (name) => tools.find((tool) => tool.name === name),
+    run: ({ id }) => ran.push(id),
+    stop: ({ id }) => stopped.push(id),
+    send: (message) => sent.push(message),
+    onChange: () => undefined,
+  })
+  const receive = (call_id: string, name: string, definition_hash = 'h') =>
+    calls.receive({ type: 'tool/call', call_id, name, args: {}, definition_hash, deadline: 0 })
+  const states = () => Object.fromEntries(calls.list.map(({ id, state }) => [id, state]))
+  return { calls, receive, states, sent, ran, stopped, tools }
+}
+
+describe('a call', () => {
+  test('of a tool that only reads runs at once', () => {
+    const { receive, states, ran } = useCalls()
+    receive('1', 'look')
+    expect([states(), ran]).toEqual([{ 1: 'running' }, ['1']])
+  })
+
+  test.each([
+    ['without annotations', change],
+    ['that says that it changes something', { ...change, annotations: { readOnlyHint: false } }],
+  ])('of a tool %s waits for the person', (_, tool) => {
+    const { calls, receive, states, ran } = useCalls([tool])
+    receive('1', 'change')
+    expect([states(), ran, calls.asking?.id]).toEqual([{ 1: 'asking' }, [], '1'])
+    calls.decide('1', 'once')
+    expect([states(), ran, calls.asking]).toEqual([{ 1: 'running' }, ['1'], undefined])
+  })
+
+  test('that is declined does not run, and its caller is told', () => {
+    const { calls, receive, states, ran, sent } = useCalls()
+    receive('1', 'change')
+    calls.decide('1', 'no')
+    expect([states(), ran]).toEqual([{ 1: 'declined' }, []])
+    expect(sent).toEqual([
+      { type: 'tool/result', call_id: '1', error: { code: 'declined', message: 'The person declined the call' } },
+    ])
+  })
+
+  test('of a tool that the page does not have is answered so', () => {
+    const { receive, sent, ran } = useCalls()
+    receive('1', 'gone')
+    expect(ran).toEqual([])
+    expect(sent).toMatchObject([{ call_id: '1', error: { code: 'unknown_tool' } }])
+  })
+
+  test('answers with what the page returned, or with what went wrong', () => {
+    const { calls, receive, states, sent } = useCalls()
+    receive('1', 'look')
+    receive('2', 'look')
+    calls.finish('1', '{"a":1}')
+    calls.fail('2', 'Boom')
+    expect(states()).toEqual({ 1: 'done', 2: 'failed' })
+    expect(sent).toEqual([
+      { type: 'tool/result', call_id: '1', result: { a: 1 } },
+      { type: 'tool/result', call_id: '2', error: { code: 'failed', message: 'Boom' } },
+    ])
+  })
+
+  test('with a result that no message can hold fails', () => {
+    const { calls, receive, sent } = useCalls()
+    receive('1', 'look')
+    calls.finish('1', 'x'.repeat(1024 * 1024))
+    expect(sent).toMatchObject([{ error: { code: 'failed', message: 'The result is larger than a message may be' } }])
+  })
+
+  test('that comes again after a drop neither runs nor asks again, and is answered again', () => {
+    const { calls, receive, sent, ran } = useCalls()
+    receive('1', 'look')
+    receive('1', 'look')
+    expect([ran, sent]).toEqual([['1'], []])
+    calls.finish('1', '1')
+    receive('1', 'look')
+    expect(ran).toEqual(['1'])
+    expect(sent).toEqual([
+      { type: 'tool/result', call_id: '1', result: 1 },
+      { type: 'tool/result', call_id: '1', result: 1 },
+    ])
+  })
+
+  test('that was cancelled is stopped in the page, and what still comes is dropped', () => {
+    const { calls, receive, states, sent, stopped } = useCalls()
+    receive('1', 'look')
+    calls.cancel('1', 'The caller gave up')
+    calls.finish('1', '1')
+    expect([states(), stopped, sent]).toEqual([{ 1: 'cancelled' }, ['1'], []])
+  })
+
+  test('that was cancelled while the person thought about it is not asked for any more', () => {
+    const { calls, receive, ran } = useCalls()
+    receive('1', 'change')
+    calls.cancel('1', 'The deadline has passed')
+    calls.decide('1', 'once')
+    expect([calls.asking, ran]).toEqual([undefined, []])
+  })
+
+  test('that waits for the person says so, and others do not', () => {
+    const { calls, receive, sent } = useCalls()
+    receive('1', 'change')
+    receive('2', 'look')
+    calls.sayStillAsking()
+    expect(sent).toEqual([{ type: 'tool/progress', call_id: '1', message: 'Waiting for the person to approve' }])
+  })
+})
+
+describe('an approval', () => {
+  test('for once is for one call', () => {
+    const { calls, receive, states } = useCalls()
+    receive('1', 'change')
+    calls.decide('1', 'once')
+    receive('2', 'change')
+    expect(states()).toEqual({ 1: 'running', 2: 'asking' })
+  })
+
+  test('for always is for the calls that wait and those to come', () => {
+    const { calls, receive, states, ran } = useCalls()
+    receive('1', 'change')
+    receive('2', 'change')
+    calls.decide('1', 'always')
+    receive('3', 'change')
+    expect([states(), ran]).toEqual([{ 1: 'running', 2: 'running', 3: 'running' }, ['1', '2', '3']])
+  })
+
+  test.each([
+    ['the page changed the tool', { ...change, description: 'Changes more' }, 'h'],
+    ['the server knows another definition', change, 'other'],
+  ])('is asked for again when %s', (_, changed, hash) => {
+    const { calls, receive, tools, states } = useCalls()
+    receive('1', 'change')
+    calls.decide('1', 'always')
+    tools.splice(0, 2, changed)
+    receive('2', 'change', hash)
+    expect(states()).toEqual({ 1: 'running', 2: 'asking' })
+  })
+})
+
+test('another session begins with nothing: what runs is stopped, and nothing is approved', () => {
+  const { calls, receive, states, stopped } = useCalls()
+  receive('1', 'change')
+  calls.decide('1', 'always')
+  receive('2', 'look')
+  calls.finish('2', '1')
+  calls.startOver()
+  expect([calls.list, stopped]).toEqual([[], ['1']])
+  receive('3', 'change')
+  expect(states()).toEqual({ 3: 'asking' })
+})
+
+test('old calls are forgotten, those under way are not', () => {
+  const { calls, receive } = useCalls()
+  receive('waiting', 'change')
+  for (let n = 0; n < 500; n++) {
+    receive(String(n), 'look')
+    calls.finish(String(n), '1')
+  }
+  expect([calls.list.length, calls.asking?.id]).toEqual([200, 'waiting'])
+})
+
+test.each([
+  ['{"a":[1]}', { a: [1] }],
+  ['"text"', 'text'],
+  ['plain text', 'plain text'],
+  ['{broken', '{broken'],
+  ['undefined', null],
+  ['', ''],
+])('what a page returned as %j is told as %j', (text, value) => {
+  expect(readResult(text)).toEqual(value)
+})

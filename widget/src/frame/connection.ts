@@ -1,0 +1,208 @@
+import {
+  type ClientMessageInput,
+  closeCodes,
+  ServerMessage,
+  subprotocol,
+  ticketSubprotocolPrefix,
+} from '../../../server/src/runtime/protocol.ts'
+import { hasAlmostExpired } from './id-token.ts'
+import { retryDelay } from './retry-delay.ts'
+import { exchangeTicket, type Ticket, TicketRefused } from './tickets.ts'
+
+type Ready = Extract<ServerMessage, { type: 'ready' }>
+type Bye = Extract<ServerMessage, { type: 'bye' }>
+
+export type Status =
+  | { state: 'idle' }
+  | { state: 'connecting' }
+  | { state: 'connected' }
+  /** Dropped; it tries again by itself. */
+  | { state: 'waiting' }
+  /** The page has to bring a fresh ID token. */
+  | { state: 'unidentified' }
+  /** Coming back is useless until something changes. */
+  | { state: 'refused'; code: string; message: string }
+
+export interface Connection {
+  /** Connects, or goes on as this person. */
+  identify(idToken: string | undefined): void
+  /** Whether the server knows the page: messages go out. */
+  isReady(): boolean
+  send(message: ClientMessageInput): void
+  /** The page goes, or wants no agent any more. */
+  end(): void
+  /** After the computer slept or changed its network a socket may be dead without knowing. */
+  check(): void
+}
+
+export interface ConnectionOptions {
+  key: string
+  embeddingOrigin: string
+  tabId: string
+  page(): { url: string; title: string }
+  onStatus(status: Status): void
+  onReady(ready: Ready, ticket: Ticket): void
+  onMessage(message: ServerMessage): void
+}
+
+const pongWithinMs = 5_000
+/** Any code but the two of pages that leave: the session waits for the next socket. */
+const comingBack = 4000
+
+/** One socket to the runtime for as long as somebody wants it, whatever happens to it. */
+export function createConnection(options: ConnectionOptions): Connection {
+  let idToken: string | undefined
+  let socket: WebSocket | undefined
+  let ready: Ready | undefined
+  let bye: Bye | undefined
+  let resume: { session: string; secret: string } | undefined
+  let userId: string | undefined
+  let failures = 0
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let pongTimer: ReturnType<typeof setTimeout> | undefined
+  /** What was begun before the newest beginning is void. */
+  let turn = 0
+
+  const send = (message: ClientMessageInput) => {
+    if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message))
+  }
+
+  const drop = (closeCode: number = closeCodes.normal) => {
+    turn += 1
+    clearTimeout(timer)
+    clearTimeout(pongTimer)
+    socket?.close(closeCode)
+    socket = undefined
+    ready = undefined
+    bye = undefined
+  }
+
+  const retry = (ms = retryDelay(failures)) => {
+    failures += 1
+    options.onStatus({ state: 'waiting' })
+    timer = setTimeout(() => void open(), ms)
+  }
+
+  const refuse = (code: string, message: string) => {
+    drop()
+    options.onStatus({ state: 'refused', code, message })
+  }
+
+  const takeTicket = () =>
+    exchangeTicket({
+      publishable_key: options.key,
+      embedding_origin: options.embeddingOrigin,
+      ...(idToken !== undefined && { id_token: idToken }),
+    })
+
+  const refuseTicket = (error: unknown) => {
+    if (!(error instanceof TicketRefused)) return retry()
+    if (error.code === 'TOKEN_EXPIRED') return options.onStatus({ state: 'unidentified' })
+    refuse(error.code, error.message)
+  }
+
+  async function open(): Promise<void> {
+    drop(comingBack)
+    const mine = turn
+    options.onStatus({ state: failures === 0 ? 'connecting' : 'waiting' })
+    try {
+      const ticket = await takeTicket()
+      if (mine === turn) connect(ticket)
+    } catch (error) {
+      if (mine === turn) refuseTicket(error)
+    }
+  }
+
+  function connect(ticket: Ticket): void {
+    const mine = turn
+    if (ticket.userId !== userId) resume = undefined
+    userId = ticket.userId
+    const opened = new WebSocket(runtimeAddress(), [subprotocol, ticketSubprotocolPrefix + ticket.ticket])
+    socket = opened
+    opened.onopen = () => send({ type: 'hello', tab_id: options.tabId, ...options.page(), ...(resume && { resume }) })
+    opened.onmessage = ({ data }) => {
+      // A server that is newer may say what this frame does not know.
+      const message = ServerMessage.safeParse(JSON.parse(data))
+      if (mine === turn && message.success) receive(message.data, ticket)
+    }
+    opened.onclose = ({ code, reason }) => mine === turn && closed(code, reason)
+  }
+
+  function receive(message: ServerMessage, ticket: Ticket): void {
+    if (message.type === 'ready') {
+      ready = message
+      failures = 0
+      resume = { session: message.session, secret: message.resume_secret }
+      options.onStatus({ state: 'connected' })
+      options.onReady(message, ticket)
+    } else if (message.type === 'reauth') {
+      if (idToken !== undefined && hasAlmostExpired(idToken)) options.onStatus({ state: 'unidentified' })
+      else void renew()
+    } else if (message.type === 'reauthed') options.onStatus({ state: 'connected' })
+    else if (message.type === 'bye') bye = message
+    else if (message.type === 'pong') clearTimeout(pongTimer)
+    else options.onMessage(message)
+  }
+
+  function closed(code: number, reason: string): void {
+    const farewell = bye
+    drop()
+    if (farewell?.retry_after_ms !== undefined) retry(farewell.retry_after_ms + retryDelay(failures))
+    else if (code === closeCodes.identityExpired) options.onStatus({ state: 'unidentified' })
+    else if (farewell) refuse(farewell.code, farewell.reason)
+    else if (lastingCodes.has(code)) refuse(`CLOSED_${code}`, reason)
+    else retry()
+  }
+
+  /** The same person stays connected; for somebody else everything begins anew. */
+  async function renew(): Promise<void> {
+    const mine = turn
+    try {
+      const ticket = await takeTicket()
+      if (mine !== turn) return
+      if (ticket.userId === userId) return send({ type: 'reauth', ticket: ticket.ticket })
+      send({ type: 'bye' })
+      drop()
+      connect(ticket)
+    } catch (error) {
+      if (mine !== turn) return
+      if (error instanceof TicketRefused) refuseTicket(error)
+      else timer = setTimeout(() => void renew(), retryDelay(failures++))
+    }
+  }
+
+  return {
+    send,
+    isReady: () => ready !== undefined,
+    identify(token) {
+      idToken = token
+      failures = 0
+      void (ready ? renew() : open())
+    },
+    end() {
+      send({ type: 'bye' })
+      drop()
+      resume = undefined
+      options.onStatus({ state: 'idle' })
+    },
+    check() {
+      if (!ready) return
+      send({ type: 'ping' })
+      clearTimeout(pongTimer)
+      pongTimer = setTimeout(() => void open(), pongWithinMs)
+    },
+  }
+}
+
+const lastingCodes = new Set<number>([
+  closeCodes.unsupportedData,
+  closeCodes.protocolError,
+  closeCodes.overLimit,
+  closeCodes.accessEnded,
+])
+
+function runtimeAddress(): URL {
+  const address = new URL('/runtime', location.href)
+  address.protocol = address.protocol.replace('http', 'ws')
+  return address
+}

@@ -1,0 +1,134 @@
+import { channelWord, readyWord, type ToElement, type ToFrame } from '../channel.ts'
+import { Calls, sayStillAskingMs } from './calls.ts'
+import { createConnection, type Status } from './connection.ts'
+import { explainProblem } from './problems.ts'
+import { retryDelay } from './retry-delay.ts'
+import { listTools, type SortedTools, sortTools, tellChanges } from './tool-messages.ts'
+import { createView } from './view.ts'
+
+const isDevelopment = document.documentElement.dataset.mode === 'development'
+const key = new URLSearchParams(location.search).get('key') ?? ''
+
+/** Only the page around this frame may hand over a channel, and only one; whose page it is, the browser says. */
+function waitForChannel(): void {
+  window.addEventListener('message', function receive({ source, origin, data, ports: [port] }) {
+    if (window.parent === window || source !== window.parent || data !== channelWord || !port) return
+    window.removeEventListener('message', receive)
+    run(port, origin)
+  })
+  // To whomever it may be: there is nothing in it.
+  window.parent.postMessage(readyWord, '*')
+}
+
+function run(port: MessagePort, embeddingOrigin: string): void {
+  const say = (message: ToElement) => port.postMessage(message)
+  let page = { url: embeddingOrigin, title: '' }
+  let tools: SortedTools = { accepted: [], leftOut: [] }
+  /** Whether the page wants a connection, and as whom. */
+  let wanted: { idToken: string | undefined } | undefined
+  let timesAsked = 0
+
+  const view = createView(document.body, {
+    onClose: () => say({ type: 'close' }),
+    onDecision: (id, decision) => calls.decide(id, decision),
+    onSize: (width, height) => say({ type: 'size', width, height }),
+  })
+
+  const calls = new Calls({
+    findTool: (name) => tools.accepted.find((tool) => tool.name === name),
+    run: ({ id, tool, args }) => say({ type: 'call', id, definition: JSON.stringify(tool), args }),
+    stop: ({ id }) => say({ type: 'cancel', id }),
+    send: (message) => connection.send(message),
+    onChange() {
+      view.showCalls(calls.list)
+      view.ask(calls.asking)
+      say({ type: 'attention', isNeeded: calls.asking !== undefined })
+    },
+  })
+  setInterval(() => calls.sayStillAsking(), sayStillAskingMs)
+
+  const connection = createConnection({
+    key,
+    embeddingOrigin,
+    tabId: tabId(),
+    page: () => page,
+    onStatus: showStatus,
+    onReady({ resumed }, { userId, orgId }) {
+      timesAsked = 0
+      if (!resumed) calls.startOver()
+      for (const message of listTools(tools.accepted)) connection.send(message)
+      say({ type: 'initialized', userId, organizationId: orgId })
+    },
+    onMessage(message) {
+      if (message.type === 'tool/call') calls.receive(message)
+      else if (message.type === 'tool/cancel') calls.cancel(message.call_id, message.reason)
+      else if (message.type === 'tools/accepted') for (const tool of message.refused) warn(tool.name, tool.reason)
+    },
+  })
+
+  function showStatus(status: Status): void {
+    const [text, tone] = statusTexts[status.state]
+    view.showStatus(text, tone)
+    view.showProblem(status.state === 'refused' ? explainProblem(status, isDevelopment) : undefined)
+    if (status.state === 'refused') say({ type: 'error', code: status.code, message: status.message })
+    if (status.state === 'unidentified') askForIdentity()
+  }
+
+  /** A page that keeps giving a token that has run out is asked ever more seldom. */
+  function askForIdentity(): void {
+    setTimeout(() => say({ type: 'identify' }), timesAsked === 0 ? 0 : retryDelay(timesAsked))
+    timesAsked += 1
+  }
+
+  port.onmessage = ({ data }: MessageEvent<ToFrame>) => {
+    if (data.type === 'connect') {
+      wanted = { idToken: data.idToken }
+      connection.identify(data.idToken)
+    } else if (data.type === 'disconnect') {
+      wanted = undefined
+      connection.end()
+    } else if (data.type === 'look') view.apply(data.look)
+    else if (data.type === 'page') page = { url: data.url, title: data.title }
+    else if (data.type === 'tools') {
+      const before = tools.accepted
+      tools = sortTools(data.tools)
+      if (connection.isReady()) for (const message of tellChanges(before, tools.accepted)) connection.send(message)
+      for (const name of tools.leftOut) warn(name, 'over a limit of the runtime')
+      view.showTools(tools.accepted, tools.leftOut)
+    } else if (data.type === 'result') calls.finish(data.id, data.result)
+    else calls.fail(data.id, data.message)
+  }
+
+  view.showTools([], [])
+  showStatus({ state: 'connecting' })
+  window.addEventListener('online', () => connection.check())
+  document.addEventListener('visibilitychange', () => document.hidden || connection.check())
+  // Leaving tells at once that the tools are gone; a page that the browser kept comes back on its own.
+  window.addEventListener('pagehide', () => connection.end())
+  window.addEventListener('pageshow', ({ persisted }) => persisted && wanted && connection.identify(wanted.idToken))
+}
+
+const statusTexts = {
+  idle: ['Not connected', 'busy'],
+  connecting: ['Connecting…', 'busy'],
+  connected: ['Connected', 'good'],
+  waiting: ['Connection lost, trying again…', 'busy'],
+  unidentified: ['Signing in again…', 'busy'],
+  refused: ['Not available', 'bad'],
+} as const satisfies Record<Status['state'], [string, 'busy' | 'good' | 'bad']>
+
+const warn = (tool: string, reason: string) => console.warn(`inlay-agent: the tool ${tool} was left out: ${reason}`)
+
+/** Kept over reloads, where the browser lets a frame keep something. */
+function tabId(): string {
+  const place = 'inlay-tab-id'
+  try {
+    const known = sessionStorage.getItem(place) ?? crypto.getRandomValues(new Uint32Array(4)).join('-')
+    sessionStorage.setItem(place, known)
+    return known
+  } catch {
+    return crypto.getRandomValues(new Uint32Array(4)).join('-')
+  }
+}
+
+waitForChannel()

@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest'
+import { hasAlmostExpired } from './id-token.ts'
+import { plainText } from './plain-text.ts'
+import { explainProblem } from './problems.ts'
+import { retryDelay } from './retry-delay.ts'
+
+describe('coming back', () => {
+  test.each([
+    [0, 125, 500],
+    [3, 1_000, 4_000],
+    [6, 7_500, 30_000],
+    [1_000, 7_500, 30_000],
+  ])('after %i failures takes %i to %i ms', (failures, least, most) => {
+    expect([retryDelay(failures, () => 0), retryDelay(failures, () => 1)]).toEqual([least, most])
+  })
+})
+
+describe('text of others', () => {
+  test.each([
+    ['keeps words of any script, lines and tabs', 'Grüße\n\tمرحبا 你好 👍🏽', 'Grüße\n\tمرحبا 你好 👍🏽'],
+    ['loses marks that turn it around', 'pay \u202Egnihton\u202C', 'pay gnihton'],
+    ['loses what cannot be seen', 'a\u200Bb\u0000c\uFEFFd\u{E0041}', 'abcd'],
+    ['loses controls of a terminal', '\u001b[31mred', '[31mred'],
+  ])('%s', (_, given, shown) => {
+    expect(plainText(given)).toBe(shown)
+  })
+
+  test('is cut', () => {
+    expect(plainText('x'.repeat(501))).toBe(`${'x'.repeat(500)}…`)
+    expect(plainText('x'.repeat(500))).toBe('x'.repeat(500))
+  })
+})
+
+describe('a refusal', () => {
+  const problem = { code: 'ORIGIN_NOT_ALLOWED', message: 'This origin may not use the publishable key' }
+
+  test('tells a developer what to do', () => {
+    expect(explainProblem(problem, true)).toBe(
+      'ORIGIN_NOT_ALLOWED: This origin may not use the publishable key. Add the origin of this page to the publishable key, or to the allowed domains of the organization.',
+    )
+    expect(explainProblem({ code: 'OTHER', message: 'Strange' }, true)).toBe('OTHER: Strange.')
+  })
+
+  test('tells nobody else more than that there is nothing', () => {
+    expect(explainProblem(problem, false)).toBe('The assistant is not available at the moment.')
+  })
+})
+
+describe('an ID token', () => {
+  const now = 1_000_000_000_000
+  const encode = (text: string) => new TextEncoder().encode(text).toBase64({ alphabet: 'base64url', omitPadding: true })
+  const token = (claims: object) => `e30.${encode(JSON.stringify(claims))}.x`
+  test.each([
+    ['an hour left', token({ exp: now / 1000 + 3600 }), false],
+    ['four minutes left', token({ exp: now / 1000 + 240 }), false],
+    ['less than that', token({ exp: now / 1000 + 239 }), true],
+    ['run out', token({ exp: now / 1000 - 1 }), true],
+    ['letters beyond ASCII', token({ exp: now / 1000 + 3600, name: 'Žofie ÿ??>' }), false],
+    ['no expiry', token({}), false],
+    ['nothing that can be read', 'opaque', false],
+  ])('with %s', (_, idToken, expected) => {
+    expect(hasAlmostExpired(idToken, now)).toBe(expected)
+  })
+})

@@ -1,0 +1,383 @@
+import { channelWord, type Look, readyWord, type ToElement, type ToFrame } from './channel.ts'
+import { elementStyle } from './element-style.ts'
+import { followPageTools, type PageTools } from './page-tools.ts'
+
+export type DisplayMode = 'pip' | 'inline' | 'fullscreen'
+
+/** A token, or how to get a fresh one: a function is asked again whenever the old one has run out. */
+export type IdTokenSource = string | (() => string | undefined | Promise<string | undefined>)
+
+export interface ConnectOptions {
+  /** Without it, that of the `publishable-key` attribute. */
+  publishableKey?: string
+  /** Of the person who is signed in to the page, from the organization's identity provider. */
+  idToken?: IdTokenSource
+}
+
+export interface HostContext {
+  /** Without it, the page's own `color-scheme` decides. */
+  theme?: 'light' | 'dark' | undefined
+}
+
+export interface InlayEvents {
+  'inlay-initialized': CustomEvent<{ userId: string; organizationId: string }>
+  'inlay-error': CustomEvent<{ code: string; message: string }>
+  'inlay-close': CustomEvent<undefined>
+  'inlay-size-changed': CustomEvent<{ width: number; height: number }>
+}
+
+/** A frame that was loaded and says nothing for so long was blocked, or is not ours. */
+const frameAnswerMs = 2_000
+const frameLoadMs = 20_000
+/** Doubled with every time in vain. */
+const loadAgainMs = 10_000
+/** It may not lead the page elsewhere. */
+const frameRights = [
+  'allow-scripts',
+  'allow-same-origin',
+  'allow-forms',
+  'allow-popups',
+  'allow-popups-to-escape-sandbox',
+]
+
+const icon = 'M12 3l1.9 5.1L19 10l-5.1 1.9L12 17l-1.9-5.1L5 10l5.1-1.9zM19 16v4M17 18h4'
+
+// On a server, where pages are rendered beforehand, there are no elements.
+const PageElement = globalThis.HTMLElement ?? class {}
+
+/** The agent in a page. It holds no token: what it is given goes straight on to the frame. */
+export class InlayAgent extends PageElement {
+  static readonly observedAttributes = ['publishable-key', 'display-mode', 'api-base', 'open']
+  /** Where the service is when `api-base` does not say so. */
+  static defaultApiBase: string | undefined
+
+  readonly #agent: HTMLElement
+  readonly #probe: HTMLElement
+  readonly #panel: HTMLElement
+  readonly #launcher: HTMLButtonElement
+  readonly #note: HTMLElement
+  readonly #frame: HTMLIFrameElement
+  readonly #calls = new Map<string, AbortController>()
+  #key: string | undefined
+  /** Kept while it is a function; a token is forgotten as soon as the frame has it. */
+  #idToken: IdTokenSource | undefined
+  /** Whether a token was forgotten so: somebody's frame that loads again must not come back as nobody's. */
+  #isForgotten = false
+  #context: HostContext = {}
+  #port: MessagePort | undefined
+  #tools: PageTools | undefined
+  #needsAttention = false
+  #failures = 0
+  #patience: ReturnType<typeof setTimeout> | undefined
+
+  constructor() {
+    super()
+    // Neither style elements nor HTML texts: the page's content security policy may forbid both.
+    const root = this.attachShadow({ mode: 'open' })
+    const style = new CSSStyleSheet()
+    style.replaceSync(elementStyle)
+    root.adoptedStyleSheets = [style]
+    this.#probe = make('span', { className: 'probe' })
+    this.#note = make('p', { className: 'note', role: 'status', textContent: 'The assistant is not connected yet.' })
+    this.#frame = make('iframe', { title: 'Agent' })
+    this.#frame.sandbox.add(...frameRights)
+    this.#panel = make('section', { className: 'panel', id: 'panel', ariaLabel: 'Agent' }, this.#note)
+    this.#launcher = make('button', { className: 'launcher', type: 'button' }, makeIcon())
+    this.#launcher.setAttribute('aria-controls', this.#panel.id)
+    this.#agent = make('div', { className: 'agent is-noted' }, this.#probe, this.#panel, this.#launcher)
+    root.append(this.#agent)
+    this.#launcher.onclick = () => (this.open ? this.#close() : this.#open())
+    // Its colour is that of the page's scheme; the end of a change is the one sign of that there is.
+    this.#probe.ontransitionend = () => this.#tellLook()
+    this.#frame.onload = () => this.#expectAnswer(frameAnswerMs)
+  }
+
+  connectedCallback(): void {
+    window.addEventListener('message', this.#onReady)
+    this.#show()
+    this.#start()
+  }
+
+  disconnectedCallback(): void {
+    window.removeEventListener('message', this.#onReady)
+    this.#leave()
+  }
+
+  attributeChangedCallback(name: string, before: string | null, after: string | null): void {
+    if (before === after) return
+    this.#show()
+    if (name === 'publishable-key') this.#key = after ?? undefined
+    if (name === 'publishable-key' || name === 'api-base') this.#start()
+    else this.#tellLook()
+  }
+
+  /** Connects as the person of the token, or without one as nobody in particular. */
+  connect({ publishableKey, idToken }: ConnectOptions = {}): void {
+    this.#key = publishableKey ?? this.#key ?? this.getAttribute('publishable-key') ?? undefined
+    this.#remember(idToken)
+    this.#start()
+  }
+
+  /** Somebody signed in, out, or has a fresh token. The page stays connected meanwhile. */
+  setAuth({ idToken }: Pick<ConnectOptions, 'idToken'>): void {
+    this.#remember(idToken)
+    if (this.#port) void this.#identify()
+  }
+
+  /** Ends the connection; `connect` begins a new one. */
+  disconnect(): void {
+    this.#send({ type: 'disconnect' })
+    this.#leave()
+    this.#unload()
+    this.#key = undefined
+    this.#tell('The assistant is not connected.')
+  }
+
+  setHostContext(context: HostContext): void {
+    this.#context = { ...this.#context, ...context }
+    this.#agent.style.colorScheme = this.#context.theme ?? ''
+    this.#tellLook()
+  }
+
+  /** Whether the panel is shown, in the modes that have a button for it. */
+  get open(): boolean {
+    return this.hasAttribute('open')
+  }
+
+  set open(open: boolean) {
+    this.toggleAttribute('open', open)
+  }
+
+  get displayMode(): DisplayMode {
+    const mode = this.getAttribute('display-mode')
+    return mode === 'inline' || mode === 'fullscreen' ? mode : 'pip'
+  }
+
+  set displayMode(mode: DisplayMode) {
+    this.setAttribute('display-mode', mode)
+  }
+
+  #show(): void {
+    this.#agent.classList.remove('pip', 'inline', 'fullscreen')
+    this.#agent.classList.add(this.displayMode)
+    this.#agent.classList.toggle('is-open', this.open)
+    this.#launcher.ariaExpanded = String(this.open)
+    this.#launcher.ariaLabel = this.open ? 'Close the agent' : 'Open the agent'
+  }
+
+  #start(): void {
+    if (!this.isConnected || !this.#key) return
+    const address = this.#address()
+    if (!address) this.#fail('INVALID_API_BASE', 'The attribute api-base is not the address of a service.')
+    else if (this.#frame.src !== address.href) this.#load(address)
+    else if (this.#port) void this.#identify()
+  }
+
+  #load(address: URL): void {
+    this.#leave()
+    this.#frame.src = address.href
+    // A frame that is inserted again would load once more.
+    if (!this.#frame.parentNode) this.#panel.append(this.#frame)
+    this.#expectAnswer(frameLoadMs)
+    if (this.#failures === 0) this.#tell('Connecting…')
+  }
+
+  #unload(): void {
+    this.#frame.remove()
+    this.#frame.removeAttribute('src')
+    this.#failures = 0
+  }
+
+  /** A publishable key may stand in an address: every visitor of the page can read it there too. */
+  #address(): URL | null {
+    const base = this.getAttribute('api-base') ?? InlayAgent.defaultApiBase ?? location.origin
+    return URL.parse(`/embed/?key=${encodeURIComponent(this.#key ?? '')}`, base)
+  }
+
+  readonly #onReady = ({ source, origin, data }: MessageEvent) => {
+    const address = this.#address()
+    if (data !== readyWord || origin !== address?.origin) return
+    this.#leave()
+    this.#failures = 0
+    const { port1, port2 } = new MessageChannel()
+    this.#frame.contentWindow?.postMessage(channelWord, origin, [port2])
+    port1.onmessage = (event: MessageEvent<ToElement>) => this.#receive(event.data)
+    this.#port = port1
+    this.#agent.classList.remove('is-noted')
+    this.#tellLook()
+    this.#tellPage()
+    this.#tools = followPageTools((tools) => {
+      this.#tellPage()
+      this.#send({ type: 'tools', tools })
+    })
+    void this.#identify()
+  }
+
+  #remember(idToken: IdTokenSource | undefined): void {
+    this.#idToken = idToken
+    this.#isForgotten = false
+  }
+
+  /** Hands over who the person is. A token goes straight through. */
+  async #identify(): Promise<void> {
+    if (this.#isForgotten) return this.#report('TOKEN_EXPIRED', 'The ID token is needed again. Pass it to setAuth.')
+    const source = this.#idToken
+    const port = this.#port
+    if (typeof source === 'string') {
+      this.#idToken = undefined
+      this.#isForgotten = true
+    }
+    try {
+      const idToken = typeof source === 'function' ? await source() : source
+      if (port === this.#port) this.#send({ type: 'connect', ...(idToken !== undefined && { idToken }) })
+    } catch (error) {
+      this.#report('ID_TOKEN_UNAVAILABLE', `The page could not get an ID token: ${textOf(error)}`)
+    }
+  }
+
+  #receive(message: ToElement): void {
+    if (message.type === 'initialized') {
+      const { userId, organizationId } = message
+      this.#dispatch('inlay-initialized', { userId, organizationId })
+    } else if (message.type === 'error') this.#report(message.code, message.message)
+    else if (message.type === 'identify') void this.#identify()
+    else if (message.type === 'call') void this.#run(message)
+    else if (message.type === 'cancel') this.#calls.get(message.id)?.abort()
+    else if (message.type === 'size') {
+      const { width, height } = message
+      this.#agent.style.setProperty('--content-height', `${height}px`)
+      this.#dispatch('inlay-size-changed', { width, height })
+      this.#comeIntoView()
+    } else if (message.type === 'attention') {
+      this.#needsAttention = message.isNeeded
+      this.open ||= message.isNeeded
+      this.#comeIntoView()
+    } else this.#close()
+  }
+
+  async #run({ id, definition, args }: Extract<ToElement, { type: 'call' }>): Promise<void> {
+    const abort = new AbortController()
+    this.#calls.set(id, abort)
+    try {
+      const result = await this.#tools?.call(definition, args, abort.signal)
+      if (result !== undefined) this.#send({ type: 'result', id, result })
+    } catch (error) {
+      this.#send({ type: 'failure', id, message: textOf(error) })
+    } finally {
+      this.#calls.delete(id)
+    }
+  }
+
+  #comeIntoView(): void {
+    if (this.#needsAttention && this.displayMode === 'inline') this.scrollIntoView({ block: 'nearest' })
+  }
+
+  #open(): void {
+    this.open = true
+    this.#frame.focus()
+  }
+
+  #close(): void {
+    this.open = false
+    this.#launcher.focus()
+    this.#dispatch('inlay-close', undefined)
+  }
+
+  #leave(): void {
+    clearTimeout(this.#patience)
+    this.#tools?.stop()
+    for (const abort of this.#calls.values()) abort.abort()
+    this.#port?.close()
+    this.#port = undefined
+  }
+
+  #tellLook(): void {
+    const style = getComputedStyle(this)
+    const given = ['accent', 'background', 'text', 'radius', 'font'].flatMap((name) => {
+      const value = style.getPropertyValue(`--inlay-${name}`).trim()
+      return value ? [[name, value] as const] : []
+    })
+    const look: Look = {
+      theme: getComputedStyle(this.#probe).color === 'rgb(0, 0, 0)' ? 'dark' : 'light',
+      canClose: this.displayMode !== 'inline',
+      styles: Object.fromEntries(given),
+    }
+    this.#send({ type: 'look', look })
+  }
+
+  #tellPage(): void {
+    this.#send({ type: 'page', url: location.href, title: document.title })
+  }
+
+  #send(message: ToFrame): void {
+    this.#port?.postMessage(message)
+  }
+
+  #expectAnswer(ms: number): void {
+    if (this.#port) return
+    clearTimeout(this.#patience)
+    this.#patience = setTimeout(() => this.#giveUp(), ms)
+  }
+
+  /** For now: a service that was being restarted will be there again. */
+  #giveUp(): void {
+    const { origin = '' } = this.#address() ?? {}
+    this.#fail(
+      'FRAME_UNAVAILABLE',
+      `Nothing of the agent came from ${origin}. Either no service runs there, or it does not allow ${location.origin} to embed it: add that origin to the publishable key, or to the allowed domains of the organization.`,
+    )
+    const failures = this.#failures + 1
+    this.#unload()
+    this.#failures = failures
+    this.#patience = setTimeout(() => this.#start(), loadAgainMs * 2 ** failures)
+  }
+
+  /** In place of the frame. Who visits a page in production can do nothing about it and is told no more than that. */
+  #fail(code: string, message: string): void {
+    this.#tell(this.#key?.startsWith('pk_live_') ? 'The assistant is not available at the moment.' : message)
+    this.#report(code, message)
+  }
+
+  #tell(text: string): void {
+    this.#note.textContent = text
+    this.#agent.classList.add('is-noted')
+  }
+
+  #report(code: string, message: string): void {
+    console.warn(`inlay-agent: ${code}: ${message}`)
+    this.#dispatch('inlay-error', { code, message })
+  }
+
+  #dispatch<Name extends keyof InlayEvents>(name: Name, detail: InlayEvents[Name]['detail']): void {
+    this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }))
+  }
+}
+
+function make<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  properties: Partial<HTMLElementTagNameMap[Tag]>,
+  ...children: Element[]
+): HTMLElementTagNameMap[Tag] {
+  const element = Object.assign(document.createElement(tag), properties)
+  element.append(...children)
+  return element
+}
+
+function makeIcon(): SVGElement {
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg')
+  const path = document.createElementNS('http://www.w3.org/2000/svg', 'path')
+  svg.setAttribute('viewBox', '0 0 24 24')
+  svg.setAttribute('aria-hidden', 'true')
+  path.setAttribute('d', icon)
+  svg.append(path)
+  return svg
+}
+
+const textOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
+
+declare global {
+  interface HTMLElementTagNameMap {
+    'inlay-agent': InlayAgent
+  }
+  interface HTMLElementEventMap extends InlayEvents {}
+}
