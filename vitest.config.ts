@@ -15,7 +15,18 @@ export default defineConfig({
     testTimeout: 20_000,
     hookTimeout: 60_000,
     projects: [
-      { extends: true, test: { name: 'lib', include: ['server/src/lib/**/*.test.ts', 'widget/src/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: {
+          name: 'lib',
+          include: [
+            'server/src/lib/**/*.test.ts',
+            'widget/src/**/*.test.ts',
+            'tool-server/src/**/*.test.ts',
+            'examples/**/*.test.ts',
+          ],
+        },
+      },
       { extends: true, test: { name: 'embedded', ...server, globalSetup: 'server/test/engines/embedded.ts' } },
       { extends: true, test: { name: 'external', ...server, globalSetup: 'server/test/engines/external.ts' } },
       { extends: true, test: { name: 'browser', ...browser, globalSetup: 'server/test/engines/embedded.ts' } },

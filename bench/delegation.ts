@@ -56,7 +56,11 @@ async function startPair(alg: 'RS256' | 'ES256'): Promise<{ ways: Contender[]; t
   })
   const options = JSON.stringify({ jwk, issuer, resource, clients, secret })
   return {
-    ways: [await raw('node', 'node:crypto'), await raw('jose', 'jose')],
+    ways: [
+      await raw('threads', 'node:crypto on other threads'),
+      await raw('serving', 'node:crypto'),
+      await raw('jose', 'jose'),
+    ],
     toolServer: {
       name: `tool-server, ${alg}`,
       ...(await peer('./delegation-peers/tool-server.ts', options)),

@@ -1,32 +1,72 @@
+import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { JWK } from 'jose'
 import { clientId } from './client.ts'
+import { hub } from './hub.ts'
 
 export interface ExamplesOptions {
   /** Where the service is. */
   inlayUrl: string
   /** Of an administrator of the organization that the shop belongs to. */
   token(): Promise<string>
-  /** The first of two neighbouring ports that they take when they are free. Without it, any. */
+  /** The first of four neighbouring ports that they take when they are free. Without it, any. */
   port?: number
 }
 
 export interface Examples {
   shopUrl: string
+  identityProviderUrl: string
+  toolServerUrl: string
+  /** The service behind the tools. */
+  ordersUrl: string
   stop(): void
 }
 
 /**
- * The example shop and its identity provider. Each only listens until somebody comes: what they need is loaded then, and
+ * The example shop, its identity provider, and a tool server with a service behind it. Each only listens until somebody comes: what they need is loaded then, and
  * the organization is told of them then, as an administrator would do it.
  */
 export async function startExamples({ inlayUrl, token, port = 0 }: ExamplesOptions): Promise<Examples> {
   const shop = await listen(port, lazy(openShop))
   const identityProvider = await listen(port && port + 1, lazy(openIdentityProvider))
+  const toolServer = await listen(port && port + 2, lazy(openToolServer))
+  const orders = await listen(port && port + 3, lazy(openOrders))
 
   async function openIdentityProvider(): Promise<RequestListener> {
     const { createIdentityProvider } = await import('./identity-provider/identity-provider.ts')
-    return createIdentityProvider(identityProvider.url, { id: clientId, redirectUri: `${shop.url}/callback` })
+    const { readAllowList } = await import('./identity-provider/token-exchange.ts')
+    const client = { id: clientId, redirectUri: `${shop.url}/callback` }
+    const allowed = await readAllowList(toolServer.url)
+    const delegation = { hub: { id: hub.clientId, secret: hub.secretAtIdentityProvider }, allowed }
+    return createIdentityProvider(identityProvider.url, client, delegation)
+  }
+
+  let transactionTokens: ReturnType<typeof makeTransactionTokens> | undefined
+  async function makeTransactionTokens() {
+    const { createTransactionTokens } = await import('../tool-server/src/transaction-tokens.ts')
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+    return createTransactionTokens({ issuer: toolServer.url, key: privateKey.export({ format: 'jwk' }) as JWK })
+  }
+  function transactions() {
+    transactionTokens ??= makeTransactionTokens()
+    return transactionTokens
+  }
+
+  async function openToolServer(): Promise<RequestListener> {
+    const { createToolServerExample } = await import('./tool-server/tool-server.ts')
+    return createToolServerExample({
+      url: toolServer.url,
+      issuer: identityProvider.url,
+      ordersUrl: orders.url,
+      transactions: await transactions(),
+    })
+  }
+
+  async function openOrders(): Promise<RequestListener> {
+    const { createOrders } = await import('./tool-server/orders.ts')
+    const jwks = await (await transactions()).jwks()
+    return createOrders({ issuer: toolServer.url, audience: orders.url, jwks })
   }
 
   async function openShop(): Promise<RequestListener> {
@@ -43,8 +83,11 @@ export async function startExamples({ inlayUrl, token, port = 0 }: ExamplesOptio
 
   return {
     shopUrl: shop.url,
+    identityProviderUrl: identityProvider.url,
+    toolServerUrl: toolServer.url,
+    ordersUrl: orders.url,
     stop() {
-      for (const { server } of [shop, identityProvider]) {
+      for (const { server } of [shop, identityProvider, toolServer, orders]) {
         server.close()
         server.closeAllConnections()
       }

@@ -3,6 +3,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 // @ts-expect-error Undescribed: what is used when nothing is chosen, but then with a warning.
 import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
 import { Provider } from '../../server/src/oauth/library.ts'
+import { type AllowedExchange, addTokenExchange, idJag, tokenExchange } from './token-exchange.ts'
 
 const hour = 60 * 60
 
@@ -13,15 +14,37 @@ const people = [
   { sub: 'casey', name: 'Casey Customer', email: 'casey@example.test' },
 ] as const
 
+const findPerson = (sub: unknown) => people.find((each) => each.sub === sub)
+
+/** Whom the company's administrator lets act for its people, and where. */
+export interface Delegation {
+  hub: { id: string; secret: string }
+  allowed: readonly AllowedExchange[]
+}
+
 /**
- * The identity provider of an imaginary company: `oidc-provider` as it is, with a page on which people say who they are.
- * It asks for no password, so it must never be reachable by anybody but the developer.
+ * The identity provider of an imaginary company: `oidc-provider` with a page on which people say who they are, and with
+ * the exchange of ID tokens for assertions. It asks for no password, so it must never be reachable by anybody but the
+ * developer.
  */
-export function createIdentityProvider(issuer: string, client: { id: string; redirectUri: string }): RequestListener {
+export function createIdentityProvider(
+  issuer: string,
+  client: { id: string; redirectUri: string },
+  { hub, allowed }: Delegation,
+): RequestListener {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const kid = randomUUID()
   const provider = new Provider(issuer, {
-    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), kid: randomUUID(), alg: 'ES256', use: 'sig' }] as never },
+    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), kid, alg: 'ES256', use: 'sig' }] as never },
     clients: [
+      {
+        client_id: hub.id,
+        client_secret: hub.secret,
+        id_token_signed_response_alg: 'ES256',
+        grant_types: [tokenExchange],
+        response_types: [],
+        redirect_uris: [],
+      },
       {
         client_id: client.id,
         token_endpoint_auth_method: 'none',
@@ -46,9 +69,11 @@ export function createIdentityProvider(issuer: string, client: { id: string; red
     conformIdTokenClaims: false,
     pkce: { required: () => true },
     features: { devInteractions: { enabled: false } },
+    routes: { token: '/oauth/token' },
+    discovery: { identity_chaining_requested_token_types_supported: [idJag] },
     interactions: { url: (_, { uid }) => `/interaction/${uid}` },
     findAccount(_, sub) {
-      const person = people.find((each) => each.sub === sub)
+      const person = findPerson(sub)
       return person && { accountId: sub, claims: () => ({ ...person, email_verified: true }) }
     },
     // The company has agreed for its people.
@@ -60,11 +85,13 @@ export function createIdentityProvider(issuer: string, client: { id: string; red
     },
   })
 
+  addTokenExchange(provider, { issuer, privateKey, kid, allowed, findPerson })
+
   const serve = provider.callback()
   return async (request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', issuer)
     if (!pathname.startsWith('/interaction/')) return serve(request, response)
-    const person = people.find(({ sub }) => sub === searchParams.get('as'))
+    const person = findPerson(searchParams.get('as'))
     if (request.method === 'POST' && person) await signIn(request, response, person.sub)
     else response.setHeader('content-type', 'text/html; charset=utf-8').end(choosePerson(pathname))
   }

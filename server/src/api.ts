@@ -1,5 +1,8 @@
 import * as auditContract from './audit/contract.ts'
 import * as audit from './audit/events.ts'
+import * as connectorCheck from './connectors/connector-check.ts'
+import * as connectors from './connectors/connectors.ts'
+import * as connectorsContract from './connectors/contract.ts'
 import * as diagnosticsContract from './diagnostics/contract.ts'
 import * as refusals from './diagnostics/refusals.ts'
 import * as directoriesContract from './directories/contract.ts'
@@ -74,6 +77,13 @@ export const api = [
 
   route(hubContract.listSources, hub.listSources),
   route(hubContract.listTools, hub.listTools),
+
+  route(connectorsContract.listConnectors, connectors.listConnectors),
+  route(connectorsContract.createConnector, connectors.createConnector),
+  route(connectorsContract.getConnector, connectors.getConnector),
+  route(connectorsContract.updateConnector, connectors.updateConnector),
+  route(connectorsContract.deleteConnector, connectors.deleteConnector),
+  route(connectorsContract.testConnector, connectorCheck.testConnector),
 
   route(skillsContract.listSkills, skills.listSkills),
   route(skillsContract.createSkill, skills.createSkill),

@@ -85,21 +85,21 @@ export async function createApp(service: Service): Promise<App> {
     async listener(request, response) {
       const { method = 'GET', url = '/' } = request
       const { path, query } = splitAddress(url)
-      const match = rest.match(method, path)
       underWay.add(response)
       if (isDraining) {
         response.setHeader('connection', 'close')
         await pages(request, response)
-      } else if (match) {
-        const observation = observe()
-        await rest.serve(match, query, request, response, observation)
-        observation.end(match.operation.id, method, response.statusCode)
       } else if (path === '/mcp') {
         const observation = observe()
         const operation = await mcp(request, response, observation)
         observation.end(operation, method, response.statusCode)
       } else {
-        await pages(request, response)
+        const match = rest.match(method, path)
+        if (match) {
+          const observation = observe()
+          await rest.serve(match, query, request, response, observation)
+          observation.end(match.operation.id, method, response.statusCode)
+        } else await pages(request, response)
       }
       underWay.delete(response)
     },

@@ -25,6 +25,8 @@ export function readText(request: IncomingMessage): Promise<string> {
   })
 }
 
+export const isJson = (type = ''): boolean => type === 'application/json' || /^application\/json\s*(;|$)/i.test(type)
+
 export const jsonHeaders = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
 /** Writes an answer in one piece. `headers` is the request's own object, so what JSON answers share is added in place. */

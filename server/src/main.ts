@@ -38,13 +38,20 @@ export async function startServer(config: Config, options: StartOptions = {}): P
   let app: App | undefined
   // The limits cut off clients that send slowly or keep connections for nothing.
   const server = createServer(
-    { headersTimeout: 10_000, requestTimeout: 15_000, keepAliveTimeout: 5_000, connectionsCheckingInterval: 2_000 },
+    {
+      headersTimeout: 10_000,
+      requestTimeout: 15_000,
+      keepAliveTimeout: 5_000,
+      connectionsCheckingInterval: 2_000,
+      // Some clients offer to speak HTTP/2 in the same way, and mean a usual request.
+      shouldUpgradeCallback: ({ headers }) => app !== undefined && headers.upgrade?.toLowerCase() === 'websocket',
+    },
     (request, response) => {
       if (app) return app.listener(request, response)
       response.writeHead(503, { 'retry-after': '1' }).end('Starting')
     },
   )
-  server.on('upgrade', (request, socket, head) => (app ? app.upgrade(request, socket, head) : socket.destroy()))
+  server.on('upgrade', (request, socket, head) => app?.upgrade(request, socket, head))
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(config.port, resolve)

@@ -2,18 +2,24 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import type { AccessControl } from './access.ts'
 import { Failure, internalError, invalid, notFound } from './errors.ts'
-import { readText, sendJson } from './http.ts'
+import { isJson, readText, sendJson } from './http.ts'
 import { check } from './input.ts'
+import { BoundedMap } from './lib/bounded-map.ts'
 import { InvalidJson, parseJson } from './lib/json.ts'
 import { resources } from './oauth/access-tokens.ts'
 import type { Observation } from './observation.ts'
 import { type HttpExchange, needsBody, type Operation, type Route } from './operation.ts'
 import type { Service } from './service.ts'
 
-type Served = Route & { readQuery: (text: string) => Record<string, unknown> }
+type Fields = Record<string, unknown>
+
+type Served = Route & {
+  readQuery: (text: string) => Fields
+  readBody: (request: IncomingMessage) => Promise<Fields>
+}
 
 /** An operation that a request is for, and what its path says. */
-export interface Match extends Served {
+interface Match extends Served {
   params: Record<string, string>
 }
 
@@ -31,21 +37,22 @@ export interface Rest {
 /** Serves operations over HTTP. The order of checks is the interface's: who, which organization, role, input, existence. */
 export function createRest(service: Service, access: AccessControl, routes: readonly Route[]): Rest {
   const audience = resources(service.config.publicUrl).api
-  const byAddress = new Map<string, Match>()
+  /** By method, then by path. */
+  const byAddress = new Map<string, Map<string, Match>>()
   const byPattern: { method: string; pattern: RegExp; served: Served }[] = []
   for (const { operation, handler } of routes) {
-    const served = { operation, handler, readQuery: queryReader(operation) }
+    const served = { operation, handler, readQuery: queryReader(operation), readBody: bodyReader(operation) }
     const method = operation.method.toUpperCase()
     const path = `/api${operation.path}`
     const pattern = new RegExp(`^${path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`)
     if (path.includes('{')) byPattern.push({ method, pattern, served })
-    else byAddress.set(`${method} ${path}`, { ...served, params: {} })
+    else byAddress.getOrInsertComputed(method, () => new Map()).set(path, { ...served, params: {} })
   }
 
   return {
     match(given, path) {
       const method = given === 'HEAD' ? 'GET' : given
-      const known = byAddress.get(`${method} ${path}`)
+      const known = byAddress.get(method)?.get(path)
       if (known) return known
       for (const candidate of byPattern) {
         if (candidate.method !== method) continue
@@ -53,12 +60,12 @@ export function createRest(service: Service, access: AccessControl, routes: read
         if (values) return { ...candidate.served, params: decodeParams(values) }
       }
     },
-    async serve({ operation, handler, readQuery, params }, query, request, response, observation) {
+    async serve({ operation, handler, readQuery, readBody, params }, query, request, response, observation) {
       const { headers } = observation
       try {
         const caller = await access.check(request.headers.authorization, operation.access, audience)
         const queried = readQuery(query)
-        const body = operation.body ? await readCheckedBody(request, operation) : undefined
+        const body = operation.body && (await readBody(request))
         if (operation.resource && operation.params?.safeParse(params).success === false)
           throw notFound(operation.resource, Object.values(params)[0] ?? '')
         const input = { ...body, ...queried, ...params }
@@ -91,12 +98,7 @@ const exchangeOf = (request: IncomingMessage, headers: Record<string, string>): 
   },
 })
 
-export function sendFailure(
-  service: Service,
-  error: unknown,
-  response: ServerResponse,
-  observation: Observation,
-): void {
+function sendFailure(service: Service, error: unknown, response: ServerResponse, observation: Observation): void {
   const { status, headers, body } = describeFailure(service, error, observation)
   if (response.headersSent) response.destroy()
   else sendJson(response, status, headers, body)
@@ -114,21 +116,34 @@ export function describeFailure({ log }: Service, error: unknown, { requestId, h
   return { status, headers: own, body: JSON.stringify(failure.envelope) }
 }
 
-async function readCheckedBody(request: IncomingMessage, operation: Operation): Promise<Record<string, unknown>> {
-  const { body, refuseBody } = operation
-  try {
-    return check(body as z.ZodObject, await readBody(request, operation))
-  } catch (error) {
-    throw refuseBody && error instanceof Failure && error.envelope.status === 400 ? refuseBody(error) : error
+/** Short bodies that a public operation has understood. */
+const rememberedBodies = 1_000
+const longestRemembered = 300
+
+function bodyReader(operation: Operation): Served['readBody'] {
+  const { body, refuseBody, access } = operation
+  const isOptional = !needsBody(operation)
+  // Public operations are for pages, whose visitors all send the same: what was understood once is not read again.
+  const understood = new BoundedMap<string, Fields>(rememberedBodies)
+  const read = (text: string): Fields => {
+    const fields = check(body as z.ZodObject, parseBody(text))
+    if (access === 'public' && text.length <= longestRemembered) understood.set(text, fields)
+    return fields
+  }
+  return async (request) => {
+    try {
+      if (request.headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
+      const text = await readText(request)
+      if (text === '' && isOptional) return {}
+      if (!isJson(request.headers['content-type'])) throw invalid('', 'Content-Type must be application/json')
+      return understood.get(text) ?? read(text)
+    } catch (error) {
+      throw refuseBody && error instanceof Failure && error.envelope.status === 400 ? refuseBody(error) : error
+    }
   }
 }
 
-async function readBody(request: IncomingMessage, operation: Operation): Promise<unknown> {
-  if (request.headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
-  const text = await readText(request)
-  if (text === '' && !needsBody(operation)) return {}
-  const type = request.headers['content-type'] ?? ''
-  if (!/^application\/json\s*(;|$)/i.test(type)) throw invalid('', 'Content-Type must be application/json')
+function parseBody(text: string): unknown {
   if (text === '') throw invalid('', 'A JSON body is required')
   try {
     return parseJson(text)

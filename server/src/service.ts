@@ -1,4 +1,5 @@
 import type { Config } from './config.ts'
+import { createRemoteTools } from './connectors/remote-tools.ts'
 import { type Activity, createActivity } from './diagnostics/activity.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
 import { createHub, type Hub } from './hub/hub.ts'
@@ -42,7 +43,8 @@ export async function createService(
   const metrics = createMetrics()
   const foundation: Foundation = { database, kv, bus, secrets, config, clock, log, metrics, fetch: safeFetch }
   const activity = createActivity(foundation)
-  const hub = await createHub(foundation, new Set(tools.map(({ name }) => name)))
+  const builtInNames = new Set(tools.map(({ name }) => name))
+  const hub = await createHub(foundation, builtInNames, await createRemoteTools(foundation, activity, builtInNames))
   const runtime = await createRuntime(foundation, hub)
   return {
     ...foundation,

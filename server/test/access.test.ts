@@ -123,6 +123,7 @@ async function snapshot(slug: 'demo' | 'other') {
     skillVersions: await sql`select * from organization_skill_versions order by skill_id, version`,
     directories: await sql`select * from directories order by id`,
     threads: await sql`select * from threads order by id`,
+    connectors: await sql`select * from connectors order by id`,
     audit: await sql`select * from audit_events order by sequence`,
   }))
 }

@@ -42,6 +42,9 @@ describe.skipIf(!inject('engines').redisUrl)('two nodes', { timeout: 120_000 }, 
     await offer(before, 'add')
     const calls = [me(one).call('add', { n: 1 }), me(two).call('add', { n: 2 })]
     const sent = [await before.next('tool/call'), await before.next('tool/call')]
+    const client = new AbortController()
+    const abandoned = me(one).call('add', { n: 3 }, client.signal)
+    const { call_id } = await before.next('tool/call')
     before.socket.terminate()
     const { session, resume_secret: secret } = before.ready
     const stranger = await page(two, { hello: { tab_id: 'x', resume: { session, secret: `${secret}x` } } })
@@ -51,6 +54,10 @@ describe.skipIf(!inject('engines').redisUrl)('two nodes', { timeout: 120_000 }, 
     expect(after.ready).toMatchObject({ session, resumed: true })
     const again = [await after.next('tool/call'), await after.next('tool/call')]
     expect(again).toEqual(sent)
+    expect(await after.next('tool/call')).toMatchObject({ call_id })
+    client.abort()
+    await expect(abandoned).rejects.toThrow()
+    expect(await after.next('tool/cancel')).toMatchObject({ call_id })
     for (const { call_id, args } of again) after.send({ type: 'tool/result', call_id, result: `n${args.n}` })
     const answers = await Promise.all(calls)
     expect(answers.map(({ content }) => content[0].text)).toEqual(['n1', 'n2'])
@@ -125,10 +132,11 @@ const comesIn = (node: ServerProcess, ticket: string): Promise<boolean> =>
 
 /** Just enough of an MCP client. */
 function mcpClient(node: ServerProcess, token: string) {
-  const callTool = async (name: string, args: object) => {
+  const callTool = async (name: string, args: object, signal?: AbortSignal) => {
     const params = { name, arguments: args }
     const response = await fetch(`${node.url}/mcp`, {
       method: 'POST',
+      ...(signal && { signal }),
       headers: {
         authorization: `Bearer ${token}`,
         'content-type': 'application/json',
@@ -140,7 +148,8 @@ function mcpClient(node: ServerProcess, token: string) {
     return JSON.parse(text.match(/^data: (.*)$/m)?.[1] ?? text).result
   }
   return {
-    call: (tool_name: string, args: object = {}) => callTool('hub_call_tool', { tool_name, args }),
+    call: (tool_name: string, args: object = {}, signal?: AbortSignal) =>
+      callTool('hub_call_tool', { tool_name, args }, signal),
     async sources(): Promise<string[]> {
       const { sources } = (await callTool('hub_list_sources', {})).structuredContent
       return sources.map(({ sourceId }: { sourceId: string }) => sourceId)

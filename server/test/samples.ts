@@ -78,6 +78,15 @@ export async function noGithubApp(app: TestService, slug: Slug) {
   return {}
 }
 
+const newConnector = () => ({
+  name: `c-${randomUUID().slice(0, 8)}`,
+  kind: 'id_jag',
+  server_url: 'http://127.0.0.1:9/mcp',
+  client_id: 'hub',
+  client_secret: 'sample-secret',
+})
+const connector = (app: TestService, slug: Slug) => post(app, slug, '/connectors', newConnector())
+
 /** A SKILL.md of a name that nobody has. */
 const skillText = () => `---\nname: sample-${randomUUID()}\ndescription: Use it for samples.\n---\n# Sample\n`
 const skill = (app: TestService, slug: Slug) => post(app, slug, '/organization-skills', { content: skillText() })
@@ -117,6 +126,13 @@ export const samples: Record<string, Sample> = {
 
   listHubSources: {},
   listHubTools: {},
+
+  listConnectors: {},
+  createConnector: { body: newConnector },
+  getConnector: { prepare: connector },
+  updateConnector: { prepare: connector, body: () => ({ status: 'disabled' }) },
+  deleteConnector: { prepare: connector },
+  testConnector: { prepare: connector },
 
   listSkills: {},
   createSkill: { body: () => ({ content: skillText() }) },

@@ -90,7 +90,7 @@ export async function startShop(env: Record<string, string> = {}): Promise<Shop>
 }
 
 /** A member's MCP client, without MCP. */
-async function callerFor(app: HttpService, email: Email, slug: 'demo' | 'other') {
+export async function callerFor(app: HttpService, email: Email, slug: 'demo' | 'other') {
   const access = await createAccess(app.service)
   const authorization = `Bearer ${await app.tokenFor(email, slug)}`
   const caller = (await access.check(authorization, 'org', resources(app.url).api)) as OrgCaller

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { authorize, serve } from './node.ts'
-import type { Scope, ToolServer } from './tool-server.ts'
+import type { Scope } from './scopes.ts'
+import type { ToolServer } from './tool-server.ts'
 
-type Response = ServerResponse & { locals: Record<string, unknown> }
-type Middleware = (request: IncomingMessage, response: Response, next: (error?: unknown) => void) => Promise<void>
+type Middleware = (request: IncomingMessage, response: ServerResponse, next: () => void) => Promise<void>
 
 /** Metadata and tokens. To be used on the application itself, not under a path: the addresses are fixed. */
 export const toolServerRoutes =
@@ -18,6 +18,6 @@ export const requireCaller =
   async (request, response, next) => {
     const caller = await authorize(server, request, response, scopes)
     if (!caller) return
-    response.locals.caller = caller
+    Object.assign((response as ServerResponse & { locals: object }).locals, { caller })
     next()
   }

@@ -1,6 +1,7 @@
 import type { Caller } from './access-tokens.ts'
 import { toResponse } from './answers.ts'
-import type { Scope, ToolServer } from './tool-server.ts'
+import type { Scope } from './scopes.ts'
+import type { ToolServer } from './tool-server.ts'
 
 interface Context {
   req: { raw: Request }

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Caller } from './access-tokens.ts'
 import type { Answer } from './answers.ts'
-import { maxBody, type Scope, type ToolServer } from './tool-server.ts'
+import type { Scope } from './scopes.ts'
+import { maxBody, type ToolServer } from './tool-server.ts'
 
 /** Whether the request was for the tool server's metadata or tokens, and so is answered. */
 export async function serve(server: ToolServer, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
@@ -32,7 +33,7 @@ export function send(response: ServerResponse, { status, headers, body }: Answer
 
 function readBody(request: IncomingMessage & { body?: unknown }): Promise<string | undefined> {
   if (request.body !== undefined) return Promise.resolve(writeForm(request.body))
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const chunks: Buffer[] = []
     let size = 0
     request.on('data', (chunk: Buffer) => {
@@ -40,14 +41,16 @@ function readBody(request: IncomingMessage & { body?: unknown }): Promise<string
       if (size <= maxBody) chunks.push(chunk)
     })
     request.on('end', () => resolve(size > maxBody ? undefined : Buffer.concat(chunks).toString()))
-    request.on('error', reject)
+    // Whoever leaves in the middle does not wait for the answer.
+    request.on('error', () => resolve(undefined))
   })
 }
 
 /** Somebody before us, `express.urlencoded()` for one, has read the form. What came twice is an array there. */
-function writeForm(body: unknown): string {
+function writeForm(body: unknown): string | undefined {
   const pairs = Object.entries(body ?? {}).flatMap(([name, value]) =>
     [value].flat().map((each) => [name, String(each)]),
   )
-  return new URLSearchParams(pairs).toString()
+  const form = new URLSearchParams(pairs).toString()
+  return form.length > maxBody ? undefined : form
 }

@@ -50,7 +50,7 @@ export type GrantReason =
 const errorOf = (reason: GrantReason): 'unsupported_grant_type' | 'invalid_grant' =>
   reason === 'form' || reason === 'grant_type' ? 'unsupported_grant_type' : 'invalid_grant'
 
-const noStore = { 'cache-control': 'no-store', pragma: 'no-cache' }
+const noStore = { 'cache-control': 'no-store' }
 
 export const answerRefusedGrant = (reason: GrantReason): Answer => answerJson(400, { error: errorOf(reason) }, noStore)
 
@@ -145,15 +145,11 @@ async function checkSignature(keys: ProviderKeys, { header, signed, signature }:
 }
 
 async function spend(replays: ReplayStore, { claims }: Jws): Promise<void> {
-  const id = `${claims.iss} ${claims.jti}`
-  const isFirst = await claim(replays, id, Number(claims.exp) + skew)
-  if (!isFirst) refuse('replayed')
-}
-
-async function claim(replays: ReplayStore, id: string, until: number): Promise<boolean> {
+  let isFirst: boolean
   try {
-    return await replays.claim(id, until)
+    isFirst = await replays.claim(`${claims.iss} ${claims.jti}`, Number(claims.exp) + skew)
   } catch (error) {
     return refuse('replay_store_unreachable', error)
   }
+  if (!isFirst) refuse('replayed')
 }

@@ -7,10 +7,11 @@ import { ProviderKeys } from './provider-keys.ts'
 import { type Refusal, Refused, report } from './refusals.ts'
 import { type ReplayStore, rememberInMemory } from './replays.ts'
 import { requireSafeUrl } from './safe-url.ts'
+import { type Scope, scopes } from './scopes.ts'
 import { answerRefusedGrant, type GrantReason, grant, type TokenRequest, type TrustedHub } from './token-endpoint.ts'
 
-export const scopes = ['mcp:tools:read', 'mcp:tools:call'] as const
-export type Scope = (typeof scopes)[number]
+// What the author of a server meets besides.
+export { type Answer, type Caller, type Headed, type Refusal, type ReplayStore, type Scope, toResponse }
 
 /** A tool hub that may act for people, and the identity provider that says for whom. */
 export interface Hub {
@@ -114,7 +115,8 @@ export function createToolServer(options: ToolServerOptions): ToolServer {
     verify,
     async fetch(request) {
       const { pathname } = new URL(request.url)
-      const readBody = () => readLimited(request.body, maxBody)
+      // Whoever leaves in the middle does not wait for the answer.
+      const readBody = () => readLimited(request.body, maxBody).catch(() => undefined)
       const answered = await answer({ method: request.method, path: pathname, headers: request.headers, readBody })
       return answered && toResponse(answered)
     },

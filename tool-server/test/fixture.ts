@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import type { JWTPayload } from 'jose'
 import type { Refusal } from '../src/refusals.ts'
 import { createToolServer, type ToolServer, type ToolServerOptions } from '../src/tool-server.ts'
 import { startProvider, type TestProvider } from './provider.ts'
@@ -19,7 +18,7 @@ export interface Fixture extends AsyncDisposable {
   /** Moves on when it is told to. */
   time: { now: number }
   /** The claims of an assertion that is accepted. */
-  claims(changes?: JWTPayload): JWTPayload
+  claims(changes?: Record<string, unknown>): Record<string, unknown>
 }
 
 export async function setUp(alg?: string): Promise<Fixture> {

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type CryptoKey, exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose'
+import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose'
 
 export interface TestProvider extends AsyncDisposable {
   issuer: string
   /** Signs as the provider does, whatever it is told to. */
-  sign(claims: JWTPayload, header?: Record<string, unknown>): Promise<string>
+  sign(claims: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
   /** New keys; the old ones are no longer published. */
   rotate(): Promise<void>
   /** Takes the place of what the provider would answer, until it is undefined again. */
@@ -44,7 +44,7 @@ export async function startProvider(alg = 'ES256'): Promise<TestProvider> {
     issuer,
     rotate,
     sign: (claims, header = {}) =>
-      new SignJWT(claims)
+      new SignJWT({ ...claims })
         .setProtectedHeader({ alg, kid: String(published[0]?.kid), typ: 'oauth-id-jag+jwt', ...header })
         .sign(privateKey),
     behave: (listener) => {

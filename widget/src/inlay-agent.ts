@@ -196,7 +196,7 @@ export class InlayAgent extends PageElement {
 
   readonly #onReady = ({ source, origin, data }: MessageEvent) => {
     const address = this.#address()
-    if (data !== readyWord || origin !== address?.origin) return
+    if (data !== readyWord || source !== this.#frame.contentWindow || origin !== address?.origin) return
     this.#leave()
     this.#failures = 0
     const { port1, port2 } = new MessageChannel()

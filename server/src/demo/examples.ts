@@ -1,10 +1,15 @@
+import { existsSync } from 'node:fs'
 import type { RunningServer } from '../main.ts'
 import { issueAccessToken, resources } from '../oauth/access-tokens.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
 import { demoPeople, findOrganization } from './demo.ts'
 
-/** A shop with the widget, as the demo organization would have one, in this process. It costs little until it is visited. */
-export async function startDemoExamples({ service, url, port }: RunningServer): Promise<string> {
+/**
+ * A shop with the widget, as the demo organization would have one, in this process. It costs little until it is visited.
+ * Where the server was installed without the examples there is none.
+ */
+export async function startDemoExamples({ service, url, port }: RunningServer): Promise<string | undefined> {
+  if (!existsSync(new URL('../../../examples/examples.ts', import.meta.url))) return undefined
   const { startExamples } = await import('../../../examples/examples.ts')
   const token = async () => {
     const admin = await findUserByEmail(service, demoPeople[0].email)

@@ -61,9 +61,12 @@ export function createActivity({ database, clock, log, metrics }: Foundation): A
   }
 
   let flushing = Promise.resolve()
-  const timer = setInterval(() => {
+  /** Whoever waits for it waits also for what is being written already. */
+  const flushInTurn = () => {
     flushing = flushing.then(flush)
-  }, flushEveryMs)
+    return flushing
+  }
+  const timer = setInterval(flushInTurn, flushEveryMs)
   timer.unref()
 
   return {
@@ -79,11 +82,10 @@ export function createActivity({ database, clock, log, metrics }: Foundation): A
       else if (refusals.size < pendingRefusals)
         refusals.set(fingerprint, { ...refusal, fingerprint, count: 1, at: clock() })
     },
-    flush,
+    flush: flushInTurn,
     async close() {
       clearInterval(timer)
-      await flushing
-      await flush()
+      await flushInTurn()
     },
   }
 }

@@ -36,7 +36,7 @@ export function serveWidget(service: Service): Hono {
   app.get('/embed/', async (c) => {
     const key = await service.keyLookup.find(c.req.query('key') ?? '')
     const [script, style] = await Promise.all([read('frame.js'), read('frame.css')])
-    // Who may embed it is in a header that older browsers, which know only the other one, do without.
+    // The policy says who may embed it; this header could only forbid it to everybody.
     c.header('x-frame-options', undefined)
     return c.body(framePage(service.config.mode, script.version, style.version), 200, {
       'content-type': 'text/html; charset=utf-8',
@@ -55,17 +55,17 @@ const forEverybody = {
 }
 
 function createReader({ config }: Service) {
-  const files = new Map<string, Promise<BuiltFile>>()
+  const files = new Map<string, BuiltFile>()
   const load = async (name: string): Promise<BuiltFile> => {
     const text = await readFile(new URL(name, dist), 'utf8').catch((cause) => {
       throw serviceUnavailable('The widget has not been built; run: node scripts/setup.mjs', cause)
     })
     return { text, version: fingerprint(text).slice(0, 16) }
   }
-  return (name: string): Promise<BuiltFile> => {
-    if (config.mode === 'development') return load(name)
-    const file = files.get(name) ?? load(name)
-    files.set(name, file)
+  return async (name: string): Promise<BuiltFile> => {
+    const file = files.get(name) ?? (await load(name))
+    // Somebody who works on the widget wants to see what they just built.
+    if (config.mode === 'production') files.set(name, file)
     return file
   }
 }

@@ -1,5 +1,6 @@
 import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
+import { forgetIdentity } from '../connectors/held-identities.ts'
 import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
@@ -41,10 +42,11 @@ export async function getEndUser(
 
 /** The person goes, with threads and the identity in usage; what the organization used stays counted. */
 export async function eraseEndUser(
-  { database, bus }: Service,
+  service: Service,
   caller: OrgCaller,
   { id }: Input<typeof contract.eraseEndUser>,
 ): Promise<Output<typeof contract.eraseEndUser>> {
+  const { database, bus } = service
   await database.asOrg(caller.organization.id, async (sql) => {
     const [known] = await sql`select from end_users where id = ${id} for update`
     if (!known) throw notFound('end_user', id)
@@ -53,6 +55,7 @@ export async function eraseEndUser(
     await sql`delete from end_users where id = ${id}`
     await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
   })
+  await forgetIdentity(service, caller.organization.id, id)
   await bus.publish(endUserErased, { id })
   return { success: true }
 }

@@ -1,4 +1,6 @@
 import { recordAudit } from '../audit/audit.ts'
+import { connectorsChanged } from '../connectors/connectors.ts'
+import { describeProvider, holdIdentity, isIdentityNeeded } from '../connectors/held-identities.ts'
 import { type VerifiedIdentity, verifyIdToken } from '../identity-provider/id-tokens.ts'
 import { identityProviderChanged } from '../identity-provider/identity-provider.ts'
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
@@ -36,9 +38,11 @@ export async function createIdentities(foundation: Foundation): Promise<Identiti
   const { database, bus, clock } = foundation
   const keys = createProviderKeys(foundation)
   const known = new BoundedMap<string, Recognised>(rememberedTokens)
-  await bus.subscribe<{ organization_id: string }>(identityProviderChanged, ({ organization_id }) =>
-    known.deleteWhere(({ organizationId }) => organizationId === organization_id),
-  )
+  const forgetThoseOf = ({ organization_id }: { organization_id: string }) =>
+    known.deleteWhere(({ organizationId }) => organizationId === organization_id)
+  await bus.subscribe(identityProviderChanged, forgetThoseOf)
+  // With the first connector tokens begin to be held.
+  await bus.subscribe(connectorsChanged, forgetThoseOf)
   await bus.subscribe<{ id: string }>(endUserErased, ({ id }) => known.deleteWhere(({ endUserId }) => endUserId === id))
 
   return {
@@ -47,7 +51,21 @@ export async function createIdentities(foundation: Foundation): Promise<Identiti
       const remembered = known.get(print)
       if (remembered && remembered.identity.expires_at + skewMs > clock()) return remembered
       const identity = await verifyIdToken(idToken, { trusted, keys, now: clock() })
-      const endUserId = await database.asOrg(organizationId, (sql) => admitEndUser(sql, organizationId, identity))
+      const endUserId = await database.asOrg(organizationId, async (sql) => {
+        const id = await admitEndUser(sql, organizationId, identity)
+        const { email, email_verified, expires_at } = identity
+        // Before the commit: whoever erases the person afterwards finds the token too.
+        if (email_verified && email && (await isIdentityNeeded(sql))) {
+          const held = {
+            end_user_id: id,
+            id_token: idToken,
+            verified_email: email,
+            provider: describeProvider(trusted),
+          }
+          await holdIdentity(foundation, organizationId, held, expires_at)
+        }
+        return id
+      })
       const recognised = { organizationId, endUserId, identity }
       known.set(print, recognised)
       return recognised

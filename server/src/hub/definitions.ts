@@ -81,5 +81,5 @@ function sortMembers(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortMembers)
   if (typeof value !== 'object' || value === null) return value
   const sorted = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
-  return sorted.map(([name, member]) => [name, sortMembers(member)])
+  return Object.fromEntries(sorted.map(([name, member]) => [name, sortMembers(member)]))
 }

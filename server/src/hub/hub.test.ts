@@ -47,6 +47,14 @@ describe('who sees what', () => {
     ])
   })
 
+  test('a tab that was duplicated is two pages', async () => {
+    const [one, two] = [await shop.page(member), await shop.page(member)]
+    expect((await me.sources()).map(({ sourceId, tabId }) => [sourceId, tabId])).toEqual([
+      [one.ready.session, 'tab-1'],
+      [two.ready.session, 'tab-1'],
+    ])
+  })
+
   test.each<[string, Person]>([
     ['of somebody else', { sub: 'ann', email: 'ann@example.com', email_verified: true }],
     [
@@ -91,7 +99,7 @@ describe('who sees what', () => {
     const organization = await shop.organization('demo')
     const { switchboard } = shop.service.hub
     for (const { ready } of [one, two]) {
-      const found = await switchboard.find(ownerOf(organization, { session: ready.session }))
+      const found = await switchboard.find(ownerOf(organization, { session: ready.session }), 'sources')
       expect(found.map(({ source }) => source.sourceId)).toEqual([ready.session])
     }
   })

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import type { OrgCaller } from '../access.ts'
+import type { RemoteTool, RemoteTools } from '../connectors/remote-tools.ts'
 import { failure, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
@@ -14,7 +15,7 @@ import { createSwitchboard, type FoundSource, type Owner, type Switchboard } fro
 type HubSource = z.input<typeof contract.HubSource>
 type HubTool = z.input<typeof contract.HubTool>
 
-/** The tools of people's open pages, for the callers that act for the same people. */
+/** The tools of people's open pages and of their organization's connectors, for the callers that act for the same people. */
 export interface Hub {
   listSources(caller: OrgCaller): Promise<HubSource[]>
   listTools(
@@ -33,53 +34,79 @@ export interface Hub {
   close(): Promise<void>
 }
 
-export async function createHub(foundation: Foundation, builtInNames: ReadonlySet<string>): Promise<Hub> {
+export async function createHub(
+  foundation: Foundation,
+  builtInNames: ReadonlySet<string>,
+  remoteTools: RemoteTools,
+): Promise<Hub> {
   const switchboard = await createSwitchboard(foundation)
   const govern = await createGovernor(foundation)
-
-  async function find(caller: OrgCaller, wanted?: Parameters<Switchboard['find']>[1]): Promise<FoundSource[]> {
-    const owner = ownerOfCaller(caller)
-    return owner ? switchboard.find(owner, wanted) : []
-  }
 
   return {
     switchboard,
     builtInNames,
-    listSources: async (caller) => (await find(caller)).map(({ source }) => source),
+    listSources: async (caller) =>
+      (await switchboard.find(ownerOfCaller(caller), 'sources')).map(({ source }) => source),
 
     async listTools(caller, { search = '', source_id, include_sources }) {
-      const found = onlyOf(await find(caller), source_id)
       const wanted = search.toLowerCase()
       const matches = ({ name, description }: PageTool) => `${name}\n${description}`.toLowerCase().includes(wanted)
-      return groupTools(found, matches).map(({ tool: { name, description, inputSchema }, sources }) => ({
+      const show = ({ tool: { name, description, inputSchema }, sources }: OfferedTool) => ({
         name,
         description,
         inputSchema,
         ...(include_sources && { sources }),
-      }))
+      })
+      const asked = source_id === undefined ? remoteTools.list(caller) : undefined
+      const found = onlyOf(await switchboard.find(ownerOfCaller(caller), 'tools'), source_id)
+      const remote = (await asked) ?? { tools: [], isRemote: () => false }
+      const paged = groupTools(found, (tool) => matches(tool) && !remote.isRemote(tool.name))
+      return [...paged, ...remote.tools.filter(matches).map((tool) => ({ tool, sources: [] }))].map(show)
     },
 
     async callTool(caller, { tool_name, args, source_id }, call) {
-      const found = await find(caller, { toolName: tool_name, sourceId: source_id })
-      const { target, tool } = chooseSource(found, tool_name, source_id)
-      const { tabId, origin, url, title } = target.source
+      // A connector's tool stands before a page's, which must not be able to take its place.
+      const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
+      const tool = remote ?? (await findPageTool(switchboard, caller, tool_name, source_id))
       const callId = newId()
       const context = {
         mcp_call_id: callId,
         organization_id: caller.organization.id,
         caller_identity: caller.user.email,
-        source: { tabId, origin, url, title },
-        tool: tool.name,
+        source: tool.source,
+        tool: tool_name,
       }
       await govern({ phase: 'request', context: { ...context, arguments: args } })
-      const order = { call_id: callId, name: tool.name, args, definition_hash: tool.hash }
-      const answer = await switchboard.call(target, ownerOfCaller(caller) as Owner, order, call)
-      const relayed = readAnswer(answer, origin)
+      const relayed = await tool.call(args, call, callId)
       await govern({ phase: 'response', context: { ...context, result: relayed } })
       return relayed
     },
 
-    close: () => switchboard.close(),
+    async close() {
+      await switchboard.close()
+      await remoteTools.close()
+    },
+  }
+}
+
+/** A tool in the page that a call is for. */
+async function findPageTool(
+  switchboard: Switchboard,
+  caller: OrgCaller,
+  toolName: string,
+  sourceId: string | undefined,
+): Promise<RemoteTool> {
+  const owner = ownerOfCaller(caller)
+  const found = await switchboard.find(owner, { toolName, sourceId })
+  const { target, tool } = chooseSource(found, toolName, sourceId)
+  const { tabId, origin, url, title } = target.source
+  return {
+    source: { tabId, origin, url, title },
+    async call(args, call, callId) {
+      const order = { call_id: callId, name: tool.name, args, definition_hash: tool.hash }
+      const answer = await switchboard.call(target, owner, order, call)
+      return readAnswer(answer, `the web page ${origin || 'of the widget'}`)
+    },
   }
 }
 
@@ -96,8 +123,11 @@ export function ownerOf(
   return { organization_id: organizationId, person: end_user_id ? `user:${end_user_id}` : `session:${session}` }
 }
 
-const ownerOfCaller = ({ organization, user, email_verified }: OrgCaller): Owner | undefined =>
-  email_verified ? byEmail(organization.id, user.email) : undefined
+/** Somebody with an address that nobody vouches for has no pages. */
+const ownerOfCaller = ({ organization, user, email_verified }: OrgCaller): Owner =>
+  email_verified
+    ? byEmail(organization.id, user.email)
+    : { organization_id: organization.id, person: `member:${user.id}` }
 
 const byEmail = (organizationId: string, email: string): Owner => ({
   organization_id: organizationId,
@@ -111,9 +141,14 @@ function onlyOf(found: FoundSource[], sourceId: string | undefined): FoundSource
   return only
 }
 
+interface OfferedTool {
+  tool: PageTool
+  sources: HubSource[]
+}
+
 /** Tools that are the same in several pages are one; of the same name but different they are two. */
-function groupTools(found: FoundSource[], matches: (tool: PageTool) => boolean) {
-  const groups = new Map<string, { tool: PageTool; sources: HubSource[] }>()
+function groupTools(found: FoundSource[], matches: (tool: PageTool) => boolean): OfferedTool[] {
+  const groups = new Map<string, OfferedTool>()
   for (const { source, tools } of found) {
     for (const tool of tools.filter(matches)) {
       const key = `${tool.hash} ${tool.name}`

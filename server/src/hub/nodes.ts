@@ -35,6 +35,8 @@ export async function createNodes<Message extends object>(
 ): Promise<Nodes<Message>> {
   const self = newId()
   const heard = new Map<string, number>()
+  /** Those that hold sources. One that has given its last away is still alive: its calls went elsewhere with it. */
+  const holders = new Set<string>()
   /** Nodes that left a question unanswered are not waited for until they are heard of again. */
   const silent = new Set<string>()
   const questions = new Map<string, (answer: unknown) => void>()
@@ -53,22 +55,26 @@ export async function createNodes<Message extends object>(
       if (isAnnounced) publish(nodeChannel(from), { signal: 'here' })
     } else {
       silent.delete(from)
-      if (message.signal === 'here') heard.set(from, clock())
-      else heard.delete(from)
+      heard.set(from, clock())
+      if (message.signal === 'here') holders.add(from)
+      else holders.delete(from)
     }
   }
 
   const unsubscribe = await Promise.all([bus.subscribe(channel, read), bus.subscribe(nodeChannel(self), read)])
   publish(channel, { signal: 'who' })
 
+  const forget = (node: string) => {
+    for (const nodes of [heard, holders, silent]) nodes.delete(node)
+  }
   const isAlive = (node: string) => node === self || clock() - (heard.get(node) ?? 0) < goneAfterMs
 
   return {
     self,
     isAlive,
     others() {
-      for (const node of heard.keys()) if (!isAlive(node)) heard.delete(node)
-      return [...heard.keys()]
+      for (const node of heard.keys()) if (!isAlive(node)) forget(node)
+      return [...holders]
     },
     send: (node, message) => publish(nodeChannel(node), message),
     broadcast: (message) => publish(channel, message),

@@ -38,11 +38,8 @@ export interface CallOrder {
   deadline: number
 }
 
-/** What a call is for: a tool, in one page or in whichever has it. */
-interface Wanted {
-  toolName: string
-  sourceId: string | undefined
-}
+/** What is looked for: the pages, the pages with all their tools, or one tool in one page or in whichever has it. */
+type Wanted = 'sources' | 'tools' | { toolName: string; sourceId: string | undefined }
 
 /** A page that a node knows of, with the tools that were asked for. */
 export interface FoundSource {
@@ -85,7 +82,7 @@ type CallFailure = keyof typeof callFailures
 type Outcome = PageAnswer | { failure: CallFailure }
 
 type Message =
-  | { kind: 'find'; ask: string; owner: Owner; wanted: Wanted | undefined }
+  | { kind: 'find'; ask: string; owner: Owner; wanted: Wanted }
   | { kind: 'claim'; ask: string; claim: Claim }
   | { kind: 'answer'; ask: string; answer: unknown }
   | { kind: 'call'; sourceId: string; owner: Owner; order: CallOrder }
@@ -125,14 +122,10 @@ export async function createSwitchboard(foundation: Foundation) {
 
   const ownSources = (owner: Owner) => byOwner.get(ownerKey(owner)) ?? new Set<LocalSource>()
 
-  const findHere = (owner: Owner, wanted: Wanted | undefined): FoundSource[] =>
+  const findHere = (owner: Owner, wanted: Wanted): FoundSource[] =>
     [...ownSources(owner)]
-      .filter((source) => !wanted || isWanted(source, wanted))
-      .map((source) => ({
-        node: nodes.self,
-        source: source.describe(),
-        tools: [...source.tools.values()].filter(({ name }) => !wanted || name === wanted.toolName),
-      }))
+      .filter((source) => isWanted(source, wanted))
+      .map((source) => ({ node: nodes.self, source: source.describe(), tools: wantedTools(source, wanted) }))
 
   function post(node: string, message: Message): void {
     if (node === nodes.self) receive(message, node)
@@ -212,9 +205,10 @@ export async function createSwitchboard(foundation: Foundation) {
   return {
     self: nodes.self,
 
-    /** All pages of a person, the oldest first; or those that a call may be for, with nothing but its tool. */
-    async find(owner: Owner, wanted?: Wanted): Promise<FoundSource[]> {
-      const asked = nodes.others().map((node) => nodes.ask<FoundSource[]>(node, askFor({ owner, wanted })))
+    /** The pages of a person, the oldest first. */
+    async find(owner: Owner, wanted: Wanted): Promise<FoundSource[]> {
+      const question = (ask: string): Message => ({ kind: 'find', ask, owner, wanted })
+      const asked = nodes.others().map((node) => nodes.ask<FoundSource[]>(node, question))
       // Most installations are one node: they need not wait for anybody.
       const told = asked.length > 0 ? await Promise.all(asked) : []
       const found = [...told.flatMap((answer) => answer ?? []), ...findHere(owner, wanted)]
@@ -300,14 +294,19 @@ export async function createSwitchboard(foundation: Foundation) {
   }
 }
 
-const askFor =
-  (question: { owner: Owner; wanted: Wanted | undefined }) =>
-  (ask: string): Message => ({ kind: 'find', ask, ...question })
-
 const ownerKey = ({ organization_id, person }: Owner) => `${organization_id} ${person}`
 
-const isWanted = ({ id, tools }: LocalSource, { toolName, sourceId }: Wanted) =>
-  sourceId === undefined ? tools.has(toolName) : id === sourceId
+function isWanted({ id, tools }: LocalSource, wanted: Wanted): boolean {
+  if (typeof wanted === 'string') return true
+  return wanted.sourceId === undefined ? tools.has(wanted.toolName) : id === wanted.sourceId
+}
+
+function wantedTools({ tools }: LocalSource, wanted: Wanted): PageTool[] {
+  if (wanted === 'sources') return []
+  if (wanted === 'tools') return [...tools.values()]
+  const tool = tools.get(wanted.toolName)
+  return tool ? [tool] : []
+}
 
 function describeFailure(code: CallFailure): Failure {
   const [status, message] = callFailures[code]

@@ -16,13 +16,15 @@ export class DiscoveryFailed extends Error {
 export interface ProviderDocument {
   issuer: string
   jwks_uri: string
+  /** Not every provider has one for us. */
+  token_endpoint: string | undefined
 }
 
 /** OpenID Connect Discovery 1.0, section 4: the document must name the very issuer it was found under. */
 export async function discover(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<ProviderDocument> {
   const address = `${trusted.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const document = await fetchJson(service, address, 'the discovery document')
-  const { issuer, jwks_uri } = document
+  const { issuer, jwks_uri, token_endpoint } = document
   const isExpected =
     typeof issuer === 'string' && (issuer === trusted.issuer || (trusted.issuerPattern?.test(issuer) ?? false))
   if (!isExpected) {
@@ -34,7 +36,8 @@ export async function discover(service: Pick<Service, 'fetch'>, trusted: Trusted
   if (typeof jwks_uri !== 'string' || !URL.canParse(jwks_uri)) {
     throw new DiscoveryFailed('no_jwks_uri', `${address} has no jwks_uri`)
   }
-  return { issuer, jwks_uri }
+  const hasTokenEndpoint = typeof token_endpoint === 'string' && URL.canParse(token_endpoint)
+  return { issuer, jwks_uri, token_endpoint: hasTokenEndpoint ? token_endpoint : undefined }
 }
 
 export async function fetchJson(

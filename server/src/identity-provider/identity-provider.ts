@@ -53,7 +53,8 @@ export async function testProvider(
   try {
     const trusted = trustedIssuer({ idp_type, idp_domain, idp_issuer, allowed_audiences }, service.config.mode)
     if (!trusted) throw new InvalidProvider('idp_type', 'Choose a provider')
-    return { success: true, ...(await discover(service, trusted)), error: null }
+    const { issuer, jwks_uri } = await discover(service, trusted)
+    return { success: true, issuer, jwks_uri, error: null }
   } catch (error) {
     if (error instanceof InvalidProvider) throw invalid(error.field, error.message)
     if (error instanceof DiscoveryFailed) return { success: false, issuer: null, jwks_uri: null, error: error.message }

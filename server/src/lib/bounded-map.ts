@@ -9,7 +9,8 @@ export class BoundedMap<K, V> {
 
   get(key: K): V | undefined {
     const value = this.#entries.get(key)
-    if (value !== undefined) {
+    // Who was used last matters when room runs out; before that, a look must not cost a change.
+    if (value !== undefined && this.#entries.size * 2 > this.#limit) {
       this.#entries.delete(key)
       this.#entries.set(key, value)
     }

@@ -20,8 +20,8 @@ export function createLog(level: string, destination?: pino.DestinationStream): 
         censor: '[removed]',
       },
     },
-    // Lines are written by the page, and at the latest after half a second. What is left at the end is written by pino.
-    destination ?? pino.destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 500 }),
+    // Lines are written together, at the latest after half a second. What is left at the end is written by pino.
+    destination ?? pino.destination({ fd: 1, sync: false, minLength: 64 * 1024, periodicFlush: 500 }),
   )
 }
 

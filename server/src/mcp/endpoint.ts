@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { AccessControl, Caller } from '../access.ts'
-import { readText } from '../http.ts'
+import { isJson, readText } from '../http.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
 import { resources } from '../oauth/access-tokens.ts'
 import type { Observation } from '../observation.ts'
@@ -96,8 +96,7 @@ function requireJsonPost({ method, headers }: IncomingMessage): void {
   if (method !== 'POST') {
     throw new Fault(codes.refused, 'Method not allowed', { status: 405, headers: { allow: 'POST' } })
   }
-  const type = headers['content-type'] ?? ''
-  if (type !== 'application/json' && !/^application\/json\s*(;|$)/i.test(type)) {
+  if (!isJson(headers['content-type'])) {
     throw new Fault(codes.refused, 'Content-Type must be application/json', { status: 415 })
   }
   if (headers['content-encoding']) {

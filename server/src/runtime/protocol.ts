@@ -65,6 +65,7 @@ export const closeCodes = {
   restarting: 1012,
   /** The other side reads too slowly. */
   tooSlow: 1013,
+  internalError: 1011,
   /** Another ticket is needed: the identity has expired, or the one for `reauth` was not good. */
   identityExpired: 4401,
   /** The key was revoked or the person erased: coming back is useless. */
@@ -98,7 +99,7 @@ const Hello = z.object({
   /** The widget's own name for the tab, kept over reloads. */
   tab_id: z.string().min(1).max(64),
   /** Of the page that embeds the widget, on the origin that the ticket is for. */
-  url: z.string().max(maxMessageBytes),
+  url: z.string(),
   title: z.string(),
   /** What `ready` gave, when the page is still the one that the session was for. */
   resume: z.object({ session: z.string().max(64), secret: z.string().max(128) }).optional(),
@@ -212,6 +213,7 @@ const ByeFromServer = z.object({
     'over_limit',
     'protocol_error',
     'too_slow',
+    'internal_error',
   ]),
   reason: z.string(),
   retry_after_ms: Milliseconds.optional(),

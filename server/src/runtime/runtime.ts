@@ -95,6 +95,10 @@ export async function createRuntime(foundation: Foundation, hub: Hub): Promise<R
     return row?.is_live ?? false
   }
 
+  function requireRunning(): void {
+    if (isDraining) throw new Refused(503, 'SERVICE_UNAVAILABLE', restarting.reason)
+  }
+
   /** A browser says where a socket comes from: the page that the ticket was for, or our own frame in it. */
   function checkOrigin({ origin: expected }: TicketHolder, { headers: { origin } }: IncomingMessage): void {
     if (origin === expected || origin === config.publicUrl) return
@@ -158,7 +162,7 @@ export async function createRuntime(foundation: Foundation, hub: Hub): Promise<R
 
   function fail(socket: RuntimeSocket, error: unknown): void {
     const farewell = describe(error)
-    if (farewell.code === 'restarting') log.error({ err: error }, 'a message on a socket could not be dealt with')
+    if (farewell.code === 'internal_error') log.error({ err: error }, 'a message on a socket could not be dealt with')
     metrics.countRefusal('runtime', farewell.code)
     if (socket.session) socket.session.end(farewell)
     else socket.endWith(farewell)
@@ -261,8 +265,9 @@ export async function createRuntime(foundation: Foundation, hub: Hub): Promise<R
       socket.on('error', ignore)
       try {
         if (splitAddress(request.url ?? '').path !== '/runtime') throw new Refused(404, 'NOT_FOUND', 'Not found')
-        if (isDraining) throw new Refused(503, 'SERVICE_UNAVAILABLE', restarting.reason)
+        requireRunning()
         await admit(readTicket(request), (holder) => {
+          requireRunning()
           checkOrigin(holder, request)
           server.handleUpgrade(request, socket, head, (opened) => welcome(opened, holder))
         })
@@ -321,5 +326,5 @@ function parse(text: string): unknown {
 function describe(error: unknown): Farewell {
   if (error instanceof OverLimit) return { code: 'over_limit', reason: error.message }
   if (error instanceof ProtocolError) return { code: 'protocol_error', reason: error.message }
-  return { code: 'restarting', reason: 'The message could not be dealt with', retryAfterMs: goneAfterMs }
+  return { code: 'internal_error', reason: 'The message could not be dealt with', retryAfterMs: goneAfterMs }
 }

@@ -45,6 +45,7 @@ const closeCodeOf: Record<Farewell['code'], number> = {
   over_limit: closeCodes.overLimit,
   protocol_error: closeCodes.protocolError,
   too_slow: closeCodes.tooSlow,
+  internal_error: closeCodes.internalError,
 }
 
 /** The protocol allows 123; letters may take several. */
@@ -136,7 +137,7 @@ export class Session implements LocalSource {
   #socket: RuntimeSocket | undefined
   #resumeFingerprint = ''
   #lastSeenAt: number
-  #lastPingAt = 0
+  #pingAt: number
   #expiresAt: number
   #askForTicketAt: number
   #hasEnded = false
@@ -155,6 +156,8 @@ export class Session implements LocalSource {
     this.tools = new Map(taken?.handover.tools.map((tool) => [tool.name, tool]))
     this.#calls = new Map(taken?.handover.calls.map((call) => [call.order.call_id, call]))
     this.#lastSeenAt = now
+    // Those who came at once, after a restart, are not pinged at once.
+    this.#pingAt = now + Math.random() * pingEveryMs
     this.#expiresAt = expiryOf(holder, now)
     this.#askForTicketAt = this.#expiresAt - reauthLeadMs
     switchboard.add(this, this.#tabId)
@@ -287,8 +290,8 @@ export class Session implements LocalSource {
     } else if (now - this.#lastSeenAt >= goneAfterMs) this.leave()
     if (this.#hasEnded) return
     if (now >= this.#askForTicketAt) this.#askForTicket(now)
-    if (now - Math.max(this.#lastPingAt, this.#lastSeenAt) >= pingEveryMs) {
-      this.#lastPingAt = now
+    if (now >= this.#pingAt) {
+      this.#pingAt = now + pingEveryMs
       this.#socket?.ping()
     }
     for (const [callId, { startedAt }] of this.#calls) {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { open as openLmdb } from 'lmdb'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { newId } from '../lib/ids.ts'
-import { createSecrets, type Secrets, UnreadableSecret } from '../lib/secrets.ts'
+import { createSecrets, fingerprint, type Secrets, UnreadableSecret } from '../lib/secrets.ts'
 import { connectRedis, type Kv, mostBriefValues, openFileKv, openRedisKv } from './kv.ts'
 
 const { redisUrl } = inject('engines')
@@ -203,12 +203,11 @@ describe('a brief value', () => {
     expect(answers.filter((answer) => answer !== undefined)).toEqual([{ for: 'ann' }])
   })
 
-  test('is what was set last, and nothing that its owner changes afterwards', async () => {
-    const { brief } = useStore().open()
-    const value = { n: 2 }
+  test('is what was set last, and not to be found under the secret that names it', async () => {
+    const { brief, get } = useStore().open()
     await brief.set('ticket', { n: 1 }, 60)
-    await brief.set('ticket', value, 60)
-    value.n = 3
+    await brief.set('ticket', { n: 2 }, 60)
+    expect(await get('ticket')).toBeUndefined()
     expect(await brief.take('ticket')).toEqual({ n: 2 })
   })
 
@@ -218,7 +217,8 @@ describe('a brief value', () => {
     await brief.set('short', 1, 0.3)
     await brief.set('long', 1, 60)
     clock.now += 300
-    if (redisUrl) await vi.waitFor(async () => expect(await open().get('short')).toBeUndefined())
+    if (redisUrl)
+      await vi.waitFor(async () => expect(await open().get(`brief:${fingerprint('short')}`)).toBeUndefined())
     expect([await brief.take('short'), await brief.take('long')]).toEqual([undefined, 1])
   })
 

@@ -2,7 +2,7 @@ import { chmodSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { open as openLmdb } from 'lmdb'
 import type { Clock } from '../lib/clock.ts'
-import type { Secrets } from '../lib/secrets.ts'
+import { fingerprint, type Secrets } from '../lib/secrets.ts'
 
 /**
  * Short-lived state: sessions, tickets, caches, signing keys. Values are JSON, encrypted under their own key name.
@@ -30,6 +30,7 @@ export interface Kv {
  * the memory of the process, neither sealed nor written; between machines they travel like all others.
  */
 export interface BriefKv {
+  /** The key may be a secret: it leaves the process only as its fingerprint. The value is handed over, not copied. */
   set(key: string, value: unknown, ttlSeconds: number): Promise<void>
   /** Exactly one of several callers gets the value. */
   take<T>(key: string): Promise<T | undefined>
@@ -62,7 +63,14 @@ export const openFileKv = (path: string, { secrets, clock }: KvOptions): Kv => (
 
 export function openRedisKv(url: string, prefix: string, { secrets, onError }: KvOptions): Kv {
   const kv = sealed(redisEngine(url, prefix, onError), secrets)
-  return { ...kv, brief: kv }
+  const name = (key: string) => `brief:${fingerprint(key)}`
+  return {
+    ...kv,
+    brief: {
+      set: (key, value, ttlSeconds) => kv.set(name(key), value, ttlSeconds),
+      take: (key) => kv.take(name(key)),
+    },
+  }
 }
 
 function sealed(engine: Engine, secrets: Secrets): Omit<Kv, 'brief'> {

@@ -16,6 +16,11 @@ test('a first start on an empty folder serves, and its banner says how to try it
     expect(banner).toContain(email)
   }
 
+  const [, shop = ''] = banner.match(/^ {2}Widget +(\S+)/m) ?? []
+  const page = await (await fetch(shop)).text()
+  expect(page, 'a page with the widget, and a key for it').toMatch(/<inlay-agent data-key="pk_test_\w+"/)
+  expect(page).toContain(`src="${server.url}/widget.js"`)
+
   const [, url = '', command = ''] =
     banner.match(/curl -s (\S+) -H "Authorization: Bearer \$\(npx inlay (.+?)\)"/) ?? []
   const printed = await inlay.run(command)

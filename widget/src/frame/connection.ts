@@ -157,15 +157,17 @@ export function createConnection(options: ConnectionOptions): Connection {
   /** The same person stays connected; for somebody else everything begins anew. */
   async function renew(): Promise<void> {
     const mine = turn
+    const token = idToken
+    const isVoid = () => mine !== turn || token !== idToken
     try {
       const ticket = await takeTicket()
-      if (mine !== turn) return
+      if (isVoid()) return
       if (ticket.userId === userId) return send({ type: 'reauth', ticket: ticket.ticket })
       send({ type: 'bye' })
       drop()
       connect(ticket)
     } catch (error) {
-      if (mine !== turn) return
+      if (isVoid()) return
       if (error instanceof TicketRefused) refuseTicket(error)
       else timer = setTimeout(() => void renew(), retryDelay(failures++))
     }

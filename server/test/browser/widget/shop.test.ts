@@ -100,12 +100,15 @@ test('two tabs with the same tools need the source to be named', async () => {
 })
 
 describe('a person', () => {
-  test('who declines keeps the page as it is, and the assistant is told', async () => {
+  test.each([
+    ['with the button', (page: Page) => choose(page, 'Decline')],
+    ['with the keyboard', (page: Page) => question(page).getByRole('button', { name: 'Allow once' }).press('Escape')],
+  ])('who declines %s keeps the page as it is, and the assistant is told', async (_, decline) => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     const mine = await useAssistant(app, 'member@demo.test')
     await expect.poll(async () => (await mine.sources()).length).toBe(1)
     const adding = mine.use('add_to_cart', { product_id: 'notebook' })
-    await choose(page, 'Decline')
+    await decline(page)
     const { isError, content } = await adding
     expect([isError, JSON.stringify(content)]).toEqual([true, expect.stringContaining('declined')])
     expect(await cart(page)).toEqual([])

@@ -1,0 +1,163 @@
+import type { OrgCaller } from '../access.ts'
+import { recordAudit, trailOf } from '../audit/audit.ts'
+import { duplicate, invalid, notFound } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Foundation, Service } from '../service.ts'
+import { isUniqueViolation, type Sql } from '../stores/database.ts'
+import type * as contract from './contract.ts'
+import type { Delegation } from './token-exchange.ts'
+
+export type Connector = Output<typeof contract.getConnector>
+
+/** A connector with its secrets, which stay sealed until the moment of their use. */
+export interface StoredConnector extends Connector {
+  client_secret_sealed: string
+  idp_client_secret_sealed: string | null
+}
+
+/** On the bus when a connector is made, changed or deleted. */
+export const connectorsChanged = 'connectors-changed'
+
+/** Every one of them may be asked for its tools when somebody lists theirs. */
+const mostConnectors = 50
+
+const secretPlace = (id: string) => `connectors.client_secret_sealed:${id}`
+const idpSecretPlace = (id: string) => `connectors.idp_client_secret_sealed:${id}`
+
+export async function listConnectors(
+  { database }: Service,
+  { organization }: OrgCaller,
+): Promise<Output<typeof contract.listConnectors>> {
+  return { connectors: await database.asOrg(organization.id, (sql) => selectConnectors(sql)) }
+}
+
+export async function getConnector(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { id }: Input<typeof contract.getConnector>,
+): Promise<Connector> {
+  return database.asOrg(organization.id, (sql) => selectConnector(sql, id))
+}
+
+export async function createConnector(
+  service: Service,
+  caller: OrgCaller,
+  { client_secret, idp_client_secret, ...given }: Input<typeof contract.createConnector>,
+): Promise<Connector> {
+  const { name, kind, server_url, client_id, idp_client_id, scopes, audience_mode } = given
+  requireHttps(service, server_url)
+  const id = newId()
+  const secret = sealSecret(service, client_secret, secretPlace(id))
+  const idpSecret = sealSecret(service, idp_client_secret, idpSecretPlace(id))
+  return change(service, caller, async (sql) => {
+    // Whoever makes connectors at once queues here, so that the limit holds exactly.
+    await sql`select from organizations where id = current_organization() for no key update`
+    const [row] = await sql<{ count: number }>`select count(*) as count from connectors`
+    if ((row?.count ?? 0) >= mostConnectors)
+      throw invalid('', `An organization has at most ${mostConnectors} connectors`)
+    await sql`
+      insert into connectors (organization_id, id, name, kind, server_url, client_id, client_secret_sealed,
+        client_secret_last4, idp_client_id, idp_client_secret_sealed, idp_client_secret_last4, scopes, audience_mode, status)
+      values (current_organization(), ${id}, ${name}, ${kind}, ${server_url}, ${client_id}, ${secret.sealed},
+        ${secret.last4}, ${idp_client_id ?? null}, ${idpSecret.sealed}, ${idpSecret.last4}, ${scopes}, ${audience_mode}, 'active')`
+    await recordAudit(sql, trailOf(caller), 'connector.created', id, given)
+    return selectConnector(sql, id)
+  })
+}
+
+export async function updateConnector(
+  service: Service,
+  caller: OrgCaller,
+  { id, client_secret, idp_client_secret, ...changes }: Input<typeof contract.updateConnector>,
+): Promise<Connector> {
+  const { name = null, scopes = null, audience_mode = null, status = null } = changes
+  const secret = sealSecret(service, client_secret, secretPlace(id))
+  const idpSecret = sealSecret(service, idp_client_secret, idpSecretPlace(id))
+  return change(service, caller, async (sql) => {
+    const { idp_client_id } = await selectConnector(sql, id)
+    if (idp_client_secret && !idp_client_id) {
+      throw invalid('idp_client_secret', 'The connector has no idp_client_id that it could be for')
+    }
+    await sql`
+      update connectors set
+        name = coalesce(${name}, name),
+        client_secret_sealed = coalesce(${secret.sealed}, client_secret_sealed),
+        client_secret_last4 = coalesce(${secret.last4}, client_secret_last4),
+        idp_client_secret_sealed = coalesce(${idpSecret.sealed}, idp_client_secret_sealed),
+        idp_client_secret_last4 = coalesce(${idpSecret.last4}, idp_client_secret_last4),
+        scopes = coalesce(${scopes}, scopes),
+        audience_mode = coalesce(${audience_mode}, audience_mode),
+        status = coalesce(${status}, status),
+        updated_at = now()
+      where id = ${id}`
+    const newSecrets = {
+      ...(client_secret && { client_secret: 'set' }),
+      ...(idp_client_secret && { idp_client_secret: 'set' }),
+    }
+    await recordAudit(sql, trailOf(caller), 'connector.updated', id, { ...changes, ...newSecrets })
+    return selectConnector(sql, id)
+  })
+}
+
+export async function deleteConnector(
+  service: Service,
+  caller: OrgCaller,
+  { id }: Input<typeof contract.deleteConnector>,
+): Promise<Output<typeof contract.deleteConnector>> {
+  return change(service, caller, async (sql) => {
+    const [deleted] = await sql<{ name: string }>`delete from connectors where id = ${id} returning name`
+    if (!deleted) throw notFound('connector', id)
+    await recordAudit(sql, trailOf(caller), 'connector.deleted', id, deleted)
+    return { success: true }
+  })
+}
+
+/** A name stands for one connector; afterwards every node forgets what it knew. */
+async function change<T>(
+  { database, bus }: Service,
+  { organization }: OrgCaller,
+  work: (sql: Sql) => Promise<T>,
+): Promise<T> {
+  const result = await database.asOrg(organization.id, work).catch((error) => {
+    throw isUniqueViolation(error, 'connectors_name') ? duplicate('connector') : error
+  })
+  await bus.publish(connectorsChanged, { organization_id: organization.id })
+  return result
+}
+
+/** In development safe-fetch lets plain http reach the networks that it was told to allow. */
+function requireHttps({ config }: Service, url: string): void {
+  if (config.mode === 'production' && url.startsWith('http:')) throw invalid('server_url', 'Must start with https://')
+}
+
+function sealSecret({ secrets }: Service, secret: string | undefined, place: string) {
+  return { sealed: secret ? secrets.seal(secret, place) : null, last4: secret?.slice(-4) ?? null }
+}
+
+/** The secrets in clear. */
+export function openConnector({ secrets }: Pick<Foundation, 'secrets'>, connector: StoredConnector): Delegation {
+  const { id, client_id, client_secret_sealed, idp_client_id, idp_client_secret_sealed, ...rest } = connector
+  const client = { id: client_id, secret: secrets.open(client_secret_sealed, secretPlace(id)) }
+  const idpClient =
+    idp_client_id !== null && idp_client_secret_sealed !== null
+      ? { id: idp_client_id, secret: secrets.open(idp_client_secret_sealed, idpSecretPlace(id)) }
+      : client
+  return { ...rest, client, idpClient }
+}
+
+export const selectStoredConnectors = (sql: Sql, id: string | null = null) => sql<StoredConnector>`
+  select id, name, kind, server_url, client_id, client_secret_last4, idp_client_id, idp_client_secret_last4, scopes,
+         audience_mode, status, created_at, updated_at, client_secret_sealed, idp_client_secret_sealed
+  from connectors where id = coalesce(${id}, id) order by name`
+
+async function selectConnector(sql: Sql, id: string): Promise<Connector> {
+  const [connector] = await selectConnectors(sql, id)
+  if (!connector) throw notFound('connector', id)
+  return connector
+}
+
+async function selectConnectors(sql: Sql, id: string | null = null): Promise<Connector[]> {
+  const stored = await selectStoredConnectors(sql, id)
+  return stored.map(({ client_secret_sealed, idp_client_secret_sealed, ...shown }) => shown)
+}

@@ -1,0 +1,57 @@
+import type { TrustedIssuer } from '../identity-provider/issuers.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import type { Foundation } from '../service.ts'
+import type { Sql } from '../stores/database.ts'
+
+/** An ID token that was verified when its person connected. It lives in the key-value store alone, until it expires. */
+export interface HeldIdentity {
+  end_user_id: string
+  id_token: string
+  verified_email: string
+  /** Which settings of the organization's provider it passed: with others it is not used. */
+  provider: string
+}
+
+/** Only where it can be of use is a token kept. */
+export async function isIdentityNeeded(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ is_needed: boolean }>`select exists (select from connectors) as is_needed`
+  return row?.is_needed ?? false
+}
+
+export async function holdIdentity(
+  { kv, clock }: Pick<Foundation, 'kv' | 'clock'>,
+  organizationId: string,
+  identity: HeldIdentity,
+  expiresAt: number,
+): Promise<void> {
+  const seconds = (expiresAt - clock()) / 1000
+  if (!(seconds > 0)) return
+  await kv.set(identityKey(organizationId, identity.end_user_id), identity, seconds)
+  await kv.set(personKey(organizationId, identity.verified_email), identity.end_user_id, seconds)
+}
+
+/** Of the person with an address that is vouched for, as the hub knows people. */
+export async function findIdentity(
+  { kv }: Pick<Foundation, 'kv'>,
+  organizationId: string,
+  email: string,
+): Promise<HeldIdentity | undefined> {
+  const wanted = email.toLowerCase()
+  const endUserId = await kv.get<string>(personKey(organizationId, wanted))
+  const identity = endUserId && (await kv.get<HeldIdentity>(identityKey(organizationId, endUserId)))
+  // The same account may have come with another address since.
+  return identity && identity.verified_email === wanted ? identity : undefined
+}
+
+/** Without an identity no token that was issued for it is used either. */
+export const forgetIdentity = (
+  { kv }: Pick<Foundation, 'kv'>,
+  organizationId: string,
+  endUserId: string,
+): Promise<void> => kv.delete(identityKey(organizationId, endUserId))
+
+export const describeProvider = ({ issuer, audiences, hostedDomain }: TrustedIssuer): string =>
+  fingerprint(JSON.stringify([issuer, audiences, hostedDomain ?? null]))
+
+const identityKey = (organizationId: string, endUserId: string) => `identity:${organizationId}:${endUserId}`
+const personKey = (organizationId: string, email: string) => `identity-of:${organizationId}:${fingerprint(email)}`

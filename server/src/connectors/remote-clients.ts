@@ -1,0 +1,150 @@
+import {
+  Client,
+  InsufficientScopeError,
+  ProtocolError,
+  SdkHttpError,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client'
+import { BoundedMap } from '../lib/bounded-map.ts'
+import { createSafeFetch, SafeFetchError } from '../lib/safe-fetch.ts'
+import { callDeadlineMs } from '../runtime/protocol.ts'
+import type { Foundation } from '../service.ts'
+import { type AccessTokens, keyOf } from './access-tokens.ts'
+import type { Delegate } from './delegates.ts'
+import { type Step, StepFailed } from './steps.ts'
+
+/** MCP clients of tool servers, each connected as one person. */
+export interface RemoteClients {
+  /** Throws StepFailed, or the ProtocolError that the server answers with. */
+  use<T>(step: Step, delegate: Delegate, work: (client: Client) => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+/** As much as the other side gets for anything but the call of a tool. */
+export const answerWithinMs = 5_000
+/** Whoever comes after so many others begins anew, with a handshake. */
+const mostClients = 500
+/** A page of a list is 1 MiB at most. */
+const mostListPages = 4
+
+interface Connection {
+  client: Promise<Client>
+  /** What is known of the person and the server at the time of the latest call. */
+  delegate: Delegate
+}
+
+export function createRemoteClients(foundation: Foundation, tokens: AccessTokens): RemoteClients {
+  const { allowedPrivateNetworks } = foundation.config
+  const connections = new BoundedMap<string, Connection>(mostClients)
+  // A tool may take as long as a page may.
+  const patientFetch = createSafeFetch({ allowedPrivateNetworks, timeoutMs: callDeadlineMs })
+
+  function connect(key: string, delegate: Delegate): Connection {
+    const connection = { delegate } as Connection
+    const fetchAsPerson: typeof fetch = (input, init) =>
+      fetchWithToken(tokens, connection.delegate, (token) => patientFetch(input, withBearer(init, token)))
+    connection.client = connectClient(delegate.connector.server_url, fetchAsPerson)
+    connection.client.catch(() => forget(key, connection))
+    return connection
+  }
+
+  /** Whatever happened to it, the next call does not inherit it. */
+  function forget(key: string, connection: Connection): void {
+    if (connections.get(key) === connection) connections.delete(key)
+  }
+
+  async function use<T>(step: Step, delegate: Delegate, work: (client: Client) => Promise<T>): Promise<T> {
+    const key = keyOf(delegate)
+    const known = connections.get(key)
+    const connection = known ?? connect(key, delegate)
+    connection.delegate = delegate
+    connections.set(key, connection)
+    const client = await connection.client.catch((error) => {
+      throw explain(step, error)
+    })
+    try {
+      return await work(client)
+    } catch (error) {
+      if (error instanceof ProtocolError) throw error
+      forget(key, connection)
+      // A session of the older protocol that the server has forgotten: nothing was called.
+      if (known && error instanceof SdkHttpError && error.status === 404) return use(step, delegate, work)
+      throw explain(step, error)
+    }
+  }
+
+  return { use, close: () => patientFetch.close() }
+}
+
+/** The stream of the older protocol, for what a server says unasked, is not opened: nobody would listen. */
+export async function connectClient(serverUrl: string, fetch: typeof globalThis.fetch): Promise<Client> {
+  const client = new Client(
+    { name: 'inlay', version: '1.0.0' },
+    {
+      capabilities: { extensions: { 'io.modelcontextprotocol/enterprise-managed-authorization': {} } },
+      versionNegotiation: { mode: 'auto' },
+      listMaxPages: mostListPages,
+      // Schemas from outside are data: compiled, a pattern in one could take for ever.
+      jsonSchemaValidator: {
+        getValidator: () => (data) => ({ valid: true, data: data as never, errorMessage: undefined }),
+      },
+    },
+  )
+  const transport = new StreamableHTTPClientTransport(new URL(serverUrl), {
+    fetch: async (input, init) => (init?.method === 'GET' ? new Response(null, { status: 405 }) : fetch(input, init)),
+    requestInit: { redirect: 'manual' },
+  })
+  await client.connect(transport, { timeout: answerWithinMs })
+  return client
+}
+
+export function withBearer(init: RequestInit = {}, token: string): RequestInit {
+  const headers = new Headers(init.headers)
+  headers.set('authorization', `Bearer ${token}`)
+  return { ...init, headers }
+}
+
+/** Every request carries the token that is good at that moment. One that the server refuses is dropped, once. */
+async function fetchWithToken(
+  tokens: AccessTokens,
+  delegate: Delegate,
+  send: (token: string) => Promise<Response>,
+): Promise<Response> {
+  const token = await getToken(tokens, delegate)
+  const response = await send(token)
+  if (!isTokenRefused(response)) return response
+  await tokens.drop(delegate, token)
+  return send(await getToken(tokens, delegate))
+}
+
+/** What is thrown in the middle of the library's work may come out wrapped. */
+class NoToken extends Error {}
+
+const getToken = (tokens: AccessTokens, delegate: Delegate): Promise<string> =>
+  tokens.get(delegate).catch((cause) => {
+    throw new NoToken('There is no access token', { cause })
+  })
+
+const isTokenRefused = ({ status, headers }: Response) =>
+  status === 401 || (status === 403 && /\berror="?insufficient_scope\b/.test(headers.get('www-authenticate') ?? ''))
+
+export function explain(step: Step, error: unknown): unknown {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof NoToken) return cause.cause
+    if (cause instanceof StepFailed) return cause
+    if (cause instanceof SafeFetchError) return new StepFailed(step, cause.message, { cause: error })
+    if (cause instanceof SdkHttpError) return new StepFailed(step, explainStatus(cause.status), { cause: error })
+    if (cause instanceof InsufficientScopeError)
+      return new StepFailed(step, 'The tool server asks for a scope that was not granted', {
+        expected: cause.requiredScope,
+        cause: error,
+      })
+  }
+  return new StepFailed(step, 'The tool server does not keep to the protocol', { cause: error })
+}
+
+function explainStatus(status: number): string {
+  if (status === 401) return 'The tool server refuses the access token that it has just issued'
+  if (status === 403) return 'The tool server does not let the person do this (status 403)'
+  return `The tool server answered with status ${status}`
+}

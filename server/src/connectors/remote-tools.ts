@@ -1,0 +1,168 @@
+import { ProtocolError } from '@modelcontextprotocol/client'
+import type { OrgCaller } from '../access.ts'
+import type { Activity } from '../diagnostics/activity.ts'
+import { failure } from '../errors.ts'
+import { addDefinitions, OverLimit, type PageTool } from '../hub/definitions.ts'
+import { type PageAnswer, readAnswer } from '../hub/results.ts'
+import { identityProviderChanged } from '../identity-provider/identity-provider.ts'
+import { BoundedMap } from '../lib/bounded-map.ts'
+import { callDeadlineMs, ToolDefinition } from '../runtime/protocol.ts'
+import type { Foundation } from '../service.ts'
+import type { Relayed, ToolCall } from '../tool.ts'
+import { createAccessTokens } from './access-tokens.ts'
+import { connectorsChanged, type StoredConnector } from './connectors.ts'
+import { type Delegate, readSetup, requireIdentity, type Setup } from './delegates.ts'
+import { answerWithinMs, createRemoteClients } from './remote-clients.ts'
+import { StepFailed } from './steps.ts'
+
+/** The tools of an organization's connectors, called as the person who asks. They are named `<connector>.<tool>`. */
+export interface RemoteTools {
+  /** No tools for whom no identity is held. A server that cannot be asked is left out, and the administrator told. */
+  list(caller: OrgCaller): Promise<{ tools: PageTool[]; isRemote(toolName: string): boolean }>
+  /** Undefined when the name is that of no connector's tool. */
+  find(caller: OrgCaller, toolName: string): Promise<RemoteTool | undefined>
+  close(): Promise<void>
+}
+
+export interface RemoteTool {
+  /** For whoever decides on calls. */
+  source: { tabId: string; origin: string; url: string; title: string }
+  /** Resolves also when the tool itself failed; throws a Failure when there is no answer from it. */
+  call(args: Record<string, unknown>, call: ToolCall, callId: string): Promise<Relayed>
+}
+
+/** A node that missed a message on the bus asks again after this long. */
+const rememberMs = 30_000
+const rememberedOrganizations = 1_000
+
+export async function createRemoteTools(
+  foundation: Foundation,
+  activity: Activity,
+  builtInNames: ReadonlySet<string>,
+): Promise<RemoteTools> {
+  const { bus, clock, database } = foundation
+  const clients = createRemoteClients(foundation, createAccessTokens(foundation))
+  const setups = new BoundedMap<string, { setup: Promise<Setup>; checkedAt: number }>(rememberedOrganizations)
+  const forget = ({ organization_id }: { organization_id: string }) => setups.delete(organization_id)
+  await bus.subscribe(connectorsChanged, forget)
+  await bus.subscribe(identityProviderChanged, forget)
+
+  async function setupOf(organizationId: string): Promise<Setup> {
+    const known = setups.get(organizationId)
+    if (known && clock() - known.checkedAt < rememberMs) return known.setup
+    const setup = database.asOrg(organizationId, (sql) => readSetup(foundation, sql))
+    setups.set(organizationId, { setup, checkedAt: clock() })
+    setup.catch(() => setups.delete(organizationId))
+    return setup
+  }
+
+  /** Tells the administrator, and gives back what the caller is told. */
+  function report(organizationId: string, connector: StoredConnector, error: unknown): unknown {
+    if (!(error instanceof StepFailed)) return error
+    const { step, message, expected, seen } = error
+    const told = `${connector.name}: ${message}`
+    activity.refused(organizationId, {
+      surface: 'delegated_identity',
+      step,
+      code: 'DELEGATION_FAILED',
+      message: told,
+      expected,
+      seen,
+    })
+    return failure(502, 'DELEGATION_FAILED', told, { data: { connector: connector.name, step }, cause: error })
+  }
+
+  async function listOf(delegate: Delegate): Promise<PageTool[]> {
+    try {
+      return await clients.use('tools_list', delegate, async (client) => {
+        const { tools } = await client.listTools(undefined, { timeout: answerWithinMs, cacheMode: 'bypass' })
+        return readTools(tools, delegate.connector.name, builtInNames)
+      })
+    } catch (error) {
+      throw error instanceof ProtocolError ? new StepFailed('tools_list', refused(error)) : error
+    }
+  }
+
+  async function callOf(delegate: Delegate, name: string, args: Record<string, unknown>, signal: AbortSignal) {
+    try {
+      const params = { name, arguments: args }
+      const options = { signal, timeout: callDeadlineMs }
+      return { result: await clients.use('tools_call', delegate, (client) => client.callTool(params, options)) }
+    } catch (error) {
+      if (signal.aborted) throw failure(499, 'CALL_CANCELLED', 'The call was cancelled.')
+      if (error instanceof ProtocolError) return { error: { code: 'failed' as const, message: refused(error) } }
+      throw error
+    }
+  }
+
+  const findIdentity = (caller: OrgCaller, setup: Setup) =>
+    requireIdentity(foundation, caller, setup).catch((error) => {
+      if (error instanceof StepFailed) return undefined
+      throw error
+    })
+
+  return {
+    async list(caller) {
+      const organizationId = caller.organization.id
+      const setup = await setupOf(organizationId)
+      const isRemote = (toolName: string) => findConnector(setup, toolName) !== undefined
+      const active = setup.connectors.filter(isActive)
+      const person = active.length > 0 ? await findIdentity(caller, setup) : undefined
+      if (!person) return { tools: [], isRemote }
+      const lists = active.map((connector) =>
+        listOf({ organizationId, connector, ...person }).catch((error) => {
+          if (report(organizationId, connector, error) === error) throw error
+          return []
+        }),
+      )
+      return { tools: (await Promise.all(lists)).flat(), isRemote }
+    },
+
+    async find(caller, toolName) {
+      // Most names are those of pages' tools.
+      if (!toolName.includes('.')) return undefined
+      const organizationId = caller.organization.id
+      const setup = await setupOf(organizationId)
+      const connector = findConnector(setup, toolName)
+      if (!connector) return undefined
+      const { server_url, name } = connector
+      return {
+        source: { tabId: '', origin: new URL(server_url).origin, url: server_url, title: name },
+        async call(args, { signal }) {
+          try {
+            const delegate = { organizationId, connector, ...(await requireIdentity(foundation, caller, setup)) }
+            const answer: PageAnswer = await callOf(delegate, toolName.slice(name.length + 1), args, signal)
+            return readAnswer(answer, `the tool server ${server_url}`)
+          } catch (error) {
+            throw report(organizationId, connector, error)
+          }
+        },
+      }
+    },
+
+    close: () => clients.close(),
+  }
+}
+
+const isActive = ({ status }: StoredConnector) => status === 'active'
+
+/** Names of connectors have no dot in them. */
+const findConnector = ({ connectors }: Setup, toolName: string): StoredConnector | undefined =>
+  connectors.find((connector) => isActive(connector) && toolName.startsWith(`${connector.name}.`))
+
+const refused = ({ message }: Error) => `The tool server answers with an error: ${message}`
+
+/** The same limits and the same cleaning as for what pages say. A name that is too long with its connector's is left out. */
+function readTools(tools: readonly unknown[], namespace: string, builtInNames: ReadonlySet<string>): PageTool[] {
+  const definitions = tools.flatMap((tool) => {
+    const { name, ...rest } = tool as { name: string }
+    const read = ToolDefinition.safeParse({ ...rest, name: `${namespace}.${name}` })
+    return read.success ? [read.data] : []
+  })
+  try {
+    return [...addDefinitions(new Map(), definitions, builtInNames).tools.values()]
+  } catch (error) {
+    if (error instanceof OverLimit) throw new StepFailed('tools_list', `Too much to list: ${error.message}`)
+    throw error
+  }
+}

@@ -1,0 +1,88 @@
+import type { Foundation } from '../service.ts'
+import { readDocument } from './exchanges.ts'
+import { StepFailed } from './steps.ts'
+
+/** How to get tokens for a tool server. */
+export interface ServerMetadata {
+  /** The issuer of its tokens. */
+  issuer: string
+  token_endpoint: string
+  /** How it wants to be told who asks. */
+  authentication: 'client_secret_post' | 'client_secret_basic'
+}
+
+type Fetching = Pick<Foundation, 'fetch'>
+type Document = Record<string, unknown>
+
+const step = 'metadata'
+
+/** RFC 9728 and RFC 8414; a server that publishes nothing has its token endpoint where the interface says. */
+export async function readServerMetadata(service: Fetching, serverUrl: string): Promise<ServerMetadata> {
+  const resource = await findDocument(service, resourceAddresses(serverUrl))
+  if (resource) checkResource(resource, serverUrl)
+  const issuer = resource ? firstAuthorizationServer(resource) : new URL(serverUrl).origin
+  const server = await findDocument(service, authorizationServerAddresses(issuer))
+  if (!server) {
+    const token_endpoint = new URL('/oauth/token', serverUrl).href
+    return { issuer: resource ? issuer : serverUrl, token_endpoint, authentication: 'client_secret_post' }
+  }
+  if (server.issuer !== issuer) {
+    const found = { expected: issuer, seen: show(server.issuer) }
+    throw new StepFailed(step, 'The authorization server’s metadata is that of another issuer', found)
+  }
+  const { token_endpoint } = server
+  if (typeof token_endpoint !== 'string' || !URL.canParse(token_endpoint)) {
+    throw new StepFailed(step, 'The authorization server’s metadata has no token_endpoint')
+  }
+  return { issuer, token_endpoint, authentication: chooseAuthentication(server) }
+}
+
+async function findDocument(service: Fetching, addresses: readonly string[]): Promise<Document | undefined> {
+  for (const address of addresses) {
+    const document = await readDocument(service, step, address)
+    if (document) return document
+  }
+  return undefined
+}
+
+/** Path-inserted first: the root may be that of another resource. */
+function resourceAddresses(serverUrl: string): string[] {
+  const { origin, path } = split(serverUrl)
+  const root = `${origin}/.well-known/oauth-protected-resource`
+  return path ? [`${root}${path}`, root] : [root]
+}
+
+function authorizationServerAddresses(issuer: string): string[] {
+  const { origin, path } = split(issuer)
+  const inserted = ['oauth-authorization-server', 'openid-configuration'].map(
+    (name) => `${origin}/.well-known/${name}${path}`,
+  )
+  return path ? [...inserted, `${origin}${path}/.well-known/openid-configuration`] : inserted
+}
+
+function split(address: string): { origin: string; path: string } {
+  const { origin, pathname } = new URL(address)
+  return { origin, path: pathname.replace(/\/$/, '') }
+}
+
+function checkResource({ resource }: Document, serverUrl: string): void {
+  if (typeof resource === 'string' && URL.parse(resource)?.href === new URL(serverUrl).href) return
+  throw new StepFailed(step, 'The protected resource metadata is that of another resource', {
+    expected: serverUrl,
+    seen: show(resource),
+  })
+}
+
+function firstAuthorizationServer({ authorization_servers }: Document): string {
+  const [first] = Array.isArray(authorization_servers) ? authorization_servers : []
+  if (typeof first === 'string' && URL.canParse(first)) return first
+  throw new StepFailed(step, 'The protected resource metadata names no authorization server')
+}
+
+function chooseAuthentication({ token_endpoint_auth_methods_supported: methods }: Document) {
+  const wantsBasic =
+    Array.isArray(methods) && methods.includes('client_secret_basic') && !methods.includes('client_secret_post')
+  return wantsBasic ? 'client_secret_basic' : 'client_secret_post'
+}
+
+const show = (value: unknown) => (typeof value === 'string' ? value.slice(0, 200) : 'none')

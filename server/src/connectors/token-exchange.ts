@@ -1,0 +1,132 @@
+import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
+import type { TrustedIssuer } from '../identity-provider/issuers.ts'
+import type { Foundation } from '../service.ts'
+import { requestToken } from './exchanges.ts'
+import { checkAssertion, isWithin, show, splitScopes } from './id-jag.ts'
+import type { ServerMetadata } from './server-metadata.ts'
+import { StepFailed } from './steps.ts'
+
+type Working = Pick<Foundation, 'fetch' | 'clock'>
+
+export interface Client {
+  id: string
+  secret: string
+}
+
+/** A connector with its secrets in clear, for the moment of their use. */
+export interface Delegation {
+  server_url: string
+  audience_mode: 'resource' | 'issuer'
+  scopes: readonly string[]
+  /** At the tool server. */
+  client: Client
+  /** At the identity provider. */
+  idpClient: Client
+}
+
+export interface Assertion {
+  text: string
+  scopes: string[]
+}
+
+export interface IssuedToken {
+  access_token: string
+  /** As the server said it, which may be anything. */
+  expires_in: unknown
+  scopes: string[]
+}
+
+const idJag = 'urn:ietf:params:oauth:token-type:id-jag'
+
+/** RFC 8693: the person's ID token becomes an assertion for one tool server, if the organization's provider agrees. */
+export async function requestAssertion(
+  service: Working,
+  trusted: TrustedIssuer,
+  idToken: string,
+  delegation: Delegation,
+  metadata: Pick<ServerMetadata, 'issuer'>,
+): Promise<Assertion> {
+  const { server_url, audience_mode, scopes, client, idpClient } = delegation
+  const provider = await findProvider(service, trusted)
+  const audience = audience_mode === 'issuer' ? metadata.issuer : server_url
+  const answer = await requestToken(service, 'provider_exchange', {
+    endpoint: provider.token_endpoint,
+    form: {
+      grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+      subject_token: idToken,
+      subject_token_type: 'urn:ietf:params:oauth:token-type:id_token',
+      requested_token_type: idJag,
+      audience,
+      resource: server_url,
+      scope: scopes.join(' '),
+    },
+    // In a header, so that the form is exactly the interface's.
+    basic: idpClient,
+    secrets: [idToken, idpClient.secret],
+  })
+  if (answer.issued_token_type !== idJag) {
+    const found = { expected: idJag, seen: show(answer.issued_token_type) }
+    throw new StepFailed('provider_exchange', 'The provider issued another type of token than asked for', found)
+  }
+  if (typeof answer.access_token !== 'string') {
+    throw new StepFailed('provider_exchange', 'The provider’s answer has no access_token')
+  }
+  requireNoMore('provider_exchange', answer.scope, scopes)
+  const granted = checkAssertion(answer.access_token, {
+    issuer: provider.issuer,
+    audience,
+    clientId: client.id,
+    resource: server_url,
+    scopes,
+    now: Math.floor(service.clock() / 1000),
+  })
+  return { text: answer.access_token, scopes: granted }
+}
+
+/** Discovery first, then where the interface says. */
+async function findProvider(service: Working, trusted: TrustedIssuer) {
+  try {
+    const { issuer, token_endpoint } = await discover(service, trusted)
+    return { issuer, token_endpoint: token_endpoint ?? `${issuer.replace(/\/$/, '')}/oauth/token` }
+  } catch (error) {
+    if (!(error instanceof DiscoveryFailed)) throw error
+    throw new StepFailed('provider_exchange', `The identity provider cannot be asked: ${error.message}`, {
+      cause: error,
+    })
+  }
+}
+
+/** RFC 7523: the assertion becomes an access token of the tool server. */
+export async function redeemAssertion(
+  service: Working,
+  assertion: Assertion,
+  { client }: Pick<Delegation, 'client'>,
+  { token_endpoint, authentication }: ServerMetadata,
+): Promise<IssuedToken> {
+  const isBasic = authentication === 'client_secret_basic'
+  const answer = await requestToken(service, 'redemption', {
+    endpoint: token_endpoint,
+    form: {
+      grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
+      assertion: assertion.text,
+      ...(!isBasic && { client_id: client.id, client_secret: client.secret }),
+    },
+    basic: isBasic ? client : undefined,
+    secrets: [assertion.text, client.secret],
+  })
+  const { access_token, token_type, expires_in, scope } = answer
+  if (typeof access_token !== 'string' || !/^[\x21-\x7e]+$/.test(access_token)) {
+    throw new StepFailed('redemption', 'The tool server’s answer has no access_token')
+  }
+  if (String(token_type).toLowerCase() !== 'bearer') {
+    const found = { expected: 'Bearer', seen: show(token_type) }
+    throw new StepFailed('redemption', 'The tool server issued another type of token', found)
+  }
+  requireNoMore('redemption', scope, assertion.scopes)
+  return { access_token, expires_in, scopes: typeof scope === 'string' ? splitScopes(scope) : assertion.scopes }
+}
+
+function requireNoMore(step: 'provider_exchange' | 'redemption', scope: unknown, asked: readonly string[]): void {
+  if (scope === undefined || isWithin(scope, asked)) return
+  throw new StepFailed(step, 'More was granted than asked for', { expected: asked.join(' '), seen: show(scope) })
+}

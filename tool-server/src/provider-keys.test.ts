@@ -1,0 +1,117 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { answerOf, type Fixture, invalidGrant, setUp, tokenRequest } from '../test/fixture.ts'
+
+const redeem = async ({ server, provider, claims }: Fixture, header?: Record<string, unknown>) =>
+  answerOf(server.fetch(tokenRequest(await provider.sign(claims(), header))))
+
+const accepted = expect.objectContaining({ status: 200 })
+const minutes = (count: number) => count * 60_000
+
+test('keys are fetched once for many assertions, and again after ten minutes', async () => {
+  await using fixture = await setUp()
+  const answers = await Promise.all(Array.from({ length: 20 }, () => redeem(fixture)))
+  expect(answers).toEqual(answers.map(() => accepted))
+  expect(fixture.provider.keyFetches()).toBe(1)
+  fixture.time.now += minutes(10)
+  expect(await redeem(fixture)).toEqual(accepted)
+  expect(fixture.provider.keyFetches()).toBe(2)
+})
+
+test('new keys of the provider are found, and the old ones are no longer believed', async () => {
+  await using fixture = await setUp()
+  const old = await fixture.provider.sign(fixture.claims())
+  expect(await redeem(fixture)).toEqual(accepted)
+  await fixture.provider.rotate()
+  fixture.time.now += 31_000
+  expect(await redeem(fixture)).toEqual(accepted)
+  expect(await answerOf(fixture.server.fetch(tokenRequest(old)))).toEqual(invalidGrant)
+  expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'unknown_key' }])
+})
+
+test('a storm of unknown key ids causes one fetch in thirty seconds', async () => {
+  await using fixture = await setUp()
+  for (let index = 0; index < 20; index++)
+    expect(await redeem(fixture, { kid: `unknown-${index}` })).toEqual(invalidGrant)
+  expect(fixture.provider.keyFetches()).toBe(1)
+  fixture.time.now += 30_000
+  for (let index = 0; index < 20; index++)
+    expect(await redeem(fixture, { kid: `unknown-${index}` })).toEqual(invalidGrant)
+  expect(fixture.provider.keyFetches()).toBe(2)
+})
+
+test('while the provider is away, known keys are believed for an hour', async () => {
+  await using fixture = await setUp()
+  expect(await redeem(fixture)).toEqual(accepted)
+  fixture.provider.behave((request) => request.socket.destroy())
+  fixture.time.now += minutes(59)
+  expect(await redeem(fixture)).toEqual(accepted)
+  fixture.time.now += minutes(1)
+  expect(await redeem(fixture)).toEqual(invalidGrant)
+  expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'provider_unreachable', cause: expect.any(Error) }])
+  fixture.provider.behave(undefined)
+  fixture.time.now += 5_000
+  expect(await redeem(fixture)).toEqual(accepted)
+})
+
+test('a provider that was never there is asked again after five seconds, not before', async () => {
+  await using fixture = await setUp()
+  let asked = 0
+  fixture.provider.behave((request) => {
+    asked += 1
+    request.socket.destroy()
+  })
+  for (let index = 0; index < 20; index++) expect(await redeem(fixture)).toEqual(invalidGrant)
+  expect(asked).toBe(1)
+  fixture.provider.behave(undefined)
+  expect(await redeem(fixture)).toEqual(invalidGrant)
+  fixture.time.now += 5_000
+  expect(await redeem(fixture)).toEqual(accepted)
+})
+
+const json = (value: unknown) => `HTTP 200 ${JSON.stringify(value)}`
+test.each<[string, (issuer: string) => string, RegExp]>([
+  [
+    'is that of another issuer',
+    () => json({ issuer: 'https://evil.example', jwks_uri: 'https://evil.example/jwks' }),
+    /another issuer/,
+  ],
+  ['names keys over plain HTTP', (issuer) => json({ issuer, jwks_uri: 'http://idp.example.com/jwks' }), /https/],
+  ['names no keys', (issuer) => json({ issuer }), /https/],
+  ['is no object', () => json(null), /no object/],
+  ['is no JSON', () => 'HTTP 200 <html>', /JSON/],
+  ['is endless', () => json('x'.repeat(300 * 1024)), /too much/],
+  ['is elsewhere', () => 'HTTP 302 ', /302/],
+  ['failed', () => 'HTTP 500 {}', /500/],
+])('nobody is believed whose discovery document %s', async (_, write, message) => {
+  await using fixture = await setUp()
+  const [, status, body] = /^HTTP (\d+) (.*)$/s.exec(write(fixture.provider.issuer)) ?? []
+  fixture.provider.behave((_request, response) => {
+    response.writeHead(Number(status), { location: `${fixture.provider.issuer}/elsewhere` }).end(body)
+  })
+  expect(await redeem(fixture)).toEqual(invalidGrant)
+  const [refusal] = fixture.refusals
+  expect(refusal).toMatchObject({ reason: 'provider_unreachable', cause: { message: expect.stringMatching(message) } })
+})
+
+test('keys may be named in the configuration, and then nothing else is fetched', async () => {
+  await using fixture = await setUp()
+  const { issuer } = fixture.provider
+  const addresses: string[] = []
+  const server = fixture.another({
+    hubs: [{ clientId: 'hub', clientSecret: 'the secret of: the hub', issuer, jwksUri: `${issuer}/jwks` }],
+    fetch: (address, init) => {
+      addresses.push(String(address))
+      return fetch(address, init)
+    },
+  })
+  expect(await redeem({ ...fixture, server })).toEqual(accepted)
+  expect(addresses).toEqual([`${issuer}/jwks`])
+})
+
+test('a provider that does not answer is given up after five seconds', async () => {
+  await using fixture = await setUp()
+  fixture.provider.behave(() => undefined)
+  const answered = redeem(fixture)
+  expect(await Promise.race([answered, sleep(8_000, 'still waiting', { ref: false })])).toEqual(invalidGrant)
+})
