@@ -77,6 +77,7 @@ export async function startExamples({ inlayUrl, token, port = 0 }: ExamplesOptio
       token: await token(),
       shopUrl: shop.url,
       issuer: identityProvider.url,
+      toolServerUrl: toolServer.url,
     })
     return createShop({ url: shop.url, issuer: identityProvider.url, inlayUrl, publishableKey })
   }

@@ -1,5 +1,6 @@
 import { createInlayClient } from '../client/src/client.ts'
 import { clientId } from './client.ts'
+import { hub } from './hub.ts'
 
 export interface Introduction {
   inlayUrl: string
@@ -7,13 +8,22 @@ export interface Introduction {
   token: string
   shopUrl: string
   issuer: string
+  toolServerUrl: string
 }
 
 const keyName = 'Example shop'
+const connectorName = 'orders'
 
-/** What the shop's administrator does once: trust in its identity provider, and a publishable key for its origin. */
-export async function introduceShop({ inlayUrl, token, shopUrl, issuer }: Introduction): Promise<string> {
+/** What the shop's administrator does once: trust in its identity provider, a connector, and a publishable key. */
+export async function introduceShop({
+  inlayUrl,
+  token,
+  shopUrl,
+  issuer,
+  toolServerUrl,
+}: Introduction): Promise<string> {
   const inlay = createInlayClient({ url: inlayUrl, token })
+  await introduceToolServer(inlay, `${toolServerUrl}/mcp`)
 
   const provider = must(await inlay.GET('/identity-providers/config'))
   // A provider that the developer chose stays.
@@ -32,6 +42,24 @@ export async function introduceShop({ inlayUrl, token, shopUrl, issuer }: Introd
     must(await inlay.PATCH('/publishable-keys/{id}', { params, body: { allowed_origins } }))
   }
   return must(await inlay.POST('/publishable-keys/{id}/reveal', { params })).key
+}
+
+/** At another address it is another server to everybody. */
+async function introduceToolServer(inlay: ReturnType<typeof createInlayClient>, server_url: string): Promise<void> {
+  const { connectors } = must(await inlay.GET('/connectors'))
+  const known = connectors.find(({ name }) => name === connectorName)
+  if (known?.server_url === server_url) return
+  if (known) must(await inlay.DELETE('/connectors/{id}', { params: { path: { id: known.id } } }))
+  const body = {
+    name: connectorName,
+    kind: 'id_jag' as const,
+    server_url,
+    client_id: hub.clientId,
+    client_secret: hub.secretAtToolServer,
+    idp_client_id: hub.clientId,
+    idp_client_secret: hub.secretAtIdentityProvider,
+  }
+  must(await inlay.POST('/connectors', { body }))
 }
 
 function must<T>({ data, error }: { data?: T; error?: { message: string } }): T {

@@ -5,6 +5,8 @@ export interface Metrics {
   observeRequest(operation: string, status: number, seconds: number): void
   /** A caller turned away by a protocol's checks. */
   countRefusal(surface: string, code: string): void
+  /** Asked whenever the metrics are read. */
+  countSockets(count: () => number): void
   requestStarted(): void
   requestEnded(): void
   render(): Promise<string>
@@ -39,6 +41,15 @@ export function createMetrics(): Metrics {
       this.set(inProgress)
     },
   })
+  let countOpenSockets = () => 0
+  new Gauge({
+    name: 'inlay_runtime_sockets',
+    help: 'Widgets connected to this node',
+    registers,
+    collect() {
+      this.set(countOpenSockets())
+    },
+  })
   const refusals = new Counter({
     name: 'inlay_refusals_total',
     help: 'Callers turned away, by surface and code',
@@ -56,6 +67,9 @@ export function createMetrics(): Metrics {
   }
 
   return {
+    countSockets(count) {
+      countOpenSockets = count
+    },
     countRefusal: (surface, code) => refusals.inc({ surface, code }),
     observeRequest(operation, status, seconds) {
       if (uncounted.push({ operation, status, seconds }) >= countTogether) countRequests()

@@ -36,7 +36,8 @@ export class Browser {
     for (const [, action = '', content = ''] of this.html.matchAll(
       /<form method="post" action="([^"]*)">([\s\S]*?)<\/form>/g,
     )) {
-      const pressed = [...content.matchAll(/<button([^>]*)>([^<]*)<\/button>/g)].find((match) => match[2] === button)
+      const buttons = [...content.matchAll(/<button([^>]*)>([\s\S]*?)<\/button>/g)]
+      const pressed = buttons.find((match) => readText(match[2] ?? '') === button)
       if (!pressed) continue
       const tags = [...content.matchAll(/<input([^>]*)>/g)].map((match) => match[1] ?? '')
       const named = [...tags, pressed[1] ?? ''].map((tag) => [attribute(tag, 'name'), attribute(tag, 'value')])
@@ -51,8 +52,7 @@ export class Browser {
 
   /** What a person reads. */
   get text(): string {
-    const visible = this.html.replace(/<style>[\s\S]*?<\/style>/g, '').replace(/<[^>]*>/g, ' ')
-    return decodeHtml(visible).replace(/\s+/g, ' ').trim()
+    return readText(this.html.replace(/<style>[\s\S]*?<\/style>/g, ''))
   }
 
   cookieNames(): string[] {
@@ -91,5 +91,10 @@ export class Browser {
 }
 
 const attribute = (tag: string, name: string) => decodeHtml(tag.match(new RegExp(`\\b${name}="([^"]*)"`))?.[1] ?? '')
+
+const readText = (html: string): string =>
+  decodeHtml(html.replace(/<[^>]*>/g, ' '))
+    .replace(/\s+/g, ' ')
+    .trim()
 
 const decodeHtml = (text: string) => text.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code)))

@@ -30,7 +30,7 @@ export const isAsymmetric = (alg: unknown): alg is string => alg !== 'HS256' && 
 
 /**
  * Keys are jose's: it knows which fit an algorithm, and imports them for it. The operations are not, because jose takes a
- * token apart anew for each, and WebCrypto on Node costs twice as much for a token as Node's own functions.
+ * token apart anew for each, and because on Node a grant costs nearly twice as much with WebCrypto as with Node's own.
  */
 export function makeSignatures(node: typeof import('node:crypto') | undefined) {
   const bind = node ? (key: CryptoKey, alg: Algorithm) => bindToNode(node, key, alg) : bindToWebCrypto

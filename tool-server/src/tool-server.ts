@@ -72,9 +72,10 @@ export function createToolServer(options: ToolServerOptions): ToolServer {
   const endpoint = { resource, scopes, hubs, replays, issue: tokens.issue, lifetime }
   const path = new URL(resource).pathname.replace(/\/$/, '')
   const metadataUrl = new URL(`${wellKnown}/oauth-protected-resource${path}`, resource).href
+  const aboutResource = publish(protectedResource(resource, scopes))
   const documents = new Map([
-    [`${wellKnown}/oauth-protected-resource`, publish(protectedResource(resource, scopes))],
-    [`${wellKnown}/oauth-protected-resource${path}`, publish(protectedResource(resource, scopes))],
+    [`${wellKnown}/oauth-protected-resource`, aboutResource],
+    [`${wellKnown}/oauth-protected-resource${path}`, aboutResource],
     [`${wellKnown}/oauth-authorization-server${path}`, publish(authorizationServer(resource, scopes))],
   ])
 

@@ -66,6 +66,7 @@ export class InlayAgent extends PageElement {
   #context: HostContext = {}
   #port: MessagePort | undefined
   #tools: PageTools | undefined
+  #toldPage = ''
   #needsAttention = false
   #failures = 0
   #patience: ReturnType<typeof setTimeout> | undefined
@@ -94,12 +95,18 @@ export class InlayAgent extends PageElement {
 
   connectedCallback(): void {
     window.addEventListener('message', this.#onReady)
+    window.navigation?.addEventListener('navigatesuccess', this.#tellPage)
+    window.addEventListener('popstate', this.#tellPage)
+    this.#titles.observe(document.head, { subtree: true, childList: true, characterData: true })
     this.#show()
     this.#start()
   }
 
   disconnectedCallback(): void {
     window.removeEventListener('message', this.#onReady)
+    window.navigation?.removeEventListener('navigatesuccess', this.#tellPage)
+    window.removeEventListener('popstate', this.#tellPage)
+    this.#titles.disconnect()
     this.#leave()
   }
 
@@ -205,11 +212,9 @@ export class InlayAgent extends PageElement {
     this.#port = port1
     this.#agent.classList.remove('is-noted')
     this.#tellLook()
+    this.#toldPage = ''
     this.#tellPage()
-    this.#tools = followPageTools((tools) => {
-      this.#tellPage()
-      this.#send({ type: 'tools', tools })
-    })
+    this.#tools = followPageTools((tools) => this.#send({ type: 'tools', tools }))
     void this.#identify()
   }
 
@@ -305,9 +310,16 @@ export class InlayAgent extends PageElement {
     this.#send({ type: 'look', look })
   }
 
-  #tellPage(): void {
-    this.#send({ type: 'page', url: location.href, title: document.title })
+  /** Many pages change their address and title without being loaded anew. */
+  readonly #tellPage = () => {
+    const page = { url: location.href, title: document.title }
+    const told = JSON.stringify(page)
+    if (told === this.#toldPage) return
+    this.#toldPage = told
+    this.#send({ type: 'page', ...page })
   }
+
+  readonly #titles = globalThis.MutationObserver && new MutationObserver(this.#tellPage)
 
   #send(message: ToFrame): void {
     this.#port?.postMessage(message)

@@ -117,7 +117,7 @@ describe('a new connector', () => {
 
   test.each<[Record<string, unknown>]>([
     [{ name: 'x' }],
-    [{ name: '0-crm-of-32-characters-aaaaaaaaaa' }],
+    [{ name: '0-crm-of-32-characters-aaaaaaaaa' }],
     [{ server_url: 'https://crm.example' }],
     [{ server_url: 'http://127.0.0.1:9/mcp' }],
     [{ client_secret: 'exactly8' }],
@@ -323,7 +323,7 @@ describe('a test', () => {
   test.each(['https://127.0.0.1/mcp', 'https://10.0.0.1/mcp', 'https://[::1]/mcp', 'https://169.254.169.254/latest'])(
     'reaches no private network that the operator does not allow: %s',
     async (server_url) => {
-      const app = await useTestService({ INLAY_ALLOWED_PRIVATE_NETWORKS: '' })
+      const app = await useTestService({ INLAY_ALLOWED_PRIVATE_NETWORKS: '10.9.0.0/16' })
       const token = await app.tokenFor('admin@demo.test', 'demo')
       const { body } = await app.request('POST', '/connectors', { token, body: { ...given, server_url } })
       const answer = await app.request('POST', `/connectors/${body.id}/test`, { token })

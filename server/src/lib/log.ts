@@ -21,7 +21,7 @@ export function createLog(level: string, destination?: pino.DestinationStream): 
       },
     },
     // Lines are written together, at the latest after half a second. What is left at the end is written by pino.
-    destination ?? pino.destination({ fd: 1, sync: false, minLength: 64 * 1024, periodicFlush: 500 }),
+    destination ?? pino.destination({ fd: 1, sync: false, minLength: 15 * 1024, periodicFlush: 500 }),
   )
 }
 

@@ -27,7 +27,7 @@ export class Exchange {
   get signal(): AbortSignal {
     if (!this.#abort) {
       const abort = new AbortController()
-      this.#response.once('close', () => abort.abort())
+      this.#response.once('close', () => this.#response.writableFinished || abort.abort())
       if (this.#response.closed) abort.abort()
       this.#abort = abort
     }

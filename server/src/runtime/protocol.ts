@@ -9,7 +9,7 @@ import * as z from 'zod'
  *     opens `/runtime` with the subprotocols `inlay.v1` and `inlay.ticket.<ticket>`
  *     hello ───────────────────────────────▶
  *       ◀─────────────────────────────────── ready
- *     tools/list ──────────────────────────▶
+ *     tools/list, tools/changed, page ─────▶
  *       ◀─────────────────────────────────── tools/accepted
  *       ◀─────────────────────────────────── tool/call
  *     tool/progress, tool/result ──────────▶
@@ -105,6 +105,9 @@ const Hello = z.object({
   resume: z.object({ session: z.string().max(64), secret: z.string().max(128) }).optional(),
 })
 
+/** The page shows another address or title and is still the same page: it was not loaded anew. */
+const Page = z.object({ type: z.literal('page'), url: z.string().max(maxMessageBytes), title: z.string() })
+
 /** All tools of the page; replaces what was told before. */
 const ToolsList = z.object({ type: z.literal('tools/list'), tools: z.array(ToolDefinition) })
 
@@ -143,6 +146,7 @@ const Ping = z.object({ type: z.literal('ping') })
 
 export const ClientMessage = z.discriminatedUnion('type', [
   Hello,
+  Page,
   ToolsList,
   ToolsChanged,
   ToolResult,

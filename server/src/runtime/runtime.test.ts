@@ -359,6 +359,16 @@ describe('signs of life', () => {
     await page.closed
   })
 
+  test('a page that shows another address stays the same source', async () => {
+    const page = await shop.page(member)
+    page.send({ type: 'page', url: `${pageOrigin}/pens#blue`, title: 'Pens' })
+    await page.settled()
+    const found = (await me.sources()).filter(({ sourceId }) => sourceId === page.ready.session)
+    expect(found).toMatchObject([{ url: `${pageOrigin}/pens`, title: 'Pens' }])
+    page.send({ type: 'page', url: 'https://elsewhere.example/', title: 'Pens' })
+    expect(await page.closed).toMatchObject({ code: 1008, reason: 'url is of another origin than the ticket' })
+  })
+
   test('a page that asks is answered', async () => {
     const page = await shop.page(undefined)
     page.send({ type: 'ping' })

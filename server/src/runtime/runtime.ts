@@ -236,6 +236,7 @@ export async function createRuntime(foundation: Foundation, hub: Hub): Promise<R
     ),
   ])
 
+  metrics.countSockets(() => sessions.size + guests.size)
   const timer = setInterval(() => {
     try {
       sweep()

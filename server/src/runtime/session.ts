@@ -130,10 +130,10 @@ export class Session implements LocalSource {
   tools: Map<string, PageTool>
   readonly #context: SessionContext
   readonly #tabId: string
-  readonly #url: string
-  readonly #title: string
   readonly #connectedAt: number
   readonly #calls: Map<string, Handover['calls'][number]>
+  #url = ''
+  #title = ''
   #socket: RuntimeSocket | undefined
   #resumeFingerprint = ''
   #lastSeenAt: number
@@ -150,8 +150,7 @@ export class Session implements LocalSource {
     this.holder = holder
     this.owner = ownerOfHolder(holder, this.id)
     this.#tabId = cleanLine(hello.tab_id, 64)
-    this.#url = readUrl(hello.url, holder.origin)
-    this.#title = cleanLine(hello.title, maxTitleLength)
+    this.#show(hello)
     this.#connectedAt = taken?.handover.connectedAt ?? now
     this.tools = new Map(taken?.handover.tools.map((tool) => [tool.name, tool]))
     this.#calls = new Map(taken?.handover.calls.map((call) => [call.order.call_id, call]))
@@ -232,6 +231,9 @@ export class Session implements LocalSource {
     switch (message.type) {
       case 'hello':
         throw new ProtocolError('hello was said before')
+      case 'page':
+        this.#show(message)
+        break
       case 'tools/list':
         this.#setTools(new Map(), message.tools)
         break
@@ -324,6 +326,11 @@ export class Session implements LocalSource {
     if (!this.#socket) return
     this.#socket.session = undefined
     close(this.#socket)
+  }
+
+  #show({ url, title }: { url: string; title: string }): void {
+    this.#url = readUrl(url, this.holder.origin)
+    this.#title = cleanLine(title, maxTitleLength)
   }
 
   #setTools(known: Map<string, PageTool>, definitions: Parameters<typeof addDefinitions>[1]): void {

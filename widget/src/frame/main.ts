@@ -88,8 +88,10 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       wanted = undefined
       connection.end()
     } else if (data.type === 'look') view.apply(data.look)
-    else if (data.type === 'page') page = { url: data.url, title: data.title }
-    else if (data.type === 'tools') {
+    else if (data.type === 'page') {
+      page = { url: data.url, title: data.title }
+      if (connection.isReady()) connection.send({ type: 'page', ...page })
+    } else if (data.type === 'tools') {
       const before = tools.accepted
       tools = sortTools(data.tools)
       if (connection.isReady()) for (const message of tellChanges(before, tools.accepted)) connection.send(message)

@@ -64,6 +64,17 @@ describe.each([
     expect(await mine.use('wave')).toMatchObject({ isError: true })
   })
 
+  test('a page that shows another address without being loaded anew stays the same source', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member', options)
+    const mine = await useAssistant(app, 'member@demo.test')
+    await expect.poll(async () => (await mine.sources())[0]?.toolCount).toBe(3)
+    const [before] = await mine.sources()
+    await page.evaluate(`history.pushState(null, '', '/pens'); document.title = 'Pens'`)
+    await expect
+      .poll(mine.sources)
+      .toMatchObject([{ sourceId: before?.sourceId, title: 'Pens', url: `${app.shopUrl}/pens` }])
+  })
+
   test('a tool that throws fails, and is not tried again', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member', options)
     const mine = await useAssistant(app, 'member@demo.test')
