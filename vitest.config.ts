@@ -2,7 +2,13 @@ import { defineConfig } from 'vitest/config'
 
 // These two mostly wait for the processes that they start, so they get a worker more than there would be.
 const processes = { include: ['server/test/processes/**/*.test.ts'], testTimeout: 120_000, maxWorkers: 2 }
-const browser = { include: ['server/test/browser/**/*.test.ts'], testTimeout: 60_000, maxWorkers: 2 }
+// A browser that is closed may take its time to say so, and the hub waits for a page that might come back.
+const browser = {
+  include: ['server/test/browser/**/*.test.ts'],
+  testTimeout: 60_000,
+  maxWorkers: 2,
+  expect: { poll: { timeout: 30_000 } },
+}
 const elsewhere = ['server/src/lib/**', ...processes.include, ...browser.include]
 const server = { include: ['server/**/*.test.ts'], exclude: elsewhere }
 

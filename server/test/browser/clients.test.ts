@@ -84,6 +84,7 @@ describe('the MCP client SDK', () => {
       saveCodeVerifier: (verifier) => void Object.assign(kept, { verifier }),
       codeVerifier: () => kept.verifier ?? '',
       redirectToAuthorization: (address) => void sentTo.push(address),
+      invalidateCredentials: () => void delete kept.tokens,
     }
     return { provider, kept, sentTo }
   }
