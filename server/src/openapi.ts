@@ -54,6 +54,7 @@ const tagTexts: Record<string, string> = {
   Threads: 'Conversations: what is known about them, not what was said.',
   Diagnostics: 'Who was turned away, and what would put it right.',
   Skills: 'Instructions for agents: the organization’s own, and those that come with Inlay.',
+  Connectors: 'Remote tool servers, called as the person who asks.',
   Hub: 'The tools of the pages that the caller has open.',
   Governance: 'The provider that decides on tool calls.',
   Plans: 'What organizations may use, and how much of it.',

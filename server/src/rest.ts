@@ -134,7 +134,7 @@ function bodyReader(operation: Operation): Served['readBody'] {
     try {
       if (request.headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
       const text = await readText(request)
-      if (text === '' && isOptional) return {}
+      if (text === '' && isOptional) return read('{}')
       if (!isJson(request.headers['content-type'])) throw invalid('', 'Content-Type must be application/json')
       return understood.get(text) ?? read(text)
     } catch (error) {

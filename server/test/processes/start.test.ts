@@ -50,7 +50,7 @@ test('a first start on an empty folder serves, and its banner says how to try it
     refused('Nobody is known as stranger@demo.test. Add them: npx inlay user add --email stranger@demo.test'),
     refused('nobody@demo.test is not a member of "demo". Add them: npx inlay user add --email nobody@demo.test --org'),
     refused('There is no organization with the slug "nowhere"'),
-    refused('--email is missing'),
+    refused('Nobody is signed in at'),
   ])
 
   expect(await inlay.run('start'), 'a second server on the folder').toEqual(
