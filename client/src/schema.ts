@@ -467,7 +467,7 @@ export interface paths {
         put?: never;
         /**
          * Connect a remote tool server
-         * @description Its tools appear in the hub for members whose identity a page with the widget has brought. The client at the identity provider, if it is another one than at the tool server, has both `idp_client_id` and `idp_client_secret`. Needs the admin role in the token’s organization.
+         * @description The tools of an `id_jag` connector appear in the hub for members whose identity a page with the widget has brought. The client at the identity provider, if it is another one than at the tool server, has both `idp_client_id` and `idp_client_secret`. An `oauth` connector is for servers of third parties: members allow Inlay to use it on the page `/connect/{id}`, and a client is needed only where Inlay cannot register itself. Needs the admin role in the token’s organization.
          */
         post: operations["createConnector"];
         delete?: never;
@@ -1336,16 +1336,20 @@ export interface components {
             id: string;
             /** @description Its tools are called `<name>.<tool>` */
             name: string;
-            /** @enum {string} */
-            kind: "id_jag";
+            /**
+             * @description `id_jag`: the organization’s identity provider vouches for people; `oauth`: each consents themselves
+             * @enum {string}
+             */
+            kind: "id_jag" | "oauth";
             /** @description The MCP endpoint, and the resource ID */
             server_url: string;
-            /** @description What the tool server, and the ID-JAG, know Inlay as */
-            client_id: string;
-            client_secret_last4: string;
+            /** @description What the tool server, and the ID-JAG, know Inlay as; null: Inlay registers itself */
+            client_id: string | null;
+            client_secret_last4: string | null;
             /** @description What the identity provider knows Inlay as; null: the same */
             idp_client_id: string | null;
             idp_client_secret_last4: string | null;
+            /** @description Empty: those that the server asks for */
             scopes: string[];
             /**
              * @description Whom an ID-JAG is for: the resource ID, or the issuer of the server’s tokens where that differs
@@ -1363,7 +1367,7 @@ export interface components {
             success: boolean;
             steps: {
                 /** @enum {string} */
-                step: "metadata" | "provider_exchange" | "redemption" | "tools_list";
+                step: "metadata" | "provider_exchange" | "redemption" | "tools_list" | "consent";
                 /**
                  * @description `skipped`: one before it failed
                  * @enum {string}
@@ -4193,19 +4197,16 @@ export interface operations {
                 "application/json": {
                     name: string;
                     /** @enum {string} */
-                    kind: "id_jag";
+                    kind: "id_jag" | "oauth";
                     /** Format: uri */
                     server_url: string;
-                    client_id: string;
-                    client_secret: string;
+                    /** @description Required for `id_jag` */
+                    client_id?: string;
+                    /** @description Required for `id_jag` */
+                    client_secret?: string;
                     idp_client_id?: string;
                     idp_client_secret?: string;
-                    /**
-                     * @default [
-                     *       "mcp:tools:read",
-                     *       "mcp:tools:call"
-                     *     ]
-                     */
+                    /** @description For `id_jag` without them: `mcp:tools:read` and `mcp:tools:call` */
                     scopes?: string[];
                     /**
                      * @default resource

@@ -1,29 +1,112 @@
-import { connectClient, withBearer } from '../src/connectors/remote-clients.ts'
+import type { Client } from '@modelcontextprotocol/client'
+import { createAccessTokens } from '../src/connectors/access-tokens.ts'
+import type { StoredConnector } from '../src/connectors/connectors.ts'
+import { beginConsent, type Consenting, finishConsent, takeVisit } from '../src/connectors/consent.ts'
+import { connectClient, createRemoteClients, withBearer } from '../src/connectors/remote-clients.ts'
 import { readServerMetadata } from '../src/connectors/server-metadata.ts'
+import { StepFailed } from '../src/connectors/steps.ts'
 import { redeemAssertion, requestAssertion } from '../src/connectors/token-exchange.ts'
 import { createSafeFetch } from '../src/lib/safe-fetch.ts'
+import { createSecrets } from '../src/lib/secrets.ts'
+import type { Foundation } from '../src/service.ts'
+import type { Kv } from '../src/stores/kv.ts'
+import { testSecret } from './engines/engines.ts'
 
 /**
  * The hub as a client of the conformance suite: the functions that a call of a connector's tool goes through, without a
  * database. The suite gives the server's address as the last argument and the rest in the environment.
  */
 const server_url = process.argv.at(-1) ?? ''
-const { client_id, client_secret, idp_client_id, idp_id_token, idp_issuer } = JSON.parse(
-  process.env.MCP_CONFORMANCE_CONTEXT ?? '{}',
-)
-const service = { fetch: createSafeFetch({ allowedPrivateNetworks: ['127.0.0.0/8', '::1/128'] }), clock: Date.now }
-const delegation = {
-  server_url,
-  audience_mode: 'issuer' as const,
-  scopes: ['mcp:tools:read', 'mcp:tools:call'],
-  client: { id: client_id, secret: client_secret },
-  idpClient: { id: idp_client_id, secret: client_secret },
+const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}')
+const secrets = createSecrets([testSecret])
+const allowedPrivateNetworks = ['127.0.0.0/8', '::1/128']
+const safeFetch = createSafeFetch({ allowedPrivateNetworks })
+const service = {
+  fetch: safeFetch,
+  clock: Date.now,
+  kv: rememberInMemory(),
+  secrets,
+  config: { publicUrl: 'https://conformance-test.local', allowedPrivateNetworks },
+} as unknown as Foundation
+
+if (context.idp_id_token) await callTools(await connectAs(await exchangeIdToken()))
+else await callAsPerson()
+await safeFetch.close()
+
+async function callTools(client: Client): Promise<void> {
+  const { tools } = await client.listTools()
+  for (const { name } of tools) await client.callTool({ name, arguments: {} })
 }
-const metadata = await readServerMetadata(service, server_url)
-const trusted = { issuer: idp_issuer, audiences: null }
-const assertion = await requestAssertion(service, trusted, idp_id_token, delegation, metadata)
-const { access_token } = await redeemAssertion(service, assertion, delegation, metadata)
-const client = await connectClient(server_url, (input, init) => service.fetch(input, withBearer(init, access_token)))
-await client.listTools()
-await client.close()
-await service.fetch.close()
+
+function connectAs(token: string): Promise<Client> {
+  return connectClient(server_url, (input, init) => safeFetch(input, withBearer(init, token)))
+}
+
+async function exchangeIdToken(): Promise<string> {
+  const { client_id, client_secret, idp_client_id, idp_id_token, idp_issuer } = context
+  const delegation = {
+    server_url,
+    audience_mode: 'issuer' as const,
+    scopes: ['mcp:tools:read', 'mcp:tools:call'],
+    client: { id: client_id, secret: client_secret },
+    idpClient: { id: idp_client_id, secret: client_secret },
+  }
+  const metadata = await readServerMetadata(service, server_url)
+  const trusted = { issuer: idp_issuer, audiences: null }
+  const assertion = await requestAssertion(service, trusted, idp_id_token, delegation, metadata)
+  return (await redeemAssertion(service, assertion, delegation, metadata)).access_token
+}
+
+/** As often as a server asks for more, within reason. */
+async function callAsPerson(): Promise<void> {
+  const { client_id = null, client_secret } = context
+  const id = 'connector'
+  const client_secret_sealed = client_secret
+    ? secrets.seal(client_secret, `connectors.client_secret_sealed:${id}`)
+    : null
+  const connector = { id, kind: 'oauth', server_url, client_id, client_secret_sealed, scopes: [] as string[] }
+  const who = {
+    organizationId: 'org',
+    userId: 'user',
+    connector: connector as unknown as StoredConnector,
+    vouched: undefined,
+  }
+  const clients = createRemoteClients(service, createAccessTokens(service))
+  for (let visits = 0; visits < 3; visits += 1) {
+    await consent(who)
+    try {
+      await clients.use('tools_call', who, callTools)
+      break
+    } catch (error) {
+      if (!(error instanceof StepFailed && error.step === 'consent')) throw error
+    }
+  }
+  await clients.close()
+}
+
+/** The suite's authorization servers agree at once. */
+async function consent(who: Consenting): Promise<void> {
+  const target = await beginConsent(service, who)
+  const answer = await fetch(target, { redirect: 'manual' })
+  const { searchParams } = new URL(answer.headers.get('location') ?? '')
+  const visit = await takeVisit(service, searchParams.get('state') ?? '')
+  if (!visit) throw new Error('The answer is for nobody')
+  const iss = searchParams.get('iss') ?? undefined
+  await finishConsent(service, who, visit, { code: searchParams.get('code') ?? '', iss })
+}
+
+function rememberInMemory(): Pick<Kv, 'get' | 'set' | 'setIfAbsent' | 'take' | 'delete'> {
+  const entries = new Map<string, unknown>()
+  const get = async <T>(key: string) => entries.get(key) as T | undefined
+  return {
+    get,
+    set: async (key, value) => void entries.set(key, value),
+    setIfAbsent: async (key, value) => !entries.has(key) && Boolean(entries.set(key, value)),
+    async take<T>(key: string) {
+      const value = await get<T>(key)
+      entries.delete(key)
+      return value
+    },
+    delete: async (key) => void entries.delete(key),
+  }
+}

@@ -1,73 +1,67 @@
-import { UnreadableSecret } from '../lib/secrets.ts'
 import type { Foundation } from '../service.ts'
-import { openConnector } from './connectors.ts'
+import { openConnector, type StoredConnector } from './connectors.ts'
+import { type ConsentedToken, expireToken, keyOf, readToken, renewToken } from './consent.ts'
 import type { Delegate } from './delegates.ts'
 import { readServerMetadata } from './server-metadata.ts'
+import { StepFailed } from './steps.ts'
 import { type IssuedToken, redeemAssertion, requestAssertion } from './token-exchange.ts'
-
-/** As the interface lists it. The identity assertion grant gives no refresh token. */
-interface CachedToken {
-  access_token: string
-  /** Milliseconds since the Unix epoch. */
-  expires_at: number
-  refresh_token?: string
-  scopes: string[]
-}
 
 /** The access tokens of people at tool servers. They are kept in the key-value store alone, which encrypts them. */
 export interface AccessTokens {
   get(delegate: Delegate): Promise<string>
-  /** The tool server does not accept it any more. */
-  drop(delegate: Delegate, accessToken: string): Promise<void>
+  /** The tool server does not accept it any more, or misses a scope in it. */
+  drop(delegate: Delegate, accessToken: string, lackedScope?: string): Promise<void>
 }
 
 export function createAccessTokens(foundation: Foundation): AccessTokens {
-  const { kv, clock } = foundation
+  const { kv, clock, config } = foundation
   const underWay = new Map<string, Promise<string>>()
 
-  async function read(key: string): Promise<CachedToken | undefined> {
-    try {
-      return await kv.get<CachedToken>(key)
-    } catch (error) {
-      // Moved here from elsewhere, or sealed by a secret that is gone.
-      if (error instanceof UnreadableSecret) return undefined
-      throw error
-    }
-  }
-
-  async function issue(key: string, delegate: Delegate): Promise<string> {
-    const { access_token, expires_in, scopes } = await issueToken(foundation, delegate)
+  async function issue(delegate: Delegate): Promise<string> {
+    if (!delegate.vouched) return renew(delegate)
+    const { access_token, expires_in, scopes } = await issueToken(foundation, delegate, delegate.vouched)
     const seconds = timeToLive(expires_in)
     if (seconds > 0) {
-      const entry: CachedToken = { access_token, expires_at: clock() + Number(expires_in) * 1000, scopes }
-      await kv.set(key, entry, seconds)
+      // There is no refresh token: the assertion grant gives none.
+      const entry: ConsentedToken = { access_token, expires_at: clock() + Number(expires_in) * 1000, scopes }
+      await kv.set(keyOf(delegate), entry, seconds)
     }
     return access_token
+  }
+
+  async function renew(delegate: Delegate): Promise<string> {
+    const renewed = await renewToken(foundation, delegate)
+    if (renewed) return renewed.access_token
+    const { id } = delegate.connector
+    throw new StepFailed('consent', `Allow it first, in your browser: ${config.publicUrl}/connect/${id}`)
   }
 
   return {
     async get(delegate) {
       const { connector } = delegate
-      const key = keyOf(delegate)
-      const cached = await read(key)
+      const cached = await readToken(foundation, delegate)
       // Since it was issued fewer scopes may have been allowed.
-      const isGood = cached && cached.expires_at > clock() && isSubset(cached.scopes, connector.scopes)
+      const isGood = cached && cached.expires_at > clock() && isWithin(cached.scopes, connector)
       if (isGood) return cached.access_token
-      const flight = `${key} ${connector.updated_at}`
-      const pending = underWay.get(flight) ?? issue(key, delegate).finally(() => underWay.delete(flight))
+      const flight = `${keyOf(delegate)} ${connector.updated_at}`
+      const pending = underWay.get(flight) ?? issue(delegate).finally(() => underWay.delete(flight))
       underWay.set(flight, pending)
       return pending
     },
-    async drop(delegate, accessToken) {
-      const key = keyOf(delegate)
+    async drop(delegate, accessToken, lackedScope) {
       // Somebody else's call may have noticed before, and have got a better one.
-      if ((await read(key))?.access_token === accessToken) await kv.delete(key)
+      if ((await readToken(foundation, delegate))?.access_token !== accessToken) return
+      await (delegate.vouched ? kv.delete(keyOf(delegate)) : expireToken(foundation, delegate, lackedScope))
     },
   }
 }
 
 /** The whole flow, without remembering anything. */
-async function issueToken(service: Foundation, { connector, identity, trusted }: Delegate): Promise<IssuedToken> {
+async function issueToken(
+  service: Foundation,
+  { connector }: Delegate,
+  { identity, trusted }: NonNullable<Delegate['vouched']>,
+): Promise<IssuedToken> {
   const delegation = openConnector(service, connector)
   const metadata = await readServerMetadata(service, connector.server_url)
   const assertion = await requestAssertion(service, trusted, identity.id_token, delegation, metadata)
@@ -83,8 +77,6 @@ export function timeToLive(expiresIn: unknown): number {
   return Math.max(0, Math.min(expiresIn - leadSeconds, longestSeconds))
 }
 
-/** In the key-value store. */
-export const keyOf = ({ organizationId, connector, identity }: Delegate): string =>
-  `token:${[organizationId, connector.id, identity.end_user_id].map(encodeURIComponent).join(':')}`
-
-const isSubset = (some: readonly string[], all: readonly string[]) => some.every((each) => all.includes(each))
+/** Where no scopes were chosen, the server chooses. */
+const isWithin = (granted: readonly string[], { scopes }: Pick<StoredConnector, 'scopes'>) =>
+  scopes.length === 0 || granted.every((each) => scopes.includes(each))

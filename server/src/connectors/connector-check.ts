@@ -3,15 +3,16 @@ import { recordAudit, trailOf } from '../audit/audit.ts'
 import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
-import { openConnector } from './connectors.ts'
+import { createAccessTokens } from './access-tokens.ts'
+import { openConnector, type StoredConnector } from './connectors.ts'
 import { type testConnector as contract, testSteps } from './contract.ts'
-import { readSetup, requireIdentity, type Setup } from './delegates.ts'
+import { readSetup, requireDelegate, requireIdentity, type Setup } from './delegates.ts'
 import { answerWithinMs, connectClient, explain, withBearer } from './remote-clients.ts'
 import { readServerMetadata } from './server-metadata.ts'
 import { StepFailed } from './steps.ts'
 import { redeemAssertion, requestAssertion } from './token-exchange.ts'
 
-type TestStep = (typeof testSteps)[number]
+type TestStep = (typeof testSteps)[keyof typeof testSteps][number]
 
 export async function testConnector(
   service: Service,
@@ -19,8 +20,11 @@ export async function testConnector(
   { id }: Input<typeof contract>,
 ): Promise<Output<typeof contract>> {
   const setup = await service.database.asOrg(caller.organization.id, (sql) => readSetup(service, sql))
+  const connector = setup.connectors.find((each) => each.id === id)
+  if (!connector) throw notFound('connector', id)
   const found = new Map<TestStep, string>()
-  const problem = await takeSteps(service, caller, setup, id, found).catch((error) => {
+  const takeSteps = connector.kind === 'id_jag' ? takeAssertionSteps : takeConsentSteps
+  const problem = await takeSteps(service, caller, setup, connector, found).catch((error) => {
     if (error instanceof StepFailed) return error
     throw error
   })
@@ -28,8 +32,9 @@ export async function testConnector(
   await service.database.asOrg(caller.organization.id, (sql) =>
     recordAudit(sql, trailOf(caller), 'connector.tested', id, { success }),
   )
-  const failed = testSteps.find((step) => !found.has(step))
-  const steps = testSteps.map((step) => {
+  const order = testSteps[connector.kind]
+  const failed = order.find((step) => !found.has(step))
+  const steps = order.map((step) => {
     const message = found.get(step)
     if (message !== undefined) return { step, status: 'ok' as const, message }
     return step === failed && problem
@@ -40,15 +45,13 @@ export async function testConnector(
 }
 
 /** The flow as it is for a call, but without anything remembered, telling what each step finds. */
-async function takeSteps(
+async function takeAssertionSteps(
   service: Service,
   caller: OrgCaller,
   setup: Setup,
-  id: string,
+  connector: StoredConnector,
   found: Map<TestStep, string>,
 ): Promise<undefined> {
-  const connector = setup.connectors.find((each) => each.id === id)
-  if (!connector) throw notFound('connector', id)
   const { server_url } = connector
   const delegation = openConnector(service, connector)
 
@@ -62,16 +65,31 @@ async function takeSteps(
   const { access_token, scopes } = await redeemAssertion(service, assertion, delegation, metadata)
   found.set('redemption', `The tool server gives you ${scopes.join(' ')}`)
 
-  const tools = await listTools(service, server_url, access_token).catch((error) => {
-    throw explain('tools_list', error)
-  })
-  found.set('tools_list', `${tools.length} ${tools.length === 1 ? 'tool' : 'tools'}`)
+  found.set('tools_list', await countTools(service, server_url, access_token))
 }
 
-async function listTools({ fetch }: Service, serverUrl: string, token: string) {
-  const client = await connectClient(serverUrl, (input, init) => fetch(input, withBearer(init, token)))
-  const { tools } = await client.listTools(undefined, { timeout: answerWithinMs, cacheMode: 'bypass' })
-  return tools
+/** With the consent that whoever asks has given before; a token that has expired is renewed. */
+async function takeConsentSteps(
+  service: Service,
+  caller: OrgCaller,
+  setup: Setup,
+  connector: StoredConnector,
+  found: Map<TestStep, string>,
+): Promise<undefined> {
+  const delegate = await requireDelegate(service, caller, setup, connector)
+  const token = await createAccessTokens(service).get(delegate)
+  found.set('consent', 'You have allowed it')
+  found.set('tools_list', await countTools(service, connector.server_url, token))
+}
+
+async function countTools({ fetch }: Service, serverUrl: string, token: string): Promise<string> {
+  try {
+    const client = await connectClient(serverUrl, (input, init) => fetch(input, withBearer(init, token)))
+    const { tools } = await client.listTools(undefined, { timeout: answerWithinMs, cacheMode: 'bypass' })
+    return `${tools.length} ${tools.length === 1 ? 'tool' : 'tools'}`
+  } catch (error) {
+    throw explain('tools_list', error)
+  }
 }
 
 const describe = ({ message, expected, seen }: StepFailed): string =>

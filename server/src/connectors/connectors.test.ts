@@ -129,6 +129,43 @@ describe('a new connector', () => {
     )
   })
 
+  test('for a third party needs no client, and no scopes', async () => {
+    const { body } = await world.asAdmin('POST', '/connectors', {
+      name: 'third',
+      kind: 'oauth',
+      server_url: 'https://third.example/mcp',
+    })
+    expect(body).toEqual({
+      id: expect.any(String),
+      name: 'third',
+      kind: 'oauth',
+      server_url: 'https://third.example/mcp',
+      client_id: null,
+      client_secret_last4: null,
+      idp_client_id: null,
+      idp_client_secret_last4: null,
+      scopes: [],
+      audience_mode: 'resource',
+      status: 'active',
+      created_at: timestamp,
+      updated_at: timestamp,
+    })
+    expect((await patch(body.id, { scopes: ['read'] })).body.scopes).toEqual(['read'])
+    expect((await patch(body.id, { scopes: [] })).body.scopes).toEqual([])
+    expect((await patch(body.id, { client_secret: 'for-no-client' })).body.data.field).toBe('client_secret')
+  })
+
+  test.each<[Record<string, unknown>, string]>([
+    [{ client_secret: 'secret-alone' }, 'client_id'],
+    [{ idp_client_id: 'hub', idp_client_secret: 'secret-there' }, 'idp_client_id'],
+    [{ audience_mode: 'issuer' }, 'audience_mode'],
+    [{ kind: 'id_jag' }, 'client_id'],
+    [{ kind: 'id_jag', client_id: 'hub' }, 'client_secret'],
+  ])('for a third party is refused with %j', async (changes, field) => {
+    const body = { name: 'third', kind: 'oauth', server_url: 'https://third.example/mcp', ...changes }
+    expect((await world.asAdmin('POST', '/connectors', body)).body).toMatchObject({ status: 400, data: { field } })
+  })
+
   test('has each scope once', async () => {
     expect((await create({ scopes: ['a', 'b', 'a'] })).body.scopes).toEqual(['a', 'b'])
   })
@@ -195,6 +232,7 @@ describe('a change', () => {
     [{ status: 'gone' }, 'status'],
     [{ name: null }, 'name'],
     [{ idp_client_secret: 'without-a-client' }, 'idp_client_secret'],
+    [{ scopes: [] }, 'scopes'],
   ])('of %j is refused', async (changes, field) => {
     const { body } = await create()
     const { status, body: refused } = await patch(body.id, changes)

@@ -12,7 +12,7 @@ export type Connector = Output<typeof contract.getConnector>
 
 /** A connector with its secrets, which stay sealed until the moment of their use. */
 export interface StoredConnector extends Connector {
-  client_secret_sealed: string
+  client_secret_sealed: string | null
   idp_client_secret_sealed: string | null
 }
 
@@ -45,7 +45,8 @@ export async function createConnector(
   caller: OrgCaller,
   { client_secret, idp_client_secret, ...given }: Input<typeof contract.createConnector>,
 ): Promise<Connector> {
-  const { name, kind, server_url, client_id, idp_client_id, scopes, audience_mode } = given
+  const { name, kind, server_url, client_id, idp_client_id, audience_mode } = given
+  const scopes = given.scopes ?? (kind === 'id_jag' ? ['mcp:tools:read', 'mcp:tools:call'] : [])
   requireHttps(service, server_url)
   const id = newId()
   const secret = sealSecret(service, client_secret, secretPlace(id))
@@ -59,9 +60,9 @@ export async function createConnector(
     await sql`
       insert into connectors (organization_id, id, name, kind, server_url, client_id, client_secret_sealed,
         client_secret_last4, idp_client_id, idp_client_secret_sealed, idp_client_secret_last4, scopes, audience_mode, status)
-      values (current_organization(), ${id}, ${name}, ${kind}, ${server_url}, ${client_id}, ${secret.sealed},
+      values (current_organization(), ${id}, ${name}, ${kind}, ${server_url}, ${client_id ?? null}, ${secret.sealed},
         ${secret.last4}, ${idp_client_id ?? null}, ${idpSecret.sealed}, ${idpSecret.last4}, ${scopes}, ${audience_mode}, 'active')`
-    await recordAudit(sql, trailOf(caller), 'connector.created', id, given)
+    await recordAudit(sql, trailOf(caller), 'connector.created', id, { ...given, scopes })
     return selectConnector(sql, id)
   })
 }
@@ -75,10 +76,10 @@ export async function updateConnector(
   const secret = sealSecret(service, client_secret, secretPlace(id))
   const idpSecret = sealSecret(service, idp_client_secret, idpSecretPlace(id))
   return change(service, caller, async (sql) => {
-    const { idp_client_id } = await selectConnector(sql, id)
-    if (idp_client_secret && !idp_client_id) {
-      throw invalid('idp_client_secret', 'The connector has no idp_client_id that it could be for')
-    }
+    const { kind, client_id, idp_client_id } = await selectConnector(sql, id)
+    if (client_secret && !client_id) throw noClient('client_secret')
+    if (idp_client_secret && !idp_client_id) throw noClient('idp_client_secret')
+    if (kind === 'id_jag' && scopes?.length === 0) throw invalid('scopes', 'Needs at least one')
     await sql`
       update connectors set
         name = coalesce(${name}, name),
@@ -126,6 +127,8 @@ async function change<T>(
   return result
 }
 
+const noClient = (field: string) => invalid(field, 'The connector has no client that it could be for')
+
 /** In development safe-fetch lets plain http reach the networks that it was told to allow. */
 function requireHttps({ config }: Service, url: string): void {
   if (config.mode === 'production' && url.startsWith('http:')) throw invalid('server_url', 'Must start with https://')
@@ -135,10 +138,18 @@ function sealSecret({ secrets }: Service, secret: string | undefined, place: str
   return { sealed: secret ? secrets.seal(secret, place) : null, last4: secret?.slice(-4) ?? null }
 }
 
-/** The secrets in clear. */
-export function openConnector({ secrets }: Pick<Foundation, 'secrets'>, connector: StoredConnector): Delegation {
+/** The secret at the server, in clear. */
+export const openSecret = (
+  { secrets }: Pick<Foundation, 'secrets'>,
+  { id, client_secret_sealed }: StoredConnector,
+): string | undefined =>
+  client_secret_sealed === null ? undefined : secrets.open(client_secret_sealed, secretPlace(id))
+
+/** All secrets in clear, of a connector that has them. */
+export function openConnector(service: Pick<Foundation, 'secrets'>, connector: StoredConnector): Delegation {
+  const { secrets } = service
   const { id, client_id, client_secret_sealed, idp_client_id, idp_client_secret_sealed, ...rest } = connector
-  const client = { id: client_id, secret: secrets.open(client_secret_sealed, secretPlace(id)) }
+  const client = { id: client_id ?? '', secret: openSecret(service, connector) ?? '' }
   const idpClient =
     idp_client_id !== null && idp_client_secret_sealed !== null
       ? { id: idp_client_id, secret: secrets.open(idp_client_secret_sealed, idpSecretPlace(id)) }

@@ -43,11 +43,10 @@ const ClientSecret = z
 const Scope = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,100}$/, 'Is not a scope')
 const Scopes = z
   .array(Scope)
-  .min(1)
   .max(20)
   .transform((scopes) => [...new Set(scopes)])
 
-const kinds = ['id_jag'] as const
+const kinds = ['id_jag', 'oauth'] as const
 const audienceModes = ['resource', 'issuer'] as const
 const statuses = ['active', 'disabled'] as const
 
@@ -55,13 +54,18 @@ const Connector = z
   .strictObject({
     id: z.string(),
     name: z.string().describe('Its tools are called `<name>.<tool>`'),
-    kind: z.enum(kinds),
+    kind: z
+      .enum(kinds)
+      .describe('`id_jag`: the organization’s identity provider vouches for people; `oauth`: each consents themselves'),
     server_url: z.string().describe('The MCP endpoint, and the resource ID'),
-    client_id: z.string().describe('What the tool server, and the ID-JAG, know Inlay as'),
-    client_secret_last4: z.string(),
+    client_id: z
+      .string()
+      .nullable()
+      .describe('What the tool server, and the ID-JAG, know Inlay as; null: Inlay registers itself'),
+    client_secret_last4: z.string().nullable(),
     idp_client_id: z.string().nullable().describe('What the identity provider knows Inlay as; null: the same'),
     idp_client_secret_last4: z.string().nullable(),
-    scopes: z.array(z.string()),
+    scopes: z.array(z.string()).describe('Empty: those that the server asks for'),
     audience_mode: z
       .enum(audienceModes)
       .describe('Whom an ID-JAG is for: the resource ID, or the issuer of the server’s tokens where that differs'),
@@ -72,14 +76,17 @@ const Connector = z
   .meta({ id: 'Connector' })
 
 /** In the order in which they are taken. */
-export const testSteps = ['metadata', 'provider_exchange', 'redemption', 'tools_list'] as const
+export const testSteps = {
+  id_jag: ['metadata', 'provider_exchange', 'redemption', 'tools_list'],
+  oauth: ['consent', 'tools_list'],
+} as const
 
 const ConnectorTest = z
   .strictObject({
     success: z.boolean(),
     steps: z.array(
       z.strictObject({
-        step: z.enum(testSteps),
+        step: z.enum([...new Set([...testSteps.id_jag, ...testSteps.oauth])]),
         status: z.enum(['ok', 'failed', 'skipped']).describe('`skipped`: one before it failed'),
         message: z.string().describe('What was found, or what is wrong'),
       }),
@@ -108,22 +115,31 @@ export const createConnector = operation({
   access: 'admin',
   summary: 'Connect a remote tool server',
   description:
-    'Its tools appear in the hub for members whose identity a page with the widget has brought. The client at the identity provider, if it is another one than at the tool server, has both `idp_client_id` and `idp_client_secret`.',
+    'The tools of an `id_jag` connector appear in the hub for members whose identity a page with the widget has brought. The client at the identity provider, if it is another one than at the tool server, has both `idp_client_id` and `idp_client_secret`. An `oauth` connector is for servers of third parties: members allow Inlay to use it on the page `/connect/{id}`, and a client is needed only where Inlay cannot register itself.',
   body: z
     .strictObject({
       name: Name,
       kind: z.enum(kinds),
       server_url: ServerUrl,
-      client_id: ClientId,
-      client_secret: ClientSecret,
+      client_id: ClientId.optional().describe('Required for `id_jag`'),
+      client_secret: ClientSecret.optional().describe('Required for `id_jag`'),
       idp_client_id: ClientId.optional(),
       idp_client_secret: ClientSecret.optional(),
-      scopes: Scopes.prefault(['mcp:tools:read', 'mcp:tools:call']),
+      scopes: Scopes.optional().describe('For `id_jag` without them: `mcp:tools:read` and `mcp:tools:call`'),
       audience_mode: z.enum(audienceModes).default('resource'),
     })
-    .refine((body) => (body.idp_client_id === undefined) === (body.idp_client_secret === undefined), {
-      path: ['idp_client_secret'],
-      message: 'idp_client_id and idp_client_secret go together',
+    .superRefine((body, context) => {
+      const refuse = (field: string, message: string) => context.addIssue({ code: 'custom', path: [field], message })
+      const has = (field: keyof typeof body) => body[field] !== undefined
+      const isOauth = body.kind === 'oauth'
+      if (!isOauth && !has('client_id')) refuse('client_id', 'Required')
+      if (!isOauth && !has('client_secret')) refuse('client_secret', 'Required')
+      if (!isOauth && body.scopes?.length === 0) refuse('scopes', 'Needs at least one')
+      if (isOauth && has('client_secret') && !has('client_id')) refuse('client_id', 'Required for a client_secret')
+      if (isOauth && has('idp_client_id')) refuse('idp_client_id', 'No identity provider takes part')
+      if (isOauth && body.audience_mode === 'issuer') refuse('audience_mode', 'There are no assertions')
+      if (has('idp_client_id') !== has('idp_client_secret'))
+        refuse('idp_client_secret', 'idp_client_id and idp_client_secret go together')
     }),
   response: Connector,
   errors: ['DUPLICATE_RESOURCE'],

@@ -63,12 +63,8 @@ async function readObject(step: Step, address: string, response: Response): Prom
 /** RFC 6749, section 2.3.1: both halves are form-encoded before they are joined. */
 const encode = (text: string) => new URLSearchParams({ '': text }).toString().slice(1)
 
-/** The error of RFC 6749, section 5.2, for people: on one line, short, and without what we sent. */
+/** The error of RFC 6749, section 5.2, without what we sent. */
 function describe({ error, error_description }: Document, secrets: readonly string[]): string {
   const words = [error, error_description].filter((text) => typeof text === 'string').join(', ')
-  const clean = secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), words)
-  return clean
-    .replace(/[\p{Cc}\p{Bidi_Control}]+/gu, ' ')
-    .slice(0, 300)
-    .toWellFormed()
+  return secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), words)
 }

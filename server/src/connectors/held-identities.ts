@@ -14,7 +14,9 @@ export interface HeldIdentity {
 
 /** Only where it can be of use is a token kept. */
 export async function isIdentityNeeded(sql: Sql): Promise<boolean> {
-  const [row] = await sql<{ is_needed: boolean }>`select exists (select from connectors) as is_needed`
+  const [row] = await sql<{
+    is_needed: boolean
+  }>`select exists (select from connectors where kind = 'id_jag') as is_needed`
   return row?.is_needed ?? false
 }
 

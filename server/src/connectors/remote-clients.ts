@@ -1,5 +1,6 @@
 import {
   Client,
+  extractWWWAuthenticateParams,
   InsufficientScopeError,
   ProtocolError,
   SdkHttpError,
@@ -9,7 +10,8 @@ import { BoundedMap } from '../lib/bounded-map.ts'
 import { createSafeFetch, SafeFetchError } from '../lib/safe-fetch.ts'
 import { callDeadlineMs } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
-import { type AccessTokens, keyOf } from './access-tokens.ts'
+import type { AccessTokens } from './access-tokens.ts'
+import { keyOf } from './consent.ts'
 import type { Delegate } from './delegates.ts'
 import { type Step, StepFailed } from './steps.ts'
 
@@ -112,8 +114,10 @@ async function fetchWithToken(
 ): Promise<Response> {
   const token = await getToken(tokens, delegate)
   const response = await send(token)
-  if (!isTokenRefused(response)) return response
-  await tokens.drop(delegate, token)
+  const { error, scope } = extractWWWAuthenticateParams(response)
+  const lacksScope = response.status === 403 && error === 'insufficient_scope'
+  if (response.status !== 401 && !lacksScope) return response
+  await tokens.drop(delegate, token, lacksScope ? scope : undefined)
   return send(await getToken(tokens, delegate))
 }
 
@@ -124,9 +128,6 @@ const getToken = (tokens: AccessTokens, delegate: Delegate): Promise<string> =>
   tokens.get(delegate).catch((cause) => {
     throw new NoToken('There is no access token', { cause })
   })
-
-const isTokenRefused = ({ status, headers }: Response) =>
-  status === 401 || (status === 403 && /\berror="?insufficient_scope\b/.test(headers.get('www-authenticate') ?? ''))
 
 export function explain(step: Step, error: unknown): unknown {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {

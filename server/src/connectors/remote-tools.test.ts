@@ -307,6 +307,17 @@ describe('the list', () => {
     ])
   })
 
+  // Abuse case 50.
+  test('does not wait for a server that hangs', async () => {
+    await world.addConnector()
+    await world.connect()
+    await me.call('crm.whoami')
+    world.tools.instead = (request) =>
+      request.url.endsWith('/mcp') ? new Promise<Response>(() => undefined) : undefined
+    expect(await names()).toEqual([])
+    expect(await world.refusals()).toMatchObject([{ step: 'tools_list', message: expect.stringContaining('in time') }])
+  })
+
   // Abuse case 30.
   test('leaves out what is too long, and all of a server that has too much', async () => {
     await world.addConnector()
@@ -425,7 +436,7 @@ describe('a step that fails', () => {
       'a refusal',
       'provider_exchange',
       { idp: [/token/, json(400, { error: 'invalid_target', error_description: 'Not\u202E allowed' })] },
-      /status 400: invalid_target, Not {2}allowed/,
+      /status 400: invalid_target, Not allowed/,
     ],
     ['no JSON', 'provider_exchange', { idp: [/token/, () => new Response('no')] }, /not with a JSON object/],
     [

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { ProtocolError } from '@modelcontextprotocol/client'
 import type { OrgCaller } from '../access.ts'
 import type { Activity } from '../diagnostics/activity.ts'
@@ -11,7 +12,7 @@ import type { Foundation } from '../service.ts'
 import type { Relayed, ToolCall } from '../tool.ts'
 import { createAccessTokens } from './access-tokens.ts'
 import { connectorsChanged, type StoredConnector } from './connectors.ts'
-import { type Delegate, readSetup, requireIdentity, type Setup } from './delegates.ts'
+import { type Delegate, readSetup, requireDelegate, type Setup } from './delegates.ts'
 import { answerWithinMs, createRemoteClients } from './remote-clients.ts'
 import { StepFailed } from './steps.ts'
 
@@ -86,7 +87,8 @@ export async function createRemoteTools(
   async function callOf(delegate: Delegate, name: string, args: Record<string, unknown>, signal: AbortSignal) {
     try {
       const params = { name, arguments: args }
-      const options = { signal, timeout: callDeadlineMs }
+      // The exchange itself ends a little earlier, and says more.
+      const options = { signal, timeout: callDeadlineMs + answerWithinMs }
       return { result: await clients.use('tools_call', delegate, (client) => client.callTool(params, options)) }
     } catch (error) {
       if (signal.aborted) throw failure(499, 'CALL_CANCELLED', 'The call was cancelled.')
@@ -95,26 +97,22 @@ export async function createRemoteTools(
     }
   }
 
-  const findIdentity = (caller: OrgCaller, setup: Setup) =>
-    requireIdentity(foundation, caller, setup).catch((error) => {
-      if (error instanceof StepFailed) return undefined
-      throw error
-    })
+  async function listFor(caller: OrgCaller, setup: Setup, connector: StoredConnector): Promise<PageTool[]> {
+    try {
+      return await inTime(listOf(await requireDelegate(foundation, caller, setup, connector)))
+    } catch (error) {
+      if (!(error instanceof StepFailed)) throw error
+      // Whoever has not connected is not told of it with every list, nor is anybody else.
+      if (error.step !== 'identity' && error.step !== 'consent') report(caller.organization.id, connector, error)
+      return []
+    }
+  }
 
   return {
     async list(caller) {
-      const organizationId = caller.organization.id
-      const setup = await setupOf(organizationId)
+      const setup = await setupOf(caller.organization.id)
       const isRemote = (toolName: string) => findConnector(setup, toolName) !== undefined
-      const active = setup.connectors.filter(isActive)
-      const person = active.length > 0 ? await findIdentity(caller, setup) : undefined
-      if (!person) return { tools: [], isRemote }
-      const lists = active.map((connector) =>
-        listOf({ organizationId, connector, ...person }).catch((error) => {
-          if (report(organizationId, connector, error) === error) throw error
-          return []
-        }),
-      )
+      const lists = setup.connectors.filter(isActive).map((connector) => listFor(caller, setup, connector))
       return { tools: (await Promise.all(lists)).flat(), isRemote }
     },
 
@@ -130,7 +128,7 @@ export async function createRemoteTools(
         source: { tabId: '', origin: new URL(server_url).origin, url: server_url, title: name },
         async call(args, { signal }) {
           try {
-            const delegate = { organizationId, connector, ...(await requireIdentity(foundation, caller, setup)) }
+            const delegate = await requireDelegate(foundation, caller, setup, connector)
             const answer: PageAnswer = await callOf(delegate, toolName.slice(name.length + 1), args, signal)
             return readAnswer(answer, `the tool server ${server_url}`)
           } catch (error) {
@@ -141,6 +139,21 @@ export async function createRemoteTools(
     },
 
     close: () => clients.close(),
+  }
+}
+
+/** However many steps there are: the other tools are waited for too. */
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  const stop = new AbortController()
+  const late = delay(answerWithinMs, undefined, { signal: stop.signal }).then(() => {
+    throw new StepFailed('tools_list', 'The tool server did not list its tools in time')
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    // Whichever of the two fails later, nobody waits for it.
+    Promise.allSettled([work, late])
+    stop.abort()
   }
 }
 

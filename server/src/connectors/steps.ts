@@ -1,7 +1,19 @@
-/** The steps between a person's ID token and a tool's answer. */
-export type Step = 'identity' | 'metadata' | 'provider_exchange' | 'redemption' | 'tools_list' | 'tools_call'
+import { cleanLine } from '../hub/page-text.ts'
 
-/** A step that did not work. The message is for the administrator who can put it right; there are no secrets in it. */
+/** The steps between a person and a tool's answer: `consent` at third parties, those before it elsewhere. */
+export type Step =
+  | 'identity'
+  | 'metadata'
+  | 'provider_exchange'
+  | 'redemption'
+  | 'consent'
+  | 'tools_list'
+  | 'tools_call'
+
+/**
+ * A step that did not work. The message is for the administrator who can put it right; there are no secrets in it. Much of
+ * it may be the words of the other side.
+ */
 export class StepFailed extends Error {
   override name = 'StepFailed'
   readonly step: Step
@@ -13,9 +25,9 @@ export class StepFailed extends Error {
     message: string,
     found: { expected?: string | undefined; seen?: string | undefined; cause?: unknown } = {},
   ) {
-    super(message, { cause: found.cause })
+    super(cleanLine(message, 500), { cause: found.cause })
     this.step = step
-    this.expected = found.expected
-    this.seen = found.seen
+    this.expected = found.expected && cleanLine(found.expected, 300)
+    this.seen = found.seen && cleanLine(found.seen, 300)
   }
 }

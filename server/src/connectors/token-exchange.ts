@@ -8,7 +8,7 @@ import { StepFailed } from './steps.ts'
 
 type Working = Pick<Foundation, 'fetch' | 'clock'>
 
-export interface Client {
+interface Client {
   id: string
   secret: string
 }

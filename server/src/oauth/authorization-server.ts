@@ -2,6 +2,7 @@ import type { HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import { cors } from 'hono/cors'
 import type { Provider } from 'oidc-provider'
+import { serveConnect } from '../connectors/connect-pages.ts'
 import { ownPagesOnly, refuseForeign } from '../forms.ts'
 import type { Service } from '../service.ts'
 import { scope } from './access-tokens.ts'
@@ -74,6 +75,10 @@ export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
   app.route(
     '/oauth/interaction',
     serveInteractions(service, async () => (await current()).provider),
+  )
+  app.route(
+    '/',
+    serveConnect(service, async () => (await current()).provider),
   )
   for (const endpoint of endpoints) {
     app.all(

@@ -3,6 +3,7 @@ import type { Caller } from '../access.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Service } from '../service.ts'
 import { scope } from './access-tokens.ts'
+import { ownPagesClientId } from './own-pages.ts'
 import { describeSignIn, grantSeconds, type SignIn, signInOfSession } from './records.ts'
 import { isOnThisComputer } from './redirect-uris.ts'
 
@@ -43,6 +44,13 @@ export async function loadGrant(service: Service, { oidc }: KoaContextWithOIDC):
   const { provider, client, account, params, result, session } = oidc
   if (result?.consent?.grantId) return provider.Grant.find(result.consent.grantId)
   const isAsked = oidc.promptPending('consent') || oidc.promptPending('login')
+  if (client?.clientId === ownPagesClientId && account) {
+    // For nothing but to see that somebody is signed in.
+    const grant = new provider.Grant({ accountId: account.accountId, clientId: ownPagesClientId })
+    grant.addOIDCScope('openid')
+    await grant.save()
+    return grant
+  }
   // Any program on the person's computer can claim to be the one that was allowed (RFC 8252, section 8.6).
   if (!client || !account || !session?.accountId || isAsked || isOnThisComputer(String(params?.redirect_uri)))
     return undefined

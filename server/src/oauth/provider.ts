@@ -10,6 +10,7 @@ import { findPerson, loadGrant, organizationOf } from './grants.ts'
 import { createKvAdapter } from './kv-adapter.ts'
 import { errors, interactionPolicy, Provider } from './library.ts'
 import { finishLogout, showLoggedOut, showLogout } from './logout.ts'
+import { ownPagesClient, ownPagesClientId } from './own-pages.ts'
 import { grantSeconds, signInOfGrant, signInOfSession } from './records.ts'
 import { findRedirectProblem, isNative } from './redirect-uris.ts'
 import type { SigningKeys } from './signing-keys.ts'
@@ -26,6 +27,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
 
   const configuration: Configuration = {
     adapter: createKvAdapter(service.kv),
+    clients: [ownPagesClient(publicUrl)],
     jwks: { keys: [{ ...key.privateKey.export({ format: 'jwk' }), kid: key.kid, use: 'sig', alg: 'EdDSA' }] as never },
     routes: {
       authorization: '/oauth/authorize',
@@ -198,6 +200,7 @@ function checkClient(metadata: ClientMetadata): void {
     if (problem) throw new errors.InvalidClientMetadata(`post_logout_${problem}`)
   }
   // Many programs on people's computers forget to say that they are one; the port is then theirs to choose.
-  if (uris.some((uri) => isNative(String(uri)))) metadata.application_type = 'native'
+  const isProgram = metadata.client_id !== ownPagesClientId && uris.some((uri) => isNative(String(uri)))
+  if (isProgram) metadata.application_type = 'native'
   metadata.response_modes = ['query']
 }

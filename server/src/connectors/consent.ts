@@ -1,0 +1,291 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import {
+  auth,
+  computeScopeUnion,
+  extractWWWAuthenticateParams,
+  type OAuthClientInformationContext,
+  type OAuthClientProvider,
+  type OAuthDiscoveryState,
+  OAuthError,
+  type StoredOAuthClientInformation,
+  type StoredOAuthTokens,
+} from '@modelcontextprotocol/client'
+import { SafeFetchError } from '../lib/safe-fetch.ts'
+import { fingerprint, UnreadableSecret } from '../lib/secrets.ts'
+import type { Foundation } from '../service.ts'
+import { openSecret, type StoredConnector } from './connectors.ts'
+import { StepFailed } from './steps.ts'
+
+/** Somebody who allows Inlay to act for them at a third party's server. */
+export interface Consenting {
+  organizationId: string
+  connector: StoredConnector
+  userId: string
+}
+
+/** What the third party gave. It is in the key-value store alone, encrypted, and under the key of every other token. */
+export interface ConsentedToken {
+  access_token: string
+  /** Milliseconds since the Unix epoch. */
+  expires_at: number
+  refresh_token?: string
+  scopes: string[]
+  /** Whose token it is: with another authorization server it is of no use. */
+  issuer?: string
+}
+
+/** What is kept between sending somebody away and their coming back. */
+interface Visit {
+  organization_id: string
+  connector_id: string
+  user_id: string
+  code_verifier: string
+  discovery: OAuthDiscoveryState | undefined
+}
+
+type Working = Pick<Foundation, 'fetch' | 'kv' | 'clock' | 'secrets' | 'config'>
+
+const visitSeconds = 600
+const renewWithinMs = 15_000
+const lookEveryMs = 100
+const day = 24 * 60 * 60
+/** Whoever does not use a server for so long is asked again. */
+const keepSeconds = 30 * day
+const clientSeconds = 365 * day
+/** Where a server does not say how long its tokens live. */
+const assumedSeconds = 3600
+
+const visitKey = (state: string) => `connect-visit:${fingerprint(state)}`
+/** Of every access token in the key-value store. */
+export const keyOf = ({ organizationId, connector, userId }: Consenting): string =>
+  `token:${[organizationId, connector.id, userId].map(encodeURIComponent).join(':')}`
+const wantedScopeKey = (who: Consenting) => `connect-scope:${keyOf(who)}`
+
+const callbackUrl = (publicUrl: string) => `${publicUrl}/connect/callback`
+export const clientDocumentUrl = (publicUrl: string) => `${publicUrl}/client-metadata.json`
+
+/** What third parties are told of Inlay, at registration or by a document of its own. */
+export const describeClient = (publicUrl: string) => ({
+  client_name: 'Inlay',
+  client_uri: publicUrl,
+  redirect_uris: [callbackUrl(publicUrl)],
+  grant_types: ['authorization_code', 'refresh_token'],
+  response_types: ['code'],
+  token_endpoint_auth_method: 'none',
+})
+
+/** Where to send a browser for consent. Everything is looked up anew: the server may have moved to other hands. */
+export async function beginConsent(service: Working, who: Consenting): Promise<URL> {
+  const state = randomBytes(32).toString('base64url')
+  const visit: Visit = {
+    organization_id: who.organizationId,
+    connector_id: who.connector.id,
+    user_id: who.userId,
+    code_verifier: '',
+    discovery: undefined,
+  }
+  const targets: URL[] = []
+  const client = createClient(service, who, visit, { state, redirect: (url) => targets.push(url) })
+  const { resourceMetadataUrl, scope } = await askForChallenge(service, who)
+  await authorize(service, { ...client, tokens: () => undefined }, who.connector, {
+    ...(resourceMetadataUrl && { resourceMetadataUrl }),
+    ...(scope && { scope }),
+  })
+  const [target] = targets
+  if (!target) throw new StepFailed('consent', 'The server asks for no consent')
+  await service.kv.set(visitKey(state), visit, visitSeconds)
+  return target
+}
+
+/** Whose visit it was, told once. */
+export const takeVisit = ({ kv }: Pick<Foundation, 'kv'>, state: string): Promise<Visit | undefined> =>
+  kv.take<Visit>(visitKey(state))
+
+export async function finishConsent(
+  service: Working,
+  who: Consenting,
+  visit: Visit,
+  answer: { code: string; iss: string | undefined },
+): Promise<void> {
+  const client = createClient(service, who, visit)
+  await authorize(service, client, who.connector, {
+    authorizationCode: answer.code,
+    ...(answer.iss !== undefined && { iss: answer.iss }),
+  })
+}
+
+/**
+ * With a refresh token; undefined when the person has to be asked. One node renews for all: a refresh token that is used
+ * twice is taken for stolen.
+ */
+export async function renewToken(service: Working, who: Consenting): Promise<ConsentedToken | undefined> {
+  const before = await readToken(service, who)
+  if (!before?.refresh_token) return undefined
+  const lock = `connect-renewing:${keyOf(who)}`
+  if (!(await service.kv.setIfAbsent(lock, true, renewWithinMs / 1000))) return waitForAnother(service, who, before)
+  try {
+    const result = await authorize(service, createClient(service, who), who.connector, {})
+    return result === 'AUTHORIZED' ? await readToken(service, who) : undefined
+  } finally {
+    await service.kv.delete(lock)
+  }
+}
+
+async function waitForAnother(
+  service: Working,
+  who: Consenting,
+  before: ConsentedToken,
+): Promise<ConsentedToken | undefined> {
+  for (let waited = 0; waited < renewWithinMs; waited += lookEveryMs) {
+    await delay(lookEveryMs)
+    const token = await readToken(service, who)
+    if (token?.access_token !== before.access_token) return token
+  }
+  throw new StepFailed('consent', 'The server does not renew the access token in time')
+}
+
+export async function readToken({ kv }: Pick<Foundation, 'kv'>, who: Consenting): Promise<ConsentedToken | undefined> {
+  try {
+    return await kv.get<ConsentedToken>(keyOf(who))
+  } catch (error) {
+    // Moved here from elsewhere, or sealed by a secret that is gone.
+    if (error instanceof UnreadableSecret) return undefined
+    throw error
+  }
+}
+
+/**
+ * The server does not accept the token. It is kept, if it can be renewed. A scope that it lacks cannot be added by that: the
+ * person is asked again, for that scope too, unless an administrator has chosen the scopes.
+ */
+export async function expireToken(
+  { kv }: Pick<Foundation, 'kv'>,
+  who: Consenting,
+  lackedScope: string | undefined,
+): Promise<void> {
+  const token = await readToken({ kv }, who)
+  const mayWiden = lackedScope !== undefined && who.connector.scopes.length === 0
+  if (mayWiden) {
+    const wanted = computeScopeUnion(token?.scopes.join(' '), lackedScope)
+    await kv.set(wantedScopeKey(who), wanted, day)
+  }
+  if (token?.refresh_token && !mayWiden) await kv.set(keyOf(who), { ...token, expires_at: 0 }, keepSeconds)
+  else await kv.delete(keyOf(who))
+}
+
+/** Inlay forgets what it was given; what the third party knows of it is shown and ended there. */
+export const disconnect = ({ kv }: Pick<Foundation, 'kv'>, who: Consenting): Promise<void> => kv.delete(keyOf(who))
+
+/** A server says in its refusal where its metadata is, and which scopes it wants. */
+async function askForChallenge(service: Working, who: Consenting) {
+  const { server_url, scopes } = who.connector
+  const response = await service
+    .fetch(server_url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'ping' }),
+    })
+    .catch((error) => {
+      throw explain(error)
+    })
+  const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(response)
+  const wanted = scopes.length > 0 ? scopes.join(' ') : await service.kv.get<string>(wantedScopeKey(who))
+  return { resourceMetadataUrl, scope: wanted ?? scope }
+}
+
+async function authorize(
+  { fetch }: Working,
+  client: OAuthClientProvider,
+  { server_url }: StoredConnector,
+  options: Omit<Parameters<typeof auth>[1], 'serverUrl' | 'fetchFn'>,
+) {
+  try {
+    return await auth(client, { serverUrl: server_url, fetchFn: fetch, ...options })
+  } catch (error) {
+    throw explain(error)
+  }
+}
+
+/** The library throws what the other side said, and what it found wrong with it. */
+function explain(error: unknown): unknown {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof SafeFetchError) return new StepFailed('consent', cause.message, { cause: error })
+  }
+  if (error instanceof OAuthError)
+    return new StepFailed('consent', `The server answers: ${error.code}, ${error.message}`)
+  return error instanceof Error ? new StepFailed('consent', error.message, { cause: error }) : error
+}
+
+function createClient(
+  service: Working,
+  who: Consenting,
+  visit?: Visit,
+  start?: { state: string; redirect(url: URL): unknown },
+): OAuthClientProvider {
+  const { kv, clock, config } = service
+  const { publicUrl } = config
+  const { organizationId, connector } = who
+  const clientKey = (context?: OAuthClientInformationContext) =>
+    `connect-client:${organizationId}:${connector.id}:${fingerprint(context?.issuer ?? '')}`
+  /** A secret that was entered is for the authorization server that the server first named, and for no other later. */
+  async function firstIssuer(context?: OAuthClientInformationContext): Promise<string | undefined> {
+    const key = `connect-issuer:${organizationId}:${connector.id}`
+    if (context?.issuer) await kv.setIfAbsent(key, context.issuer, clientSeconds)
+    return kv.get<string>(key)
+  }
+  return {
+    redirectUrl: callbackUrl(publicUrl),
+    clientMetadata: describeClient(publicUrl),
+    // Others fetch it, so it has to be where others can.
+    ...(publicUrl.startsWith('https:') && { clientMetadataUrl: clientDocumentUrl(publicUrl) }),
+    ...(start && { state: () => start.state }),
+    async clientInformation(context) {
+      if (connector.client_id === null) return kv.get<StoredOAuthClientInformation>(clientKey(context))
+      const client_secret = openSecret(service, connector)
+      const issuer = await firstIssuer(context)
+      return {
+        client_id: connector.client_id,
+        ...(client_secret !== undefined && { client_secret }),
+        ...(issuer !== undefined && { issuer }),
+      }
+    },
+    saveClientInformation: (information, context) => kv.set(clientKey(context), information, clientSeconds),
+    async tokens(): Promise<StoredOAuthTokens | undefined> {
+      const token = await readToken(service, who)
+      return (
+        token && {
+          access_token: token.access_token,
+          token_type: 'Bearer',
+          scope: token.scopes.join(' '),
+          ...(token.refresh_token !== undefined && { refresh_token: token.refresh_token }),
+          ...(token.issuer !== undefined && { issuer: token.issuer }),
+        }
+      )
+    },
+    async saveTokens({ access_token, refresh_token, expires_in, scope, issuer }) {
+      const isUsable = typeof expires_in === 'number' && expires_in > 0 && Number.isFinite(expires_in)
+      const seconds = Math.min(isUsable ? expires_in : assumedSeconds, keepSeconds)
+      const token: ConsentedToken = {
+        access_token,
+        expires_at: clock() + seconds * 1000,
+        ...(refresh_token !== undefined && { refresh_token }),
+        scopes: (scope ?? connector.scopes.join(' ')).split(' ').filter(Boolean),
+        ...(issuer !== undefined && { issuer }),
+      }
+      await kv.set(keyOf(who), token, refresh_token === undefined ? seconds : keepSeconds)
+    },
+    redirectToAuthorization: (url) => void start?.redirect(url),
+    saveCodeVerifier(verifier) {
+      if (visit) visit.code_verifier = verifier
+    },
+    codeVerifier: () => visit?.code_verifier ?? '',
+    saveDiscoveryState(discovery) {
+      if (visit) visit.discovery = discovery
+    },
+    discoveryState: () => visit?.discovery,
+    async invalidateCredentials(what) {
+      if (what === 'tokens' || what === 'all') await kv.delete(keyOf(who))
+    },
+  }
+}
