@@ -42,32 +42,43 @@ export interface AccessControl {
   check(authorization: string | undefined, access: Access, audience: string): Promise<Caller | undefined>
 }
 
+/** A token that was good, and whom it last stood for. */
+interface KnownToken {
+  token: VerifiedToken
+  fingerprint: string
+  checkedAt: number
+  person?: Person
+  caller?: Caller
+}
+
 export async function createAccess(service: Service): Promise<AccessControl> {
   const { clock, kv, bus } = service
   const verify = await createTokenVerifier(service)
-  const tokens = new BoundedMap<string, { token: VerifiedToken; checkedAt: number }>(rememberedTokens)
+  // By the header as it comes: to hash a token takes longer than all the rest of a check, and it stays in the process.
+  const tokens = new BoundedMap<string, KnownToken>(rememberedTokens)
   const people = new BoundedMap<string, Map<string, { person: Person; checkedAt: number }>>(rememberedPeople)
   await bus.subscribe<{ user_id: string }>(membershipChanged, ({ user_id }) => people.delete(user_id))
-  await bus.subscribe<{ fingerprint: string }>(tokenRevoked, (message) => tokens.delete(message.fingerprint))
+  await bus.subscribe<{ fingerprint: string }>(tokenRevoked, (message) =>
+    tokens.deleteWhere((known) => known.fingerprint === message.fingerprint),
+  )
   await bus.subscribe<{ session: string }>(sessionEnded, ({ session }) =>
     tokens.deleteWhere(({ token }) => token.sign_in?.session === session),
   )
+  const isFresh = (known: { checkedAt: number } | undefined) =>
+    known !== undefined && clock() - known.checkedAt < rememberMs
 
-  async function readToken(text: string, print: string): Promise<VerifiedToken> {
-    const known = tokens.get(print)
-    if (known && clock() - known.checkedAt < rememberMs) return known.token
+  async function learnToken(authorization: string, text: string): Promise<KnownToken> {
     const verified = await verify(text)
+    const print = fingerprint(text)
     if (await kv.get(revokedTokenKey(print))) throw new InvalidToken('The token was revoked')
     const grant = verified.grant_id ? await findRecord(kv, 'Grant', verified.grant_id) : undefined
     if (verified.grant_id && !grant) throw new InvalidToken('The grant has ended')
-    const token = { ...verified, sign_in: signInOfGrant(grant) }
-    tokens.set(print, { token, checkedAt: clock() })
-    return token
+    const known = { token: { ...verified, sign_in: signInOfGrant(grant) }, fingerprint: print, checkedAt: clock() }
+    tokens.set(authorization, known)
+    return known
   }
 
-  async function readPerson(userId: string, organizationId: string): Promise<Person | undefined> {
-    const known = people.get(userId)?.get(organizationId)
-    if (known && clock() - known.checkedAt < rememberMs) return known.person
+  async function learnPerson(userId: string, organizationId: string): Promise<Person | undefined> {
     const person = await loadPerson(service, userId, organizationId)
     // Only memberships are remembered: somebody just added must not be refused for half a minute.
     if (person && (person.role || organizationId === '')) {
@@ -78,40 +89,50 @@ export async function createAccess(service: Service): Promise<AccessControl> {
     return person
   }
 
+  async function findToken(authorization: string, audience: string): Promise<KnownToken> {
+    const text = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
+    if (!text) throw refuse(audience, undefined, 'No bearer token')
+    return learnToken(authorization, text).catch((error) => {
+      throw error instanceof InvalidToken ? refuse(audience, 'invalid_token', error) : error
+    })
+  }
+
   return {
-    async check(authorization, access, audience) {
+    async check(authorization = '', access, audience) {
       if (access === 'public') return undefined
-      const text = authorization?.match(/^Bearer +(\S+)$/i)?.[1]
-      if (!text) throw refuse(audience, undefined, 'No bearer token')
-      const invalid = (cause: unknown) => refuse(audience, 'invalid_token', cause)
-      const print = fingerprint(text)
-      const token = await readToken(text, print).catch((error) => {
-        throw error instanceof InvalidToken ? invalid(error) : error
-      })
+      const remembered = tokens.get(authorization)
+      const known = isFresh(remembered) ? (remembered as KnownToken) : await findToken(authorization, audience)
+      const { token } = known
+      const invalid = (cause: string) => refuse(audience, 'invalid_token', cause)
       if (token.expires_at + clockSkewMs <= clock()) throw invalid('The token has expired')
       if (!token.audience.includes(audience)) throw invalid(`The token is not for ${audience}`)
       if (token.scopes && !token.scopes.includes(scope)) throw refuse(audience, 'insufficient_scope')
 
-      const organizationId = token.organization_id
       // A claim that is no id names no organization anybody could be a member of.
-      const person = await readPerson(token.user_id, organizationId && isId(organizationId) ? organizationId : '')
+      const organizationId = token.organization_id && isId(token.organization_id) ? token.organization_id : ''
+      const place = people.get(token.user_id)?.get(organizationId)
+      const person = isFresh(place) ? place?.person : await learnPerson(token.user_id, organizationId)
       if (!person) throw invalid('The token names a person who no longer exists')
-      const { organization, role, session_generation, email_verified, ...user } = person
-      if (token.sign_in && token.sign_in.generation !== session_generation) throw invalid('Their sessions were ended')
-      const caller: Caller = {
-        user,
-        email_verified,
-        token: {
-          fingerprint: print,
-          expires_at: token.expires_at,
-          organization_id: organizationId,
-          sign_in: token.sign_in,
-        },
-        ...(organization && role && { organization, role }),
+      if (token.sign_in && token.sign_in.generation !== person.session_generation)
+        throw invalid('Their sessions were ended')
+      if (!known.caller || known.person !== person) {
+        known.person = person
+        known.caller = describeCaller(known, person)
       }
-      requireAccess(caller, access)
-      return caller
+      requireAccess(known.caller, access)
+      return known.caller
     },
+  }
+}
+
+function describeCaller({ token, fingerprint }: KnownToken, person: Person): Caller {
+  const { expires_at, organization_id, sign_in } = token
+  const { organization, role, session_generation, email_verified, ...user } = person
+  return {
+    user,
+    email_verified,
+    token: { fingerprint, expires_at, organization_id, sign_in },
+    ...(organization && role && { organization, role }),
   }
 }
 
