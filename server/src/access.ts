@@ -67,14 +67,15 @@ export async function createAccess(service: Service): Promise<AccessControl> {
   const isFresh = (known: { checkedAt: number } | undefined) =>
     known !== undefined && clock() - known.checkedAt < rememberMs
 
-  async function learnToken(authorization: string, text: string): Promise<KnownToken> {
+  async function learnToken(text: string): Promise<KnownToken> {
     const verified = await verify(text)
     const print = fingerprint(text)
     if (await kv.get(revokedTokenKey(print))) throw new InvalidToken('The token was revoked')
     const grant = verified.grant_id ? await findRecord(kv, 'Grant', verified.grant_id) : undefined
     if (verified.grant_id && !grant) throw new InvalidToken('The grant has ended')
     const known = { token: { ...verified, sign_in: signInOfGrant(grant) }, fingerprint: print, checkedAt: clock() }
-    tokens.set(authorization, known)
+    // In the usual spelling alone: one token must not fill the memory with spaces before it.
+    tokens.set(`Bearer ${text}`, known)
     return known
   }
 
@@ -92,7 +93,7 @@ export async function createAccess(service: Service): Promise<AccessControl> {
   async function findToken(authorization: string, audience: string): Promise<KnownToken> {
     const text = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
     if (!text) throw refuse(audience, undefined, 'No bearer token')
-    return learnToken(authorization, text).catch((error) => {
+    return learnToken(text).catch((error) => {
       throw error instanceof InvalidToken ? refuse(audience, 'invalid_token', error) : error
     })
   }

@@ -126,8 +126,11 @@ function bodyReader(operation: Operation): Served['readBody'] {
   // Public operations are for pages, whose visitors all send the same: what was understood once is not read again.
   const understood = new BoundedMap<string, Fields>(rememberedBodies)
   const read = (text: string): Fields => {
+    const isShort = access === 'public' && text.length <= longestRemembered
+    const known = isShort ? understood.get(text) : undefined
+    if (known) return known
     const fields = check(body as z.ZodObject, parseBody(text))
-    if (access === 'public' && text.length <= longestRemembered) understood.set(text, fields)
+    if (isShort) understood.set(text, fields)
     return fields
   }
   return async (request) => {
@@ -136,7 +139,7 @@ function bodyReader(operation: Operation): Served['readBody'] {
       const text = await readText(request)
       if (text === '' && isOptional) return read('{}')
       if (!isJson(request.headers['content-type'])) throw invalid('', 'Content-Type must be application/json')
-      return understood.get(text) ?? read(text)
+      return read(text)
     } catch (error) {
       throw refuseBody && error instanceof Failure && error.envelope.status === 400 ? refuseBody(error) : error
     }
