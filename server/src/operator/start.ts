@@ -54,6 +54,7 @@ function banner(
     '',
     ...(config.publicUrl ? [`  Listens on   port ${port}, plain HTTP`] : []),
     `  API          ${url}/api        reference: ${url}/api/docs`,
+    `  MCP          ${url}/mcp        for any MCP client, which signs you in by itself`,
     ...(shopUrl ? [`  Widget       ${shopUrl}        a shop with the widget in it`] : []),
     `  Health       ${url}/readyz`,
     `  Data         ${config.databaseUrl ? 'PostgreSQL of DATABASE_URL' : `${config.dataDir} (embedded PostgreSQL)`}${config.redisUrl ? ', Redis' : ''}`,

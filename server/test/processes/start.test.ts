@@ -12,6 +12,7 @@ test('a first start on an empty folder serves, and its banner says how to try it
     body: { status: 'ok', stores: { database: 'ok', kv: 'ok' } },
   })
   expect(banner).toContain(`Inlay is ready on ${server.url} `)
+  expect(banner).toContain(`MCP          ${server.url}/mcp `)
   for (const email of ['admin@demo.test', 'member@demo.test', 'admin@other.test', 'nobody@demo.test']) {
     expect(banner).toContain(email)
   }
