@@ -1,6 +1,7 @@
 import * as auditContract from './audit/contract.ts'
 import * as audit from './audit/events.ts'
 import * as connectorCheck from './connectors/connector-check.ts'
+import * as connectorRemoval from './connectors/connector-removal.ts'
 import * as connectors from './connectors/connectors.ts'
 import * as connectorsContract from './connectors/contract.ts'
 import * as diagnosticsContract from './diagnostics/contract.ts'
@@ -82,7 +83,7 @@ export const api = [
   route(connectorsContract.createConnector, connectors.createConnector),
   route(connectorsContract.getConnector, connectors.getConnector),
   route(connectorsContract.updateConnector, connectors.updateConnector),
-  route(connectorsContract.deleteConnector, connectors.deleteConnector),
+  route(connectorsContract.deleteConnector, connectorRemoval.deleteConnector),
   route(connectorsContract.testConnector, connectorCheck.testConnector),
 
   route(skillsContract.listSkills, skills.listSkills),

@@ -14,10 +14,12 @@ h1 { margin: 0 0 .5rem; font-size: 1.5rem } p { margin: .5rem 0 1rem; color: var
 label { display: block; margin-top: 1rem; font-weight: 600 } small { font-weight: 400; color: var(--soft) }
 input { width: 100%; margin-top: .25rem; padding: .6rem .7rem; font: inherit; color: inherit; background: var(--paper);
   border: 1px solid var(--line); border-radius: 8px }
-button { margin-top: 1.5rem; padding: .65rem 1.1rem; font: inherit; font-weight: 600; color: var(--card);
-  background: var(--accent); border: 0; border-radius: 8px; cursor: pointer }
+button, .button { display: inline-block; margin-top: 1.5rem; padding: .65rem 1.1rem; font: inherit; font-weight: 600;
+  color: var(--card); background: var(--accent); border: 0; border-radius: 8px; cursor: pointer; text-decoration: none }
+button:is([name=demo], [value=cancel], [value=disconnect]) { color: inherit; background: none; border: 1px solid var(--line) }
+form + p { margin-top: 1.5rem }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px }
-a { color: var(--accent) } code, pre { font: .875em ui-monospace, monospace } dt { font-weight: 600 } dd { margin: 0 0 .75rem; color: var(--soft) }
+a:not(.button) { color: var(--accent) } code, pre { font: .875em ui-monospace, monospace } dt { font-weight: 600 } dd { margin: 0 0 .75rem; color: var(--soft) }
 pre { padding: .8rem; overflow-x: auto; background: var(--paper); border: 1px solid var(--line); border-radius: 8px }
 main > :last-child, dd:last-child { margin-bottom: 0 }
 [role=alert] { color: var(--bad) }`

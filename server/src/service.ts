@@ -45,7 +45,7 @@ export async function createService(
   const activity = createActivity(foundation)
   const builtInNames = new Set(tools.map(({ name }) => name))
   const hub = await createHub(foundation, builtInNames, await createRemoteTools(foundation, activity, builtInNames))
-  const runtime = await createRuntime(foundation, hub)
+  const runtime = await createRuntime(foundation, hub, activity)
   return {
     ...foundation,
     activity,

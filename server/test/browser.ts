@@ -16,7 +16,7 @@ export class Browser {
 
   /** Follows the link with that text. */
   async follow(text: string): Promise<this> {
-    const link = [...this.html.matchAll(/<a href="([^"]*)">([^<]*)<\/a>/g)].find((match) => match[2] === text)
+    const link = [...this.html.matchAll(/<a [^>]*?href="([^"]*)">([^<]*)<\/a>/g)].find((match) => match[2] === text)
     if (!link) throw new Error(`No link "${text}" in ${this.html}`)
     return this.#go(new URL(decodeHtml(link[1] ?? ''), this.page?.url), { method: 'GET' })
   }

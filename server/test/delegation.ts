@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { pipeline } from 'node:stream/promises'
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { expect } from 'vitest'
@@ -233,5 +234,7 @@ async function readRequest(url: string, incoming: IncomingMessage): Promise<{ re
 
 async function sendResponse(outgoing: ServerResponse, response: Response): Promise<void> {
   outgoing.writeHead(response.status, Object.fromEntries(response.headers))
-  outgoing.end(Buffer.from(await response.arrayBuffer()))
+  // Whoever asked may be gone before the end.
+  if (response.body) await pipeline(response.body, outgoing).catch(() => undefined)
+  else outgoing.end()
 }

@@ -10,6 +10,7 @@ import { readAllowList } from '../../examples/identity-provider/token-exchange.t
 import { createOrders } from '../../examples/tool-server/orders.ts'
 import { createToolServerExample } from '../../examples/tool-server/tool-server.ts'
 import { createTransactionTokens } from '../../tool-server/src/transaction-tokens.ts'
+import { redirectUri } from './example-sign-in.ts'
 
 /** One of the examples as a process of its own. It says where it is, is told where the other one is, and then serves. */
 const part = process.argv[2]
@@ -21,7 +22,7 @@ serve = part === 'identity-provider' ? await identityProvider(other.url) : await
 process.send?.({ isReady: true })
 
 async function identityProvider(toolServerUrl: string): Promise<RequestListener> {
-  const client = { id: clientId, redirectUri: 'http://localhost/callback' }
+  const client = { id: clientId, redirectUri }
   return createIdentityProvider(url, client, {
     hub: { id: hub.clientId, secret: hub.secretAtIdentityProvider },
     allowed: await readAllowList(toolServerUrl),

@@ -1,8 +1,7 @@
 import { fileURLToPath } from 'node:url'
-import { build } from 'esbuild'
-import { Miniflare } from 'miniflare'
 import { expect, test } from 'vitest'
 import { hub, resource, secret, setUp, tokenRequest } from '../test/fixture.ts'
+import { noWorkers, startWorker } from '../test/workers.ts'
 
 /** A Worker that is all metadata, tokens, and one page for callers. */
 const worker = `
@@ -18,18 +17,13 @@ export default {
   },
 }`
 
-test('runs where there is no Node: in the runtime of Cloudflare Workers', { timeout: 60_000 }, async () => {
+test('runs where there is no Node: in the runtime of Cloudflare Workers', { timeout: 60_000 }, async ({ skip }) => {
+  skip(noWorkers !== undefined, noWorkers)
   await using fixture = await setUp('RS256')
   fixture.time.now = Date.now()
-  const { outputFiles } = await build({
-    stdin: { contents: worker, resolveDir: fileURLToPath(new URL('.', import.meta.url)) },
-    bundle: true,
-    format: 'esm',
-    write: false,
-  })
+  const stdin = { contents: worker, resolveDir: fileURLToPath(new URL('.', import.meta.url)) }
   const options = { resource, hubs: [{ ...hub, issuer: fixture.provider.issuer }], secrets: [secret] }
-  const script = outputFiles[0]?.text ?? ''
-  const miniflare = new Miniflare({ modules: true, script, compatibilityDate: '2026-07-01', bindings: { options } })
+  const miniflare = await startWorker({ stdin }, { bindings: { options } })
   try {
     const ask = async (request: Request) => {
       const headers = Object.fromEntries(request.headers)

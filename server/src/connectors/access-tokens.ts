@@ -1,6 +1,6 @@
 import type { Foundation } from '../service.ts'
-import { openConnector, type StoredConnector } from './connectors.ts'
-import { type ConsentedToken, expireToken, keyOf, readToken, renewToken } from './consent.ts'
+import { openConnector } from './connectors.ts'
+import { type ConsentedToken, expireToken, isAllowed, keyOf, readToken, renewToken } from './consent.ts'
 import type { Delegate } from './delegates.ts'
 import { readServerMetadata } from './server-metadata.ts'
 import { StepFailed } from './steps.ts'
@@ -30,10 +30,17 @@ export function createAccessTokens(foundation: Foundation): AccessTokens {
   }
 
   async function renew(delegate: Delegate): Promise<string> {
-    const renewed = await renewToken(foundation, delegate)
-    if (renewed) return renewed.access_token
-    const { id } = delegate.connector
-    throw new StepFailed('consent', `Allow it first, in your browser: ${config.publicUrl}/connect/${id}`)
+    const { connector } = delegate
+    const page = `${config.publicUrl}/connect/${connector.id}`
+    const first = await renewToken(foundation, delegate)
+    // Servers give back all that was once granted, unless they are told what of it is still allowed.
+    const renewed = first && !isAllowed(first.scopes, connector) ? await renewToken(foundation, delegate) : first
+    if (!renewed) throw new StepFailed('consent', `Allow it first, in your browser: ${page}`)
+    if (isAllowed(renewed.scopes, connector)) return renewed.access_token
+    throw new StepFailed('consent', `The server grants more than an administrator allows. Allow it anew: ${page}`, {
+      expected: connector.scopes.join(' '),
+      seen: renewed.scopes.join(' '),
+    })
   }
 
   return {
@@ -41,7 +48,7 @@ export function createAccessTokens(foundation: Foundation): AccessTokens {
       const { connector } = delegate
       const cached = await readToken(foundation, delegate)
       // Since it was issued fewer scopes may have been allowed.
-      const isGood = cached && cached.expires_at > clock() && isWithin(cached.scopes, connector)
+      const isGood = cached && cached.expires_at > clock() && isAllowed(cached.scopes, connector)
       if (isGood) return cached.access_token
       const flight = `${keyOf(delegate)} ${connector.updated_at}`
       const pending = underWay.get(flight) ?? issue(delegate).finally(() => underWay.delete(flight))
@@ -76,7 +83,3 @@ export function timeToLive(expiresIn: unknown): number {
   if (typeof expiresIn !== 'number' || !Number.isFinite(expiresIn)) return 0
   return Math.max(0, Math.min(expiresIn - leadSeconds, longestSeconds))
 }
-
-/** Where no scopes were chosen, the server chooses. */
-const isWithin = (granted: readonly string[], { scopes }: Pick<StoredConnector, 'scopes'>) =>
-  scopes.length === 0 || granted.every((each) => scopes.includes(each))

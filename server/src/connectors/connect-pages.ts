@@ -19,11 +19,11 @@ import {
   type Consenting,
   clientDocumentUrl,
   describeClient,
-  disconnect,
   finishConsent,
   readToken,
   takeVisit,
 } from './consent.ts'
+import { disconnect } from './revocation.ts'
 import { StepFailed } from './steps.ts'
 
 /** A third party's server, seen by somebody who is signed in in this browser. */
@@ -61,14 +61,21 @@ export function serveConnect(service: Service, currentProvider: () => Promise<Pr
     return undefined
   }
 
-  async function showConnector(c: Context<NodeEnv>, seen: Seen, problem?: string): Promise<Response> {
+  async function showConnector(
+    c: Context<NodeEnv>,
+    seen: Seen,
+    { problem, notice = '' }: { problem?: string; notice?: string } = {},
+  ): Promise<Response> {
     const { connector, organizationName, person } = seen
-    const isConnected = (await readToken(service, seen)) !== undefined
+    const held = await readToken(service, seen)
+    const isConnected = held !== undefined
     const token = await formToken.issue(service.kv, formOf(seen))
     const rows = [
       ['Server', connector.server_url],
       ['Added by', `an administrator of ${organizationName}`],
-      ['Asks for', connector.scopes.join(' ') || 'what it shows you next'],
+      isConnected
+        ? ['You allowed', held.scopes.join(' ') || 'what it showed you']
+        : ['Asks for', connector.scopes.join(' ') || 'what it shows you next'],
       ['State', isConnected ? 'connected' : 'not connected'],
     ]
     const disconnectButton = isConnected ? ' <button name="decision" value="disconnect">Disconnect</button>' : ''
@@ -76,7 +83,8 @@ export function serveConnect(service: Service, currentProvider: () => Promise<Pr
       c,
       isConnected ? 'Connected' : 'Connect',
       `<h1>${isConnected ? 'You are connected to' : 'Connect'} ${escapeHtml(connector.name)}${isConnected ? '' : '?'}</h1>
-       <p>Agents and MCP clients that act for you will use its tools as you. The server belongs to somebody else, and sees what they do.</p>
+       ${notice && `<p role="status">${notice}</p>`}
+       <p>Agents and MCP clients that act for you ${isConnected ? '' : 'will '}use its tools as you. The server belongs to somebody else, and sees what they do.</p>
        ${problemText(problem)}
        <dl>${rows.map(([term, text]) => `<dt>${term}</dt><dd>${escapeHtml(text ?? '')}</dd>`).join('')}</dl>
        <form method="post" action="/connect/${connector.id}">${tokenField(token)}
@@ -105,11 +113,11 @@ export function serveConnect(service: Service, currentProvider: () => Promise<Pr
     const seen = person?.id === visit?.user_id && person && (await find(person, visit?.connector_id ?? ''))
     if (!visit || !seen || seen.organizationId !== visit.organization_id) return showNothing(c)
     // What an error says may be anybody's words: it is not shown.
-    if (code === undefined) return showConnector(c, seen, 'The server did not allow it.')
+    if (code === undefined) return showConnector(c, seen, { problem: 'The server did not allow it.' })
     try {
       await finishConsent(service, seen, visit, { code, iss })
     } catch (error) {
-      return showConnector(c, seen, describeProblem(error))
+      return showConnector(c, seen, { problem: describeProblem(error) })
     }
     await record(seen, 'connector.connected')
     return c.redirect(`/connect/${seen.connector.id}`, 303)
@@ -129,14 +137,14 @@ export function serveConnect(service: Service, currentProvider: () => Promise<Pr
     const seen = person && (await find(person, c.req.param('id') ?? ''))
     if (!seen || (await formToken.take(service.kv, token)) !== formOf(seen)) return showNothing(c)
     if (decision === 'disconnect') {
-      await disconnect(service, seen)
+      await disconnect(service, [seen])
       await record(seen, 'connector.disconnected')
-      return showConnector(c, seen)
+      return showConnector(c, seen, { notice: 'You are disconnected.' })
     }
     try {
       return showTarget(c, seen, await beginConsent(service, seen))
     } catch (error) {
-      return showConnector(c, seen, describeProblem(error))
+      return showConnector(c, seen, { problem: describeProblem(error) })
     }
   })
 
@@ -155,7 +163,7 @@ const showTarget = (c: Context, { connector }: Seen, target: URL): Response =>
     'Connect',
     `<h1>Go on at ${escapeHtml(target.host)}</h1>
      <p>This is where ${escapeHtml(connector.name)} asks who you are and whether you allow this. Go on only if you know it.</p>
-     <p><a href="${escapeHtml(target.href)}">Continue at ${escapeHtml(target.host)}</a></p>
+     <p><a class="button" href="${escapeHtml(target.href)}">Continue at ${escapeHtml(target.host)}</a></p>
      <p><a href="/connect/${connector.id}">Back</a></p>`,
   )
 

@@ -51,7 +51,7 @@ export async function createConnector(
   const id = newId()
   const secret = sealSecret(service, client_secret, secretPlace(id))
   const idpSecret = sealSecret(service, idp_client_secret, idpSecretPlace(id))
-  return change(service, caller, async (sql) => {
+  return changeConnectors(service, caller, async (sql) => {
     // Whoever makes connectors at once queues here, so that the limit holds exactly.
     await sql`select from organizations where id = current_organization() for no key update`
     const [row] = await sql<{ count: number }>`select count(*) as count from connectors`
@@ -75,7 +75,7 @@ export async function updateConnector(
   const { name = null, scopes = null, audience_mode = null, status = null } = changes
   const secret = sealSecret(service, client_secret, secretPlace(id))
   const idpSecret = sealSecret(service, idp_client_secret, idpSecretPlace(id))
-  return change(service, caller, async (sql) => {
+  return changeConnectors(service, caller, async (sql) => {
     const { kind, client_id, idp_client_id } = await selectConnector(sql, id)
     if (client_secret && !client_id) throw noClient('client_secret')
     if (idp_client_secret && !idp_client_id) throw noClient('idp_client_secret')
@@ -101,21 +101,8 @@ export async function updateConnector(
   })
 }
 
-export async function deleteConnector(
-  service: Service,
-  caller: OrgCaller,
-  { id }: Input<typeof contract.deleteConnector>,
-): Promise<Output<typeof contract.deleteConnector>> {
-  return change(service, caller, async (sql) => {
-    const [deleted] = await sql<{ name: string }>`delete from connectors where id = ${id} returning name`
-    if (!deleted) throw notFound('connector', id)
-    await recordAudit(sql, trailOf(caller), 'connector.deleted', id, deleted)
-    return { success: true }
-  })
-}
-
 /** A name stands for one connector; afterwards every node forgets what it knew. */
-async function change<T>(
+export async function changeConnectors<T>(
   { database, bus }: Service,
   { organization }: OrgCaller,
   work: (sql: Sql) => Promise<T>,

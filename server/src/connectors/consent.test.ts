@@ -134,6 +134,17 @@ test('two nodes that need a new token at once get the same one: a refresh token 
   expect(await whoAmI()).toBe('admin@other.test')
 })
 
+test('a third party that gives more than an administrator allows is not used', async () => {
+  await connect()
+  await asAdmin('PATCH', `/connectors/${connectorId}`, { scopes: ['less'] })
+  await expect(me.call('third.get_profile')).rejects.toMatchObject({
+    envelope: {
+      message: `third: The server grants more than an administrator allows. Allow it anew: ${link()}`,
+      data: { connector: 'third', step: 'consent' },
+    },
+  })
+})
+
 test('when the third party has ended it, consent is asked for again', async () => {
   const { theirs } = await connect()
   await whoAmI()
@@ -143,11 +154,19 @@ test('when the third party has ended it, consent is asked for again', async () =
   expect(await stored()).toBeUndefined()
 })
 
-test('disconnecting forgets the tokens', async () => {
+test('disconnecting forgets the tokens, and they are good for nothing at the third party either', async () => {
   const { ours } = await connect()
+  const { access_token = '' } = (await stored()) ?? {}
+  const useToken = async () => {
+    const headers = { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })
+    return (await third.fetch('/mcp', { method: 'POST', headers, body })).status
+  }
+  expect(await useToken()).toBe(200)
   await ours.press('Disconnect')
   expect(ours.text).toContain('Connect third?')
   expect(await stored()).toBeUndefined()
+  expect(await useToken()).toBe(401)
   await expect(me.call('third.get_profile')).rejects.toEqual(consentNeeded())
 })
 

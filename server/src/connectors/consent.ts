@@ -15,7 +15,8 @@ import { SafeFetchError } from '../lib/safe-fetch.ts'
 import { fingerprint, UnreadableSecret } from '../lib/secrets.ts'
 import type { Foundation } from '../service.ts'
 import { openSecret, type StoredConnector } from './connectors.ts'
-import { StepFailed } from './steps.ts'
+import { splitScopes } from './id-jag.ts'
+import { type Step, StepFailed } from './steps.ts'
 
 /** Somebody who allows Inlay to act for them at a third party's server. */
 export interface Consenting {
@@ -145,14 +146,16 @@ async function waitForAnother(
   throw new StepFailed('consent', 'The server does not renew the access token in time')
 }
 
-export async function readToken({ kv }: Pick<Foundation, 'kv'>, who: Consenting): Promise<ConsentedToken | undefined> {
-  try {
-    return await kv.get<ConsentedToken>(keyOf(who))
-  } catch (error) {
-    // Moved here from elsewhere, or sealed by a secret that is gone.
-    if (error instanceof UnreadableSecret) return undefined
-    throw error
-  }
+export const readToken = ({ kv }: Pick<Foundation, 'kv'>, who: Consenting): Promise<ConsentedToken | undefined> =>
+  kv.get<ConsentedToken>(keyOf(who)).catch(ignoreUnreadable)
+
+/** Inlay has it no more. */
+export const takeToken = ({ kv }: Pick<Foundation, 'kv'>, who: Consenting): Promise<ConsentedToken | undefined> =>
+  kv.take<ConsentedToken>(keyOf(who)).catch(ignoreUnreadable)
+
+/** Moved here from elsewhere, or sealed by a secret that is gone. */
+function ignoreUnreadable(error: unknown): undefined {
+  if (!(error instanceof UnreadableSecret)) throw error
 }
 
 /**
@@ -174,8 +177,18 @@ export async function expireToken(
   else await kv.delete(keyOf(who))
 }
 
-/** Inlay forgets what it was given; what the third party knows of it is shown and ended there. */
-export const disconnect = ({ kv }: Pick<Foundation, 'kv'>, who: Consenting): Promise<void> => kv.delete(keyOf(who))
+/** What of it an administrator allows: where no scopes were chosen, the server chooses. To renew a token is no more of it. */
+const allowedScopes = (granted: readonly string[], { scopes }: Pick<StoredConnector, 'scopes'>) =>
+  granted.filter((each) => scopes.length === 0 || scopes.includes(each) || each === 'offline_access')
+
+export const isAllowed = (granted: readonly string[], connector: Pick<StoredConnector, 'scopes'>): boolean =>
+  allowedScopes(granted, connector).length === granted.length
+
+/** As whom Inlay is known to an issuer of tokens. */
+export async function findClient(service: Working, who: Consenting, issuer: string) {
+  const client = await createClient(service, who).clientInformation({ issuer })
+  return client?.issuer === issuer ? client : undefined
+}
 
 /** A server says in its refusal where its metadata is, and which scopes it wants. */
 async function askForChallenge(service: Working, who: Consenting) {
@@ -187,7 +200,7 @@ async function askForChallenge(service: Working, who: Consenting) {
       body: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'ping' }),
     })
     .catch((error) => {
-      throw explain(error)
+      throw explain('consent', error)
     })
   const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(response)
   const wanted = scopes.length > 0 ? scopes.join(' ') : await service.kv.get<string>(wantedScopeKey(who))
@@ -203,18 +216,18 @@ async function authorize(
   try {
     return await auth(client, { serverUrl: server_url, fetchFn: fetch, ...options })
   } catch (error) {
-    throw explain(error)
+    throw explain('consent', error)
   }
 }
 
 /** The library throws what the other side said, and what it found wrong with it. */
-function explain(error: unknown): unknown {
+export function explain(step: Step, error: unknown): unknown {
+  if (error instanceof StepFailed) return error
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if (cause instanceof SafeFetchError) return new StepFailed('consent', cause.message, { cause: error })
+    if (cause instanceof SafeFetchError) return new StepFailed(step, cause.message, { cause: error })
   }
-  if (error instanceof OAuthError)
-    return new StepFailed('consent', `The server answers: ${error.code}, ${error.message}`)
-  return error instanceof Error ? new StepFailed('consent', error.message, { cause: error }) : error
+  if (error instanceof OAuthError) return new StepFailed(step, `The server answers: ${error.code}, ${error.message}`)
+  return error instanceof Error ? new StepFailed(step, error.message, { cause: error }) : error
 }
 
 function createClient(
@@ -228,6 +241,8 @@ function createClient(
   const { organizationId, connector } = who
   const clientKey = (context?: OAuthClientInformationContext) =>
     `connect-client:${organizationId}:${connector.id}:${fingerprint(context?.issuer ?? '')}`
+  /** The one that was used last. */
+  let registration: string | undefined
   /** A secret that was entered is for the authorization server that the server first named, and for no other later. */
   async function firstIssuer(context?: OAuthClientInformationContext): Promise<string | undefined> {
     const key = `connect-issuer:${organizationId}:${connector.id}`
@@ -241,7 +256,10 @@ function createClient(
     ...(publicUrl.startsWith('https:') && { clientMetadataUrl: clientDocumentUrl(publicUrl) }),
     ...(start && { state: () => start.state }),
     async clientInformation(context) {
-      if (connector.client_id === null) return kv.get<StoredOAuthClientInformation>(clientKey(context))
+      if (connector.client_id === null) {
+        registration = clientKey(context)
+        return kv.get<StoredOAuthClientInformation>(registration)
+      }
       const client_secret = openSecret(service, connector)
       const issuer = await firstIssuer(context)
       return {
@@ -263,14 +281,21 @@ function createClient(
         }
       )
     },
+    // Since the person consented, an administrator may have chosen fewer. Otherwise none are named: not all servers like it.
+    scopeForRefresh({ scope = '' }) {
+      const granted = splitScopes(scope)
+      return isAllowed(granted, connector) ? undefined : allowedScopes(granted, connector).join(' ')
+    },
     async saveTokens({ access_token, refresh_token, expires_in, scope, issuer }) {
+      // Whoever disconnects while their token is renewed stays disconnected.
+      if (!visit && !(await readToken(service, who))) return
       const isUsable = typeof expires_in === 'number' && expires_in > 0 && Number.isFinite(expires_in)
       const seconds = Math.min(isUsable ? expires_in : assumedSeconds, keepSeconds)
       const token: ConsentedToken = {
         access_token,
         expires_at: clock() + seconds * 1000,
         ...(refresh_token !== undefined && { refresh_token }),
-        scopes: (scope ?? connector.scopes.join(' ')).split(' ').filter(Boolean),
+        scopes: splitScopes(scope ?? connector.scopes.join(' ')),
         ...(issuer !== undefined && { issuer }),
       }
       await kv.set(keyOf(who), token, refresh_token === undefined ? seconds : keepSeconds)
@@ -286,6 +311,8 @@ function createClient(
     discoveryState: () => visit?.discovery,
     async invalidateCredentials(what) {
       if (what === 'tokens' || what === 'all') await kv.delete(keyOf(who))
+      // Servers forget whom they have not seen for long: the next consent begins with another registration.
+      if (registration && (what === 'client' || what === 'all')) await kv.delete(registration)
     },
   }
 }

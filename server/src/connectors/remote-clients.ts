@@ -1,14 +1,18 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import {
   Client,
   extractWWWAuthenticateParams,
   InsufficientScopeError,
+  type JSONRPCMessage,
   ProtocolError,
+  SdkError,
+  SdkErrorCode,
   SdkHttpError,
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import { createSafeFetch, SafeFetchError } from '../lib/safe-fetch.ts'
-import { callDeadlineMs } from '../runtime/protocol.ts'
+import { callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
 import type { AccessTokens } from './access-tokens.ts'
 import { keyOf } from './consent.ts'
@@ -28,6 +32,8 @@ export const answerWithinMs = 5_000
 const mostClients = 500
 /** A page of a list is 1 MiB at most. */
 const mostListPages = 4
+/** A stream that does not end after the answer is not left open for longer, nor cut before it could be used again. */
+const lingerMs = 1_000
 
 interface Connection {
   client: Promise<Client>
@@ -35,16 +41,32 @@ interface Connection {
   delegate: Delegate
 }
 
+/** One use of a client. What it has asked for ends with it. */
+interface Use {
+  end: AbortController
+  /** Why an answer broke off. */
+  failure: unknown
+}
+
+/** Which use of a client asks: the client is shared, and the library does not say. */
+const uses = new AsyncLocalStorage<Use>()
+
 export function createRemoteClients(foundation: Foundation, tokens: AccessTokens): RemoteClients {
   const { allowedPrivateNetworks } = foundation.config
   const connections = new BoundedMap<string, Connection>(mostClients)
   // A tool may take as long as a page may.
-  const patientFetch = createSafeFetch({ allowedPrivateNetworks, timeoutMs: callDeadlineMs })
+  const patientFetch = createSafeFetch({
+    allowedPrivateNetworks,
+    timeoutMs: longestCallMs,
+    streamIdleMs: callDeadlineMs,
+  })
 
   function connect(key: string, delegate: Delegate): Connection {
     const connection = { delegate } as Connection
-    const fetchAsPerson: typeof fetch = (input, init) =>
-      fetchWithToken(tokens, connection.delegate, (token) => patientFetch(input, withBearer(init, token)))
+    const fetchAsPerson: typeof fetch = async (input, init) =>
+      noteFailure(
+        await fetchWithToken(tokens, connection.delegate, (token) => patientFetch(input, withBearer(init, token))),
+      )
     connection.client = connectClient(delegate.connector.server_url, fetchAsPerson)
     connection.client.catch(() => forget(key, connection))
     return connection
@@ -64,18 +86,49 @@ export function createRemoteClients(foundation: Foundation, tokens: AccessTokens
     const client = await connection.client.catch((error) => {
       throw explain(step, error)
     })
+    const one: Use = { end: new AbortController(), failure: undefined }
     try {
-      return await work(client)
+      const result = await uses.run(one, () => work(client))
+      setTimeout(() => one.end.abort(), lingerMs).unref()
+      return result
     } catch (error) {
-      if (error instanceof ProtocolError) throw error
+      one.end.abort()
+      const isBrokenOff = error instanceof ProtocolError && error.data === one
+      if (error instanceof ProtocolError && !isBrokenOff) throw error
       forget(key, connection)
       // A session of the older protocol that the server has forgotten: nothing was called.
       if (known && error instanceof SdkHttpError && error.status === 404) return use(step, delegate, work)
+      if (isBrokenOff) throw explain(step, one.failure ?? new StepFailed(step, 'The tool server broke off its answer'))
       throw explain(step, error)
     }
   }
 
   return { use, close: () => patientFetch.close() }
+}
+
+type SendOptions = Parameters<StreamableHTTPClientTransport['send']>[1]
+
+/** The library would wait on for an answer that has broken off; and in the older protocol it leaves open what was cancelled. */
+class RemoteTransport extends StreamableHTTPClientTransport {
+  override send(message: JSONRPCMessage, options: SendOptions = {}): Promise<void> {
+    const one = uses.getStore()
+    if (!one || !('method' in message && 'id' in message)) return super.send(message, options)
+    const signals = [one.end.signal, ...(options.requestSignal ? [options.requestSignal] : [])]
+    // Whoever has the answer already does not hear this.
+    const error = { code: -32000, message: 'The answer broke off', data: one }
+    const onRequestStreamEnd = () => this.onmessage?.({ jsonrpc: '2.0', id: message.id, error })
+    return super.send(message, { ...options, requestSignal: AbortSignal.any(signals), onRequestStreamEnd })
+  }
+}
+
+/** The library keeps to itself why a stream has failed. */
+function noteFailure(response: Response): Response {
+  const one = uses.getStore()
+  if (!one || !response.body) return response
+  const note = (reason: unknown) => {
+    one.failure = reason
+  }
+  return new Response(response.body.pipeThrough(new TransformStream({ cancel: note })), response)
 }
 
 /** The stream of the older protocol, for what a server says unasked, is not opened: nobody would listen. */
@@ -92,9 +145,15 @@ export async function connectClient(serverUrl: string, fetch: typeof globalThis.
       },
     },
   )
-  const transport = new StreamableHTTPClientTransport(new URL(serverUrl), {
+  const transport = new RemoteTransport(new URL(serverUrl), {
     fetch: async (input, init) => (init?.method === 'GET' ? new Response(null, { status: 405 }) : fetch(input, init)),
     requestInit: { redirect: 'manual' },
+    reconnectionOptions: {
+      maxRetries: 0,
+      initialReconnectionDelay: 0,
+      maxReconnectionDelay: 0,
+      reconnectionDelayGrowFactor: 1,
+    },
   })
   await client.connect(transport, { timeout: answerWithinMs })
   return client
@@ -117,6 +176,7 @@ async function fetchWithToken(
   const { error, scope } = extractWWWAuthenticateParams(response)
   const lacksScope = response.status === 403 && error === 'insufficient_scope'
   if (response.status !== 401 && !lacksScope) return response
+  await response.body?.cancel()
   await tokens.drop(delegate, token, lacksScope ? scope : undefined)
   return send(await getToken(tokens, delegate))
 }
@@ -135,6 +195,8 @@ export function explain(step: Step, error: unknown): unknown {
     if (cause instanceof StepFailed) return cause
     if (cause instanceof SafeFetchError) return new StepFailed(step, cause.message, { cause: error })
     if (cause instanceof SdkHttpError) return new StepFailed(step, explainStatus(cause.status), { cause: error })
+    if (cause instanceof SdkError && cause.code === SdkErrorCode.RequestTimeout)
+      return new StepFailed(step, 'The tool server did not answer in time', { cause: error })
     if (cause instanceof InsufficientScopeError)
       return new StepFailed(step, 'The tool server asks for a scope that was not granted', {
         expected: cause.requiredScope,

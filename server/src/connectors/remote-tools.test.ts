@@ -719,12 +719,14 @@ describe('what is remembered', () => {
       expect(world.idp.tokenRequests()).toHaveLength(2)
     })
 
-    test('for a person who was erased', async () => {
-      await world.addConnector()
+    test('for a person who was erased, nor kept', async () => {
+      const connector = await world.addConnector()
       const { userId } = await world.connect()
       await me.call('crm.whoami')
       world.tools.asked.length = 0
+      expect(await cached(connector, userId)).toBeDefined()
       await world.asAdmin('DELETE', `/end-users/${userId}`)
+      expect(await cached(connector, userId)).toBeUndefined()
       await expect(me.call('crm.whoami')).rejects.toEqual(failure('identity'))
       expect(world.tools.asked).toEqual([])
     })

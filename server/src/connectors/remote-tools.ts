@@ -1,20 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { ProtocolError } from '@modelcontextprotocol/client'
+import { type Progress, ProtocolError } from '@modelcontextprotocol/client'
 import type { OrgCaller } from '../access.ts'
 import type { Activity } from '../diagnostics/activity.ts'
 import { failure } from '../errors.ts'
 import { addDefinitions, OverLimit, type PageTool } from '../hub/definitions.ts'
+import { cleanLine } from '../hub/page-text.ts'
 import { type PageAnswer, readAnswer } from '../hub/results.ts'
 import { identityProviderChanged } from '../identity-provider/identity-provider.ts'
 import { BoundedMap } from '../lib/bounded-map.ts'
-import { callDeadlineMs, ToolDefinition } from '../runtime/protocol.ts'
+import { callDeadlineMs, longestCallMs, maxTitleLength, ToolDefinition } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
 import type { Relayed, ToolCall } from '../tool.ts'
 import { createAccessTokens } from './access-tokens.ts'
 import { connectorsChanged, type StoredConnector } from './connectors.ts'
 import { type Delegate, readSetup, requireDelegate, type Setup } from './delegates.ts'
 import { answerWithinMs, createRemoteClients } from './remote-clients.ts'
-import { StepFailed } from './steps.ts'
+import { keepFailure, StepFailed } from './steps.ts'
 
 /** The tools of an organization's connectors, called as the person who asks. They are named `<connector>.<tool>`. */
 export interface RemoteTools {
@@ -60,17 +61,9 @@ export async function createRemoteTools(
   /** Tells the administrator, and gives back what the caller is told. */
   function report(organizationId: string, connector: StoredConnector, error: unknown): unknown {
     if (!(error instanceof StepFailed)) return error
-    const { step, message, expected, seen } = error
-    const told = `${connector.name}: ${message}`
-    activity.refused(organizationId, {
-      surface: 'delegated_identity',
-      step,
-      code: 'DELEGATION_FAILED',
-      message: told,
-      expected,
-      seen,
-    })
-    return failure(502, 'DELEGATION_FAILED', told, { data: { connector: connector.name, step }, cause: error })
+    const told = keepFailure(activity, organizationId, connector.name, error)
+    const data = { connector: connector.name, step: error.step }
+    return failure(502, 'DELEGATION_FAILED', told, { data, cause: error })
   }
 
   async function listOf(delegate: Delegate): Promise<PageTool[]> {
@@ -84,11 +77,18 @@ export async function createRemoteTools(
     }
   }
 
-  async function callOf(delegate: Delegate, name: string, args: Record<string, unknown>, signal: AbortSignal) {
+  async function callOf(delegate: Delegate, name: string, args: Record<string, unknown>, call: ToolCall) {
+    const { signal } = call
     try {
       const params = { name, arguments: args }
-      // The exchange itself ends a little earlier, and says more.
-      const options = { signal, timeout: callDeadlineMs + answerWithinMs }
+      const options = {
+        signal,
+        onprogress: (progress: Progress) => call.progress(readProgress(progress)),
+        // The exchange itself ends a little earlier, and says more.
+        timeout: callDeadlineMs + answerWithinMs,
+        resetTimeoutOnProgress: true,
+        maxTotalTimeout: longestCallMs + answerWithinMs,
+      }
       return { result: await clients.use('tools_call', delegate, (client) => client.callTool(params, options)) }
     } catch (error) {
       if (signal.aborted) throw failure(499, 'CALL_CANCELLED', 'The call was cancelled.')
@@ -126,10 +126,10 @@ export async function createRemoteTools(
       const { server_url, name } = connector
       return {
         source: { tabId: '', origin: new URL(server_url).origin, url: server_url, title: name },
-        async call(args, { signal }) {
+        async call(args, call) {
           try {
             const delegate = await requireDelegate(foundation, caller, setup, connector)
-            const answer: PageAnswer = await callOf(delegate, toolName.slice(name.length + 1), args, signal)
+            const answer: PageAnswer = await callOf(delegate, toolName.slice(name.length + 1), args, call)
             return readAnswer(answer, `the tool server ${server_url}`)
           } catch (error) {
             throw report(organizationId, connector, error)
@@ -164,6 +164,12 @@ const findConnector = ({ connectors }: Setup, toolName: string): StoredConnector
   connectors.find((connector) => isActive(connector) && toolName.startsWith(`${connector.name}.`))
 
 const refused = ({ message }: Error) => `The tool server answers with an error: ${message}`
+
+const readProgress = ({ progress, total, message }: Progress) => ({
+  progress,
+  ...(total !== undefined && { total }),
+  ...(message !== undefined && { message: cleanLine(message, maxTitleLength) }),
+})
 
 /** The same limits and the same cleaning as for what pages say. A name that is too long with its connector's is left out. */
 function readTools(tools: readonly unknown[], namespace: string, builtInNames: ReadonlySet<string>): PageTool[] {

@@ -1,6 +1,6 @@
 import type { Foundation } from '../service.ts'
 import { readDocument } from './exchanges.ts'
-import { StepFailed } from './steps.ts'
+import { type Step, StepFailed } from './steps.ts'
 
 /** How to get tokens for a tool server. */
 export interface ServerMetadata {
@@ -18,17 +18,13 @@ const step = 'metadata'
 
 /** RFC 9728 and RFC 8414; a server that publishes nothing has its token endpoint where the interface says. */
 export async function readServerMetadata(service: Fetching, serverUrl: string): Promise<ServerMetadata> {
-  const resource = await findDocument(service, resourceAddresses(serverUrl))
+  const resource = await findDocument(service, step, resourceAddresses(serverUrl))
   if (resource) checkResource(resource, serverUrl)
   const issuer = resource ? firstAuthorizationServer(resource) : new URL(serverUrl).origin
-  const server = await findDocument(service, authorizationServerAddresses(issuer))
+  const server = await findAuthorizationServer(service, step, issuer)
   if (!server) {
     const token_endpoint = new URL('/oauth/token', serverUrl).href
     return { issuer: resource ? issuer : serverUrl, token_endpoint, authentication: 'client_secret_post' }
-  }
-  if (server.issuer !== issuer) {
-    const found = { expected: issuer, seen: show(server.issuer) }
-    throw new StepFailed(step, 'The authorization server’s metadata is that of another issuer', found)
   }
   const { token_endpoint } = server
   if (typeof token_endpoint !== 'string' || !URL.canParse(token_endpoint)) {
@@ -37,7 +33,23 @@ export async function readServerMetadata(service: Fetching, serverUrl: string): 
   return { issuer, token_endpoint, authentication: chooseAuthentication(server) }
 }
 
-async function findDocument(service: Fetching, addresses: readonly string[]): Promise<Document | undefined> {
+/** What an authorization server says of itself; undefined when it says nothing. */
+export async function findAuthorizationServer(
+  service: Fetching,
+  step: Step,
+  issuer: string,
+): Promise<Document | undefined> {
+  const server = await findDocument(service, step, authorizationServerAddresses(issuer))
+  if (!server || server.issuer === issuer) return server
+  const found = { expected: issuer, seen: show(server.issuer) }
+  throw new StepFailed(step, 'The authorization server’s metadata is that of another issuer', found)
+}
+
+async function findDocument(
+  service: Fetching,
+  step: Step,
+  addresses: readonly string[],
+): Promise<Document | undefined> {
   for (const address of addresses) {
     const document = await readDocument(service, step, address)
     if (document) return document

@@ -1,12 +1,17 @@
+import type { Activity } from '../diagnostics/activity.ts'
 import { cleanLine } from '../hub/page-text.ts'
 
-/** The steps between a person and a tool's answer: `consent` at third parties, those before it elsewhere. */
+/**
+ * The steps between a person and a tool's answer: `consent` at third parties, those before it elsewhere. `revocation` is the
+ * end of a consent.
+ */
 export type Step =
   | 'identity'
   | 'metadata'
   | 'provider_exchange'
   | 'redemption'
   | 'consent'
+  | 'revocation'
   | 'tools_list'
   | 'tools_call'
 
@@ -30,4 +35,17 @@ export class StepFailed extends Error {
     this.expected = found.expected && cleanLine(found.expected, 300)
     this.seen = found.seen && cleanLine(found.seen, 300)
   }
+}
+
+/** Tells the administrator, and gives back how it was put. */
+export function keepFailure(
+  { refused }: Activity,
+  organizationId: string,
+  connectorName: string,
+  { step, message, expected, seen }: StepFailed,
+): string {
+  const told = `${connectorName}: ${message}`
+  const code = 'DELEGATION_FAILED'
+  refused(organizationId, { surface: 'delegated_identity', step, code, message: told, expected, seen })
+  return told
 }

@@ -1,6 +1,7 @@
 import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
 import { forgetIdentity } from '../connectors/held-identities.ts'
+import { disconnectPerson } from '../connectors/revocation.ts'
 import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
@@ -56,6 +57,7 @@ export async function eraseEndUser(
     await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
   })
   await forgetIdentity(service, caller.organization.id, id)
+  await disconnectPerson(service, caller.organization.id, id)
   await bus.publish(endUserErased, { id })
   return { success: true }
 }

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
@@ -339,6 +339,116 @@ describe('limits', () => {
     const safeFetch = createFetch()
     await expect(safeFetch(origin, { signal: controller.signal })).rejects.toThrow('changed my mind')
     await expect(safeFetch(new Request(origin, { signal: controller.signal }))).rejects.toThrow('changed my mind')
+  })
+})
+
+describe('a stream', () => {
+  /** What a server writes, when it is told to, and when its connection closes. */
+  async function startStream() {
+    const closed = Promise.withResolvers<void>()
+    const opened = Promise.withResolvers<ServerResponse>()
+    const origin = await serve((_request, response) => {
+      response.on('close', closed.resolve)
+      response.write('one')
+      opened.resolve(response)
+    })
+    return { origin, opened: opened.promise, closed: closed.promise }
+  }
+
+  const read = (response: Response) => {
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+    return { reader, next: async () => Buffer.from((await reader.read()).value ?? []).toString() }
+  }
+
+  test('hands over each part as it comes', async () => {
+    const { origin, opened } = await startStream()
+    const { next, reader } = read(await createFetch({ streamIdleMs: 5_000 })(origin))
+    expect(await next()).toBe('one')
+    ;(await opened).write('two')
+    expect(await next()).toBe('two')
+    ;(await opened).end()
+    expect(await reader.read()).toEqual({ done: true, value: undefined })
+  })
+
+  test('is what a whole body is, in all else', async () => {
+    const safeFetch = createFetch({ streamIdleMs: 5_000 })
+    const origin = await serve((request, response) => {
+      if (request.url === '/moved') response.writeHead(302, { location: '/elsewhere' }).end()
+      else if (request.url === '/empty') response.writeHead(204).end()
+      else response.setHeader('content-encoding', 'gzip').end(gzipSync('packed'))
+    })
+    const packed = await safeFetch(origin)
+    expect([await packed.text(), packed.headers.has('content-encoding')]).toEqual(['packed', false])
+    const moved = await safeFetch(`${origin}/moved`)
+    expect([moved.status, moved.headers.get('location')]).toEqual([302, '/elsewhere'])
+    expect((await safeFetch(`${origin}/empty`)).body).toBeNull()
+    const strict = createFetch({ streamIdleMs: 5_000, allowedPrivateNetworks: [] })
+    await expect(strict(origin)).rejects.toMatchObject({ reason: 'blocked_address' })
+  })
+
+  test('is cut, with the connection under it, where it gets too large', async () => {
+    const { origin, opened, closed } = await startStream()
+    const { next } = read(await createFetch({ streamIdleMs: 5_000, maxBytes: 5 })(origin))
+    expect(await next()).toBe('one')
+    ;(await opened).write('two')
+    await expect(next()).rejects.toMatchObject({ reason: 'too_large' })
+    await closed
+  })
+
+  test('is cut when it pauses for too long', async () => {
+    const { origin, closed } = await startStream()
+    const { next } = read(await createFetch({ streamIdleMs: 50 })(origin))
+    expect(await next()).toBe('one')
+    await expect(next()).rejects.toMatchObject({ reason: 'timeout', message: expect.stringContaining('50 ms') })
+    await closed
+  })
+
+  test('is not waited for when it does not begin', async () => {
+    const origin = await serve(() => {})
+    await expect(createFetch({ streamIdleMs: 50 })(origin)).rejects.toMatchObject({ reason: 'timeout' })
+  })
+
+  test('is cut when it drips for too long in all', async () => {
+    const closed = Promise.withResolvers<void>()
+    const origin = await serve((_request, response) => {
+      const timer = setInterval(() => response.write('.'), 5)
+      response.on('close', () => closed.resolve(clearInterval(timer)))
+    })
+    const response = await createFetch({ streamIdleMs: 5_000, timeoutMs: 100 })(origin)
+    await expect(response.text()).rejects.toMatchObject({
+      reason: 'timeout',
+      message: expect.stringContaining('100 ms'),
+    })
+    await closed.promise
+  })
+
+  test('that breaks off says so', async () => {
+    const { origin, opened } = await startStream()
+    const { next } = read(await createFetch({ streamIdleMs: 5_000 })(origin))
+    await next()
+    ;(await opened).destroy()
+    await expect(next()).rejects.toMatchObject({ reason: 'connection' })
+  })
+
+  test('ends with its connection when the caller aborts', async () => {
+    const { origin, closed } = await startStream()
+    const controller = new AbortController()
+    const { next } = read(await createFetch({ streamIdleMs: 5_000 })(origin, { signal: controller.signal }))
+    await next()
+    const pending = next()
+    controller.abort(new Error('changed my mind'))
+    await expect(pending).rejects.toThrow('changed my mind')
+    await closed
+  })
+
+  test('ends with its connection when the reader stops, also in the middle of a wait', async () => {
+    const { origin, closed } = await startStream()
+    const { next, reader } = read(await createFetch({ streamIdleMs: 5_000 })(origin))
+    await next()
+    const pending = reader.read()
+    await reader.cancel()
+    expect(await pending).toEqual({ done: true, value: undefined })
+    await closed
   })
 })
 

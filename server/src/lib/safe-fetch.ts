@@ -31,6 +31,8 @@ export type SafeFetchOptions = {
   timeoutMs?: number
   /** Bounds the response body as the caller receives it, that is decompressed. */
   maxBytes?: number
+  /** Hands the body over while it arrives, within the same bounds, if it never pauses for longer than this. */
+  streamIdleMs?: number
   lookup?: LookupAll
 }
 
@@ -41,6 +43,7 @@ export function createSafeFetch({
   allowedPrivateNetworks,
   timeoutMs = 5_000,
   maxBytes = 1024 * 1024,
+  streamIdleMs,
   lookup = systemLookup,
 }: SafeFetchOptions): SafeFetch {
   const allowed = allowedPrivateNetworks.map((cidr): Network => ipaddr.parseCIDR(cidr))
@@ -50,15 +53,26 @@ export function createSafeFetch({
     const url = parseUrl(input instanceof Request ? input.url : input)
     const callerSignal = init?.signal ?? (input instanceof Request ? input.signal : null)
     const deadline = AbortSignal.timeout(timeoutMs)
-    const signal = AbortSignal.any(callerSignal ? [callerSignal, deadline] : [deadline])
+    const stop = new AbortController()
+    const signal = AbortSignal.any([...(callerSignal ? [callerSignal] : []), deadline, stop.signal])
+    const explain = (error: unknown) => {
+      if (callerSignal?.aborted && signal.reason === callerSignal.reason) return callerSignal.reason
+      if (signal.reason instanceof SafeFetchError) return signal.reason
+      return deadline.aborted ? explainTimeout(url.host, timeoutMs, error) : explainFailure(url.host, error)
+    }
+    const step: Step = (work) => limitStep(work, explain, stop, url.host, streamIdleMs)
     // The platform's Request understands every kind of body; undici's fetch knows only its own FormData and Request.
     const request = new Request(input, { ...init, signal: null })
-    try {
-      return await exchange(url, request, signal, agent, maxBytes)
-    } catch (error) {
-      if (callerSignal?.aborted && signal.reason === callerSignal.reason) throw callerSignal.reason
-      throw deadline.aborted ? explainTimeout(url.host, timeoutMs, error) : explainFailure(url.host, error)
-    }
+    return step(async () => {
+      const response = await send(url, request, signal, agent)
+      const chunks = response.body && limitBody(response.body, maxBytes, url.host)
+      const body = chunks && (streamIdleMs === undefined ? await readAll(chunks) : streamBody(chunks, step, stop))
+      return new Response(body, {
+        status: response.status,
+        statusText: response.statusText,
+        headers: withoutTransferHeaders(response.headers),
+      })
+    })
   }
   return Object.assign(safeFetch, { close: () => agent.close() })
 }
@@ -75,33 +89,65 @@ function parseUrl(input: string | URL): URL {
   return url
 }
 
-async function exchange(url: URL, request: Request, signal: AbortSignal, agent: Agent, maxBytes: number) {
-  const response = await undiciFetch(url, {
+const send = async (url: URL, request: Request, signal: AbortSignal, dispatcher: Agent) =>
+  undiciFetch(url, {
     method: request.method,
     headers: [...request.headers],
     body: request.body && (await request.arrayBuffer()),
     redirect: 'manual',
     signal,
-    dispatcher: agent,
+    dispatcher,
   })
-  const body = response.body && (await readBody(response.body, maxBytes, url.host))
-  return new Response(body, {
-    status: response.status,
-    statusText: response.statusText,
-    headers: withoutTransferHeaders(response.headers),
-  })
+
+/** Something that is waited for in an exchange. */
+type Step = <T>(work: () => Promise<T>) => Promise<T>
+
+/** Says why a step failed, and leaves nothing of the exchange behind. One that takes longer than it may fails. */
+async function limitStep<T>(
+  work: () => Promise<T>,
+  explain: (error: unknown) => unknown,
+  stop: AbortController,
+  host: string,
+  idleMs: number | undefined,
+): Promise<T> {
+  const giveUp = () => stop.abort(new SafeFetchError('timeout', `${host} said nothing for ${idleMs} ms`))
+  const timer = idleMs === undefined ? undefined : setTimeout(giveUp, idleMs)
+  try {
+    return await work()
+  } catch (error) {
+    const reason = explain(error)
+    stop.abort(reason)
+    throw reason
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
-async function readBody(body: AsyncIterable<Uint8Array>, maxBytes: number, host: string) {
-  const chunks: Uint8Array[] = []
+async function* limitBody(body: AsyncIterable<Uint8Array>, maxBytes: number, host: string) {
   let size = 0
   for await (const chunk of body) {
     size += chunk.byteLength
     if (size > maxBytes) throw new SafeFetchError('too_large', `${host} answered with more than ${maxBytes} bytes`)
-    chunks.push(chunk)
+    yield chunk
   }
-  return Buffer.concat(chunks, size)
 }
+
+const readAll = async (chunks: AsyncIterable<Uint8Array>) => Buffer.concat(await Array.fromAsync(chunks))
+
+/** Whoever stops reading ends the exchange, also while the next part is waited for. */
+const streamBody = (chunks: AsyncIterator<Uint8Array>, step: Step, stop: AbortController) =>
+  new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { value, done } = await step(() => chunks.next())
+        if (done) controller.close()
+        else controller.enqueue(value)
+      },
+      cancel: (reason) => stop.abort(reason),
+    },
+    // Nothing is read, and no pause counted, before somebody asks.
+    { highWaterMark: 0 },
+  )
 
 /** These describe the bytes on the wire, no longer the body that the caller reads. */
 function withoutTransferHeaders(source: Iterable<[string, string]>): Headers {

@@ -24,7 +24,6 @@ export interface OrganizationView {
 
 export const style = `
 h2 { margin: 2rem 0 0; font-size: 1.1rem } ul { padding-left: 1.2rem } li { margin: .4rem 0 }
-button[name=demo], button[value=cancel] { color: inherit; background: none; border: 1px solid var(--line) }
 button + p { margin: .25rem 0 0 }`
 
 const form = ({ path, token }: PageContext, step: string, html: string) =>

@@ -1,5 +1,6 @@
 import { membershipChanged, type OrgCaller } from '../access.ts'
 import { recordAudit, type Trail, trailOf } from '../audit/audit.ts'
+import { disconnectPerson } from '../connectors/revocation.ts'
 import { failure, notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import { requireRoom } from '../plans/plans.ts'
@@ -31,10 +32,11 @@ export async function updateMember(
 }
 
 export async function removeMember(
-  { database, bus }: Service,
+  service: Service,
   caller: OrgCaller,
   { id }: Input<typeof contract.removeMember>,
 ): Promise<Output<typeof contract.removeMember>> {
+  const { database, bus } = service
   const member = await database.asOrg(caller.organization.id, async (sql) => {
     const { before, otherAdmins } = await lockMember(sql, id)
     if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
@@ -43,6 +45,7 @@ export async function removeMember(
     return before
   })
   await bus.publish(membershipChanged, { user_id: member.user.id })
+  await disconnectPerson(service, caller.organization.id, member.user.id)
   return { success: true }
 }
 

@@ -75,6 +75,34 @@ describe('the way in', () => {
     expect(answer.status).toBe(status)
   })
 
+  test.each([
+    ['https://evil.example', 'https://evil.example', 'https://evil.example'],
+    ['', 'no origin', null],
+  ])('from another origin (%s) is told to the administrator, and counted once', async (origin, seen, kept) => {
+    const shop = await useShop()
+    await refusal(shop, offering(await shop.ticket()), { origin })
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    const { refusals } = (await shop.request('GET', '/diagnostics/refusals', { token })).body
+    expect(refusals).toEqual([
+      {
+        id: expect.any(String),
+        surface: 'ticket',
+        step: 'socket_origin',
+        code: 'ORIGIN_NOT_ALLOWED',
+        message: expect.stringContaining('another origin'),
+        expected: pageOrigin,
+        seen,
+        origin: kept,
+        publishable_key_id: shop.keyId,
+        count: 1,
+        first_at: expect.any(String),
+        last_at: expect.any(String),
+      },
+    ])
+    const counted = (await (await shop.fetch('/metrics')).text()).match(/^inlay_refusals_total.*ORIGIN.*$/gm)
+    expect(counted).toEqual(['inlay_refusals_total{surface="ticket",code="ORIGIN_NOT_ALLOWED"} 1'])
+  })
+
   test('a ticket in the address is none, and a ticket is good once', async () => {
     const ticket = await shop.ticket()
     expect((await refusal(shop, 'inlay.v1', { path: `/runtime?ticket=${ticket}` })).status).toBe(401)

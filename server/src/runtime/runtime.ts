@@ -1,6 +1,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type RawData, type ServerOptions, WebSocketServer } from 'ws'
+import type { Activity } from '../diagnostics/activity.ts'
 import { endUserErased } from '../end-users/identities.ts'
 import { splitAddress } from '../http.ts'
 import { OverLimit } from '../hub/definitions.ts'
@@ -57,7 +58,7 @@ class Refused extends Error {
   }
 }
 
-export async function createRuntime(foundation: Foundation, hub: Hub): Promise<Runtime> {
+export async function createRuntime(foundation: Foundation, hub: Hub, activity: Activity): Promise<Runtime> {
   const { bus, clock, config, database, log, metrics } = foundation
   const server = new WebSocketServer<typeof RuntimeSocket>(options)
   const sessions = new Map<string, Session>()
@@ -100,9 +101,20 @@ export async function createRuntime(foundation: Foundation, hub: Hub): Promise<R
   }
 
   /** A browser says where a socket comes from: the page that the ticket was for, or our own frame in it. */
-  function checkOrigin({ origin: expected }: TicketHolder, { headers: { origin } }: IncomingMessage): void {
-    if (origin === expected || origin === config.publicUrl) return
-    throw new Refused(403, 'ORIGIN_NOT_ALLOWED', 'The ticket is for another origin')
+  function checkOrigin(holder: TicketHolder, { headers: { origin } }: IncomingMessage): void {
+    if (origin === holder.origin || origin === config.publicUrl) return
+    const seen = origin?.slice(0, 300)
+    activity.refused(holder.organization_id, {
+      surface: 'ticket',
+      step: 'socket_origin',
+      code: originNotAllowed,
+      message: 'The ticket was used from another origin than it was issued for. Each page gets a ticket of its own.',
+      expected: holder.origin ?? 'no origin',
+      seen: seen ?? 'no origin',
+      origin: seen,
+      publishable_key_id: holder.publishable_key_id,
+    })
+    throw new Refused(403, originNotAllowed, 'The ticket is for another origin')
   }
 
   function welcome(socket: RuntimeSocket, holder: TicketHolder): void {
@@ -250,7 +262,8 @@ export async function createRuntime(foundation: Foundation, hub: Hub): Promise<R
   function refuse(socket: Duplex, error: unknown): void {
     if (!(error instanceof Refused)) log.error({ err: error }, 'a socket could not be opened')
     const { status, code, message } = error instanceof Refused ? error : unavailable
-    metrics.countRefusal('runtime', code)
+    // What is kept is counted there.
+    if (code !== originNotAllowed) metrics.countRefusal('runtime', code)
     const headers = [
       `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
       'Connection: close',
@@ -291,6 +304,8 @@ export async function createRuntime(foundation: Foundation, hub: Hub): Promise<R
     },
   }
 }
+
+const originNotAllowed = 'ORIGIN_NOT_ALLOWED'
 
 const restarting = { code: 'restarting', reason: 'The server is restarting' } as const
 

@@ -3,14 +3,20 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createPasswordLink } from '../../src/sign-in/password-pages.ts'
 import { addLocalUser } from '../../src/users/local-accounts.ts'
 import { type HttpService, startHttpService } from '../http-server.ts'
+import { startThirdParty, type ThirdParty } from '../third-party.ts'
 import { usePage } from './chromium.ts'
-import { arrive, comeBack, follow, press, seeHeading, signInWithPassword } from './visit.ts'
+import { arrive, comeBack, follow, press, seeHeading, signInWithPassword, visitConnector } from './visit.ts'
 
 let app: HttpService
+let third: ThirdParty
 beforeAll(async () => {
   app = await startHttpService()
+  third = await startThirdParty()
 })
-afterAll(() => app.close())
+afterAll(async () => {
+  await app.close()
+  await third.stop()
+})
 
 /** Nothing in it can be broken but by force. */
 const longName = 'x'.repeat(100)
@@ -46,7 +52,40 @@ async function choosePassword(): Promise<Page> {
   return open(await createPasswordLink(app.service, app.url, { id, password_hash: null }))
 }
 
-test.each<[name: string, heading: string, visit: () => Promise<Page>]>([
+const visitThird = (name: string) => visitConnector(app, { name, server_url: third.serverUrl })
+
+async function goToThird(name: string): Promise<Page> {
+  const page = await visitThird(name)
+  await press(page, 'Connect')
+  return page
+}
+
+async function allowThird(name: string): Promise<Page> {
+  const page = await goToThird(name)
+  await follow(page, `Continue at ${new URL(third.url).host}`)
+  return page
+}
+
+async function denyThird(): Promise<Page> {
+  third.denies = true
+  const page = await allowThird('denied')
+  await page.getByRole('alert').waitFor()
+  third.denies = false
+  return page
+}
+
+async function disconnectThird(): Promise<Page> {
+  const page = await allowThird('left')
+  await press(page, 'Disconnect')
+  return page
+}
+
+const longConnector = 'x'.repeat(32)
+
+const connectLong = () =>
+  visitConnector(app, { name: longConnector, server_url: `https://tracker.example/${longName}` })
+
+test.each<[name: string, heading: string | RegExp, visit: () => Promise<Page>]>([
   ['sign-in', 'Sign in', signIn],
   ['organization', 'Choose an organization', chooseOrganization],
   ['consent', `Allow ${longName}?`, consent],
@@ -54,6 +93,12 @@ test.each<[name: string, heading: string, visit: () => Promise<Page>]>([
   ['used link', 'This link is not valid', () => open(`${app.url}/sign-in/set-password`)],
   ['sign-out', 'Sign out?', signOut],
   ['ended visit', 'This sign-in has ended', async () => open((await signIn()).url())],
+  ['third party', `Connect ${longConnector}?`, connectLong],
+  ['way to a third party', /^Go on at 127\.0\.0\.1:\d+$/, () => goToThird('way')],
+  ['connected third party', 'You are connected to done', () => allowThird('done')],
+  ['denied third party', 'Connect denied?', denyThird],
+  ['disconnected third party', 'Connect left?', disconnectThird],
+  ['unknown third party', 'There is nothing to connect here', () => open(`${app.url}/connect/none`)],
   ['bad request', 'This sign-in cannot go on', () => open(`${app.url}/oauth/authorize?client_id=nobody`)],
 ])('the %s page can be heard, read and used by everybody', async (_, heading, visit) => {
   const page = await visit()
@@ -128,6 +173,19 @@ test('the whole way can be gone with the keyboard, and the focus shows', async (
   await tabTo(page, page.getByRole('button', { name: 'Allow' }))
   await page.keyboard.press('Enter')
   expect((await comeBack(page, callback)).searchParams.get('code')).toBeTruthy()
+})
+
+test('a third party’s server is connected and disconnected with the keyboard', async () => {
+  const page = await visitThird('keys')
+  const pressByKey = async (role: 'button' | 'link', name: string) => {
+    await tabTo(page, page.getByRole(role, { name, exact: true }))
+    await page.keyboard.press('Enter')
+  }
+  await pressByKey('button', 'Connect')
+  await pressByKey('link', `Continue at ${new URL(third.url).host}`)
+  await seeHeading(page, 'You are connected to keys')
+  await pressByKey('button', 'Disconnect')
+  await seeHeading(page, 'Connect keys?')
 })
 
 async function tabTo(page: Page, target: Locator): Promise<void> {

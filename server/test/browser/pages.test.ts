@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createPasswordLink } from '../../src/sign-in/password-pages.ts'
@@ -5,8 +6,9 @@ import { addLocalUser } from '../../src/users/local-accounts.ts'
 import { type HttpService, startHttpService } from '../http-server.ts'
 import { claimsOf, exchange, webUri } from '../oauth-client.ts'
 import { startTestProvider } from '../oidc-provider.ts'
+import { startThirdParty } from '../third-party.ts'
 import { usePage, useSite } from './chromium.ts'
-import { arrive, comeBack, follow, press, seeHeading, signInWithPassword } from './visit.ts'
+import { arrive, comeBack, follow, press, seeHeading, signInWithPassword, visitConnector } from './visit.ts'
 
 const password = 'correct horse battery'
 let app: HttpService
@@ -21,7 +23,7 @@ async function addPerson(name: string): Promise<string> {
   return email
 }
 
-/** What the consent page says, by its terms. */
+/** What a page says, by its terms. */
 const detail = async (page: Page, term: string) =>
   page.getByRole('term').filter({ hasText: term }).locator('+ dd').innerText()
 
@@ -166,6 +168,58 @@ describe('consent', () => {
     expect(Object.fromEntries(searchParams)).toMatchObject({ error: 'access_denied', state: 'state', iss: app.url })
   })
 })
+
+describe('a third party’s server', () => {
+  async function visitThird(name: string) {
+    const third = await startThirdParty()
+    onTestFinished(() => third.stop())
+    const page = await visitConnector(app, { name, server_url: third.serverUrl })
+    await seeHeading(page, `Connect ${name}?`)
+    return { page, third, goOn: `Continue at ${new URL(third.url).host}` }
+  }
+
+  test('is connected by whoever allows it there, and disconnected on the same page', async () => {
+    const { page, third, goOn } = await visitThird('tracker')
+    expect(await detail(page, 'Server')).toBe(third.serverUrl)
+    expect(await detail(page, 'Added by')).toBe('an administrator of Demo')
+    expect(await detail(page, 'State')).toBe('not connected')
+    expect(await page.getByRole('button', { name: 'Disconnect' }).count()).toBe(0)
+    await press(page, 'Connect')
+    await seeHeading(page, `Go on at ${new URL(third.url).host}`)
+    await follow(page, goOn)
+    await seeHeading(page, 'You are connected to tracker')
+    expect(new URL(page.url()).search, 'the code does not stay in the address').toBe('')
+    expect(await detail(page, 'State')).toBe('connected')
+    await press(page, 'Disconnect')
+    await page.getByRole('status').filter({ hasText: 'You are disconnected.' }).waitFor()
+    await seeHeading(page, 'Connect tracker?')
+    expect(await detail(page, 'State')).toBe('not connected')
+    expect(third.revoked.map(({ form }) => form.token_type_hint)).toEqual(['refresh_token', 'access_token'])
+  })
+
+  test('can be left before anything is allowed', async () => {
+    const { page } = await visitThird('left')
+    await press(page, 'Connect')
+    await follow(page, 'Back')
+    await seeHeading(page, 'Connect left?')
+    expect(await page.getByRole('alert').count()).toBe(0)
+  })
+
+  test.each([
+    ['denies it', 'denied', { denies: true }, 'The server did not allow it.'],
+    ['fails', 'failed', { instead: { '/token': failWith500 } }, /^The server answers: .*500/],
+  ])('that %s is not connected, and the page says so', async (_, name, behaviour, problem) => {
+    const { page, third, goOn } = await visitThird(name)
+    Object.assign(third, behaviour)
+    await press(page, 'Connect')
+    await follow(page, goOn)
+    await page.getByRole('alert').filter({ hasText: problem }).waitFor()
+    await seeHeading(page, `Connect ${name}?`)
+    expect(await detail(page, 'State')).toBe('not connected')
+  })
+})
+
+const failWith500 = (response: ServerResponse) => response.writeHead(500).end()
 
 test('no page shows in a frame of another site', async () => {
   const { page } = await arrive(app.url)

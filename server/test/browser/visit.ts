@@ -1,4 +1,5 @@
 import type { Page } from 'playwright-core'
+import type { HttpService } from '../http-server.ts'
 import { prepare, register } from '../oauth-client.ts'
 import { usePage, useSite } from './chromium.ts'
 
@@ -33,12 +34,22 @@ export async function allowInBrowser(address: string | URL): Promise<Page> {
   return page
 }
 
+/** A member stands before the page of a new connector to a third party's server. */
+export async function visitConnector(app: HttpService, connector: { name: string; server_url: string }): Promise<Page> {
+  const token = await app.tokenFor('admin@demo.test', 'demo')
+  const { body } = await app.request('POST', '/connectors', { token, body: { kind: 'oauth', ...connector } })
+  const page = await usePage()
+  await page.goto(`${app.url}/connect/${body.id}`)
+  await press(page, 'member@demo.test')
+  return page
+}
+
 export const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click()
 
 export const follow = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
 
 /** Waits for the page with that heading. */
-export const seeHeading = (page: Page, name: string) =>
+export const seeHeading = (page: Page, name: string | RegExp) =>
   page.getByRole('heading', { level: 1, name, exact: true }).waitFor()
 
 export async function signInWithPassword(page: Page, email: string, password: string): Promise<void> {

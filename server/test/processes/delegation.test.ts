@@ -1,11 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect, onTestFinished, test } from 'vitest'
 import { clientId } from '../../../examples/client.ts'
 import { hub } from '../../../examples/hub.ts'
-import { Browser } from '../browser.ts'
+import { signInAtExample } from '../example-sign-in.ts'
 import { useInstallation } from '../processes.ts'
 
 test('an agent acts at a remote tool server as the person who asked: provider, Inlay, tool server and client apart', async () => {
@@ -34,7 +33,7 @@ test('an agent acts at a remote tool server as the person who asked: provider, I
   })
   const { key } = await asAdmin('POST', '/publishable-keys', { name: 'Shop' })
   const connect = async (person: string) => {
-    const body = { publishable_key: key, id_token: await signIn(identityProviderUrl, person) }
+    const body = { publishable_key: key, id_token: await signInAtExample(identityProviderUrl, person) }
     expect(await server.call('POST', '/api/auth/pk-ticket', { body })).toMatchObject({ status: 200 })
   }
   await connect('Demo Admin admin@demo.test')
@@ -78,33 +77,6 @@ async function startExampleProcesses() {
   }
   await Promise.all([tell(provider.child, toolServer.url), tell(toolServer.child, provider.url)])
   return { identityProviderUrl: provider.url, toolServerUrl: toolServer.url }
-}
-
-/** What a browser and the application do together: the code flow with PKCE. */
-async function signIn(issuer: string, person: string): Promise<string> {
-  const verifier = randomBytes(32).toString('base64url')
-  const redirect_uri = 'http://localhost/callback'
-  const query = new URLSearchParams({
-    client_id: clientId,
-    response_type: 'code',
-    scope: 'openid',
-    redirect_uri,
-    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
-    code_challenge_method: 'S256',
-  })
-  const browser = await new Browser(issuer).open(`/auth?${query}`)
-  await browser.press(person)
-  const response = await fetch(`${issuer}/oauth/token`, {
-    method: 'POST',
-    body: new URLSearchParams({
-      grant_type: 'authorization_code',
-      code: browser.left?.searchParams.get('code') ?? '',
-      client_id: clientId,
-      redirect_uri,
-      code_verifier: verifier,
-    }),
-  })
-  return ((await response.json()) as { id_token: string }).id_token
 }
 
 async function connectClient(url: string, token: string) {

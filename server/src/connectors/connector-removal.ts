@@ -1,0 +1,31 @@
+import type { OrgCaller } from '../access.ts'
+import { recordAudit, trailOf } from '../audit/audit.ts'
+import { notFound } from '../errors.ts'
+import type { Input, Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import { changeConnectors, selectStoredConnectors } from './connectors.ts'
+import type { deleteConnector as contract } from './contract.ts'
+import { disconnect } from './revocation.ts'
+
+export async function deleteConnector(
+  service: Service,
+  caller: OrgCaller,
+  { id }: Input<typeof contract>,
+): Promise<Output<typeof contract>> {
+  const organizationId = caller.organization.id
+  const { connector, members } = await changeConnectors(service, caller, async (sql) => {
+    const [connector] = await selectStoredConnectors(sql, id)
+    if (!connector) throw notFound('connector', id)
+    await sql`delete from connectors where id = ${id}`
+    const members = await sql<{ user_id: string }>`select user_id from members`
+    await recordAudit(sql, trailOf(caller), 'connector.deleted', id, { name: connector.name })
+    return { connector, members }
+  })
+  // Tokens that were issued without consent are used no more, and soon expire.
+  if (connector.kind === 'oauth')
+    await disconnect(
+      service,
+      members.map(({ user_id }) => ({ organizationId, connector, userId: user_id })),
+    )
+  return { success: true }
+}

@@ -1,0 +1,91 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/** A server that wants tokens, and the authorization server that it names. It allows everything unless told otherwise, and asks nobody. */
+export interface ThirdParty {
+  url: string
+  serverUrl: string
+  /** Changes what its authorization server says of itself. */
+  metadata: Record<string, unknown>
+  /** Whom it lets in, as it would answer a registration. */
+  client: Record<string, unknown>
+  denies: boolean
+  /** What it was asked to revoke, and by whom. */
+  revoked: { form: Record<string, string>; authorization: string | undefined }[]
+  /** Takes the place of its own answer at a path. */
+  instead: Record<string, (response: ServerResponse) => unknown>
+  /** Where it sends the browser that came with this address. */
+  decide(authorizeUrl: string): URL
+  reset(): void
+  stop(): Promise<void>
+}
+
+const fresh = () => ({
+  metadata: {},
+  client: { token_endpoint_auth_method: 'none' },
+  denies: false,
+  revoked: [],
+  instead: {},
+})
+
+export async function startThirdParty(): Promise<ThirdParty> {
+  const server = createServer(async (request, response) => {
+    const { url = '', headers } = request
+    const text = Buffer.concat(await request.toArray()).toString()
+    const form = Object.fromEntries(new URLSearchParams(text))
+    const send = (body: unknown) => response.setHeader('content-type', 'application/json').end(JSON.stringify(body))
+    const [path = ''] = url.split('?')
+    if (path === '/revoke') third.revoked.push({ form, authorization: headers.authorization })
+    if (third.instead[path]) return third.instead[path](response)
+    switch (path) {
+      case '/.well-known/oauth-protected-resource/mcp':
+        return send({ resource: third.serverUrl, authorization_servers: [third.url] })
+      case '/.well-known/oauth-authorization-server':
+        return send({ ...describe(third.url), ...third.metadata })
+      case '/register':
+        return send({ ...JSON.parse(text), client_id: randomUUID(), ...third.client })
+      case '/authorize':
+        return response.writeHead(302, { location: third.decide(third.url + url).href }).end()
+      case '/token':
+        return send({ access_token: randomUUID(), refresh_token: randomUUID(), token_type: 'Bearer', expires_in: 3600 })
+      case '/revoke':
+        return response.end()
+      case '/mcp':
+        return response.writeHead(401).end()
+      default:
+        return response.writeHead(404).end()
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const third: ThirdParty = {
+    url,
+    serverUrl: `${url}/mcp`,
+    ...fresh(),
+    decide(authorizeUrl) {
+      const { redirect_uri = '', state = '' } = Object.fromEntries(new URL(authorizeUrl).searchParams)
+      const back = new URL(redirect_uri)
+      const decision: Record<string, string> = third.denies ? { error: 'access_denied' } : { code: randomUUID() }
+      back.search = new URLSearchParams({ ...decision, state, iss: url }).toString()
+      return back
+    },
+    reset: () => void Object.assign(third, fresh()),
+    async stop() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+  return third
+}
+
+const describe = (url: string) => ({
+  issuer: url,
+  authorization_endpoint: `${url}/authorize`,
+  token_endpoint: `${url}/token`,
+  registration_endpoint: `${url}/register`,
+  revocation_endpoint: `${url}/revoke`,
+  response_types_supported: ['code'],
+  code_challenge_methods_supported: ['S256'],
+  authorization_response_iss_parameter_supported: true,
+})
