@@ -7,7 +7,7 @@
 
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { SignJWT } from 'jose'
-import { type Contender, compare, peer, postRequest, variety } from './load.ts'
+import { askForToken, type Contender, compare, form, peer, postRequest, variety } from './load.ts'
 
 const issuer = 'https://idp.example.com'
 const resource = 'https://tools.example.com/mcp'
@@ -16,7 +16,6 @@ const clients = Array.from({ length: variety }, (_, index) => ({
   clientId: `hub-${index}`,
   clientSecret: `secret-of-hub-${index}`,
 }))
-const form = { 'content-type': 'application/x-www-form-urlencoded' }
 
 async function makeAssertions(alg: 'RS256' | 'ES256') {
   const { privateKey, publicKey } =
@@ -72,17 +71,11 @@ async function startPair(alg: 'RS256' | 'ES256'): Promise<{ ways: Contender[]; t
 async function startContenders(): Promise<Contender[]> {
   const rsa = await startPair('RS256')
   const ec = await startPair('ES256')
-  const oidc = await peer('./ticket-peers/oidc-provider.ts', String(variety))
-  const credentials = ({ client_id, client_secret }: Record<string, string>) =>
-    `grant_type=client_credentials&client_id=${client_id}&client_secret=${client_secret}`
+  const oidc = await peer('./ticket-peers/oidc-provider.ts', JSON.stringify({ count: variety }))
   return [
     ...rsa.ways,
     rsa.toolServer,
-    {
-      name: 'oidc-provider, client credentials',
-      ...oidc,
-      requests: oidc.clients.map((client: Record<string, string>) => postRequest('/token', credentials(client), form)),
-    },
+    { name: 'oidc-provider, client credentials', ...oidc, requests: oidc.clients.map(askForToken) },
     ...ec.ways,
     ec.toolServer,
   ]

@@ -59,11 +59,17 @@ export const peer = async (file: string, argument: string) => {
   return { pid: child.pid as number, ...message }
 }
 
+export const form = { 'content-type': 'application/x-www-form-urlencoded' }
+
 export const postRequest = (path: string, body: string, headers: Record<string, string> = {}) => {
   const lines = { host: 'localhost', 'content-type': 'application/json', 'content-length': body.length, ...headers }
   const head = Object.entries(lines).map(([name, value]) => `${name}: ${value}\r\n`)
   return Buffer.from(`POST ${path} HTTP/1.1\r\n${head.join('')}\r\n${body}`)
 }
+
+/** What oidc-provider is asked for, wherever it is a peer. */
+export const askForToken = ({ client_id, client_secret }: { client_id: string; client_secret: string }) =>
+  postRequest('/token', `grant_type=client_credentials&client_id=${client_id}&client_secret=${client_secret}`, form)
 
 const inlay = fileURLToPath(new URL('../server/bin/inlay.mjs', import.meta.url))
 

@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startTestProvider } from '../server/test/oidc-provider.ts'
 import {
+  askForToken,
   type Contender,
   compare,
   exampleAnswer,
@@ -58,30 +59,33 @@ async function inlayContenders(store: string, settings: Record<string, string>):
   ]
 }
 
-async function startContenders(): Promise<Contender[]> {
-  const onFile = await inlayContenders('LMDB', {})
-  const onRedis = await inlayContenders('Redis', { REDIS_URL: await startRedis() })
-  const [keyOnly] = onFile as [Contender, Contender]
-  const raw = await peer('./ticket-peers/raw-http.ts', await exampleAnswer(keyOnly))
-  const betterAuth = await peer('./ticket-peers/better-auth.ts', String(variety))
-  const oidc = await peer('./ticket-peers/oidc-provider.ts', String(variety))
-  const credentials = ({ client_id, client_secret }: Record<string, string>) =>
-    `grant_type=client_credentials&client_id=${client_id}&client_secret=${client_secret}`
-  const form = { 'content-type': 'application/x-www-form-urlencoded' }
+/** The same for others, which keep what they keep in their own memory or on Redis. */
+async function peerContenders(store: string, redisUrl?: string): Promise<Contender[]> {
+  const options = JSON.stringify({ count: variety, redisUrl })
+  const betterAuth = await peer('./ticket-peers/better-auth.ts', options)
+  const oidc = await peer('./ticket-peers/oidc-provider.ts', options)
   return [
-    { name: 'node:http, the same bytes', ...raw, requests: keyOnly.requests },
-    ...onFile,
-    ...onRedis,
     {
-      name: 'better-auth, verify an API key',
+      name: `better-auth, ${store}, verify an API key`,
       ...betterAuth,
       requests: betterAuth.keys.map((key: string) => postRequest('/', JSON.stringify({ key }))),
     },
-    {
-      name: 'oidc-provider, client credentials',
-      ...oidc,
-      requests: oidc.clients.map((client: Record<string, string>) => postRequest('/token', credentials(client), form)),
-    },
+    { name: `oidc-provider, ${store}, client credentials`, ...oidc, requests: oidc.clients.map(askForToken) },
+  ]
+}
+
+async function startContenders(): Promise<Contender[]> {
+  const redisUrl = await startRedis()
+  const onFile = await inlayContenders('LMDB', {})
+  const onRedis = await inlayContenders('Redis', { REDIS_URL: redisUrl })
+  const [keyOnly] = onFile as [Contender, Contender]
+  const raw = await peer('./ticket-peers/raw-http.ts', await exampleAnswer(keyOnly))
+  return [
+    { name: 'node:http, the same bytes', ...raw, requests: keyOnly.requests },
+    ...onFile,
+    ...(await peerContenders('memory')),
+    ...onRedis,
+    ...(await peerContenders('Redis', redisUrl)),
   ]
 }
 

@@ -1,14 +1,26 @@
 // API keys of better-auth. Its verification is a function of the server without a route, so the thinnest route there
-// can be is put in front of it. Of its stores the fastest in one process is a map behind `secondaryStorage`, with the
-// write of "last used" after the answer; its limits of rate are off.
+// can be is put in front of it. Of its stores the fastest is `secondaryStorage`, here a map or Redis, with the write of
+// "last used" after the answer; its limits of rate are off.
 import { createServer } from 'node:http'
 import { apiKey } from '@better-auth/api-key'
 import { betterAuth } from 'better-auth'
 import { memoryAdapter } from 'better-auth/adapters/memory'
 import { announce } from './announce.ts'
+import { readOptions } from './options.ts'
 
-const count = Number(process.argv[2])
+const { count, redis } = readOptions()
 const entries = new Map<string, string>()
+const inMemory = {
+  get: (key: string) => entries.get(key) ?? null,
+  set: (key: string, value: string) => void entries.set(key, value),
+  delete: (key: string) => void entries.delete(key),
+}
+const onRedis = redis && {
+  get: (key: string) => redis.get(key),
+  set: async (key: string, value: string, seconds?: number) =>
+    void (await (seconds === undefined ? redis.set(key, value) : redis.set(key, value, 'EX', seconds))),
+  delete: async (key: string) => void (await redis.del(key)),
+}
 const unused = () => {
   throw new Error('Verification does not need it')
 }
@@ -16,13 +28,7 @@ const auth = betterAuth({
   baseURL: 'http://localhost',
   secret: 'Zk3vR8pQ1xW6nB4mT9yL2sD7fH5jC0aE',
   database: memoryAdapter({ user: [], session: [], account: [], verification: [], apikey: [] }),
-  secondaryStorage: {
-    get: (key) => entries.get(key) ?? null,
-    set: (key, value) => void entries.set(key, value),
-    delete: (key) => void entries.delete(key),
-    getAndDelete: unused,
-    increment: unused,
-  },
+  secondaryStorage: { ...(onRedis ?? inMemory), getAndDelete: unused, increment: unused },
   advanced: { backgroundTasks: { handler: () => undefined } },
   emailAndPassword: { enabled: true },
   rateLimit: { enabled: false },

@@ -1,9 +1,11 @@
-// oidc-provider's token endpoint: an opaque access token for a client's credentials, kept by its own in-memory adapter.
+// oidc-provider's token endpoint: an opaque access token for a client's credentials, kept by its own in-memory adapter or,
+// as JSON, by the few lines on Redis that such a token needs.
 import { createServer } from 'node:http'
-import { Provider } from 'oidc-provider'
+import { type Adapter, type AdapterPayload, Provider } from 'oidc-provider'
 import { announce } from './announce.ts'
+import { readOptions } from './options.ts'
 
-const count = Number(process.argv[2])
+const { count, redis } = readOptions()
 const clients = Array.from({ length: count }, (_, index) => ({
   client_id: `client-${index}`,
   client_secret: `secret-of-client-${index}`,
@@ -12,6 +14,25 @@ const clients = Array.from({ length: count }, (_, index) => ({
   redirect_uris: [],
   token_endpoint_auth_method: 'client_secret_post' as const,
 }))
-const provider = new Provider('http://localhost', { clients, features: { clientCredentials: { enabled: true } } })
+const unused = () => {
+  throw new Error('Credentials do not need it')
+}
+const onRedis =
+  redis &&
+  ((kind: string): Adapter => ({
+    upsert: async (id: string, payload: AdapterPayload, expiresIn: number) =>
+      void (await redis.set(`${kind}:${id}`, JSON.stringify(payload), 'EX', expiresIn)),
+    find: async (id: string) => JSON.parse((await redis.get(`${kind}:${id}`)) ?? 'null') ?? undefined,
+    destroy: async (id: string) => void (await redis.del(`${kind}:${id}`)),
+    findByUserCode: unused,
+    findByUid: unused,
+    consume: unused,
+    revokeByGrantId: unused,
+  }))
+const provider = new Provider('http://localhost', {
+  clients,
+  features: { clientCredentials: { enabled: true } },
+  ...(onRedis && { adapter: onRedis }),
+})
 
 announce(createServer(provider.callback()), { clients })

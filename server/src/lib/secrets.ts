@@ -1,4 +1,5 @@
-import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hash, hkdfSync } from 'node:crypto'
+import { randomText } from './randomness.ts'
 
 /**
  * Encryption at rest. An envelope names the key that made it, so a new secret can be put in front of the list while
@@ -39,10 +40,10 @@ export function createSecrets(secrets: readonly string[]): Secrets {
     derive,
     isCurrent: (envelope) => envelope.startsWith(`v1.${current.id}.`),
     seal(plaintext, place) {
-      const iv = randomBytes(12)
-      const cipher = createCipheriv('aes-256-gcm', current.key, iv).setAAD(Buffer.from(place))
+      const iv = randomText(16)
+      const cipher = createCipheriv('aes-256-gcm', current.key, Buffer.from(iv, 'base64url')).setAAD(Buffer.from(place))
       const sealed = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final(), cipher.getAuthTag()])
-      return `v1.${current.id}.${iv.toString('base64url')}.${sealed.toString('base64url')}`
+      return `v1.${current.id}.${iv}.${sealed.toString('base64url')}`
     },
     open(envelope, place) {
       const [, id = '', iv = '', sealed = ''] = /^v1\.([0-9a-f]{8})\.([\w-]{16})\.([\w-]{22,})$/.exec(envelope) ?? []

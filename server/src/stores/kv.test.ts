@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { open as openLmdb } from 'lmdb'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { newId } from '../lib/ids.ts'
-import { createSecrets, fingerprint, type Secrets, UnreadableSecret } from '../lib/secrets.ts'
-import { connectRedis, type Kv, mostBriefValues, openFileKv, openRedisKv } from './kv.ts'
+import { createSecrets, type Secrets, UnreadableSecret } from '../lib/secrets.ts'
+import { connectRedis, type Kv, openFileKv, openRedisKv } from './kv.ts'
 
 const { redisUrl } = inject('engines')
 const [oldSecret, newSecret] = ['old-secret-0123456789-abcdefghijklmno', 'new-secret-0123456789-abcdefghijklmno']
@@ -192,47 +192,6 @@ describe('of fifty callers at once, over two handles,', () => {
       const answers = await Promise.all(times(50, (i) => (handles[i % 2] as Kv).take('ticket')))
       expect(answers.filter((answer) => answer !== undefined)).toEqual([turn])
     }
-  })
-})
-
-describe('a brief value', () => {
-  test('is taken once, by one of fifty callers', async () => {
-    const { brief } = useStore().open()
-    await brief.set('ticket', { for: 'ann' }, 60)
-    const answers = await Promise.all(times(50, () => brief.take('ticket')))
-    expect(answers.filter((answer) => answer !== undefined)).toEqual([{ for: 'ann' }])
-  })
-
-  test('is what was set last, and not to be found under the secret that names it', async () => {
-    const { brief, get } = useStore().open()
-    await brief.set('ticket', { n: 1 }, 60)
-    await brief.set('ticket', { n: 2 }, 60)
-    expect(await get('ticket')).toBeUndefined()
-    expect(await brief.take('ticket')).toEqual({ n: 2 })
-  })
-
-  test('ends with its time', async () => {
-    const { open, clock } = useStore()
-    const { brief } = open()
-    await brief.set('short', 1, 0.3)
-    await brief.set('long', 1, 60)
-    clock.now += 300
-    if (redisUrl)
-      await vi.waitFor(async () => expect(await open().get(`brief:${fingerprint('short')}`)).toBeUndefined())
-    expect([await brief.take('short'), await brief.take('long')]).toEqual([undefined, 1])
-  })
-
-  test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('never lives %s seconds', async (ttl) => {
-    const { brief } = useStore().open()
-    await expect(brief.set('ticket', 1, ttl)).rejects.toThrow(RangeError)
-    expect(await brief.take('ticket')).toBeUndefined()
-  })
-
-  test.skipIf(redisUrl)('is forgotten, the oldest first, where there is no room for more', async () => {
-    const { brief } = useStore().open()
-    for (let i = 0; i <= mostBriefValues; i += 1) await brief.set(`ticket-${i}`, i, 60)
-    expect([await brief.take('ticket-0'), await brief.take('ticket-1')]).toEqual([undefined, 1])
-    expect(await brief.take(`ticket-${mostBriefValues}`)).toBe(mostBriefValues)
   })
 })
 

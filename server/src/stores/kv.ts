@@ -2,7 +2,8 @@ import { chmodSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { open as openLmdb } from 'lmdb'
 import type { Clock } from '../lib/clock.ts'
-import { fingerprint, type Secrets } from '../lib/secrets.ts'
+import type { Secrets } from '../lib/secrets.ts'
+import { type Brief, briefInBatches, briefInMemory } from './brief.ts'
 
 /**
  * Short-lived state: sessions, tickets, caches, signing keys. Values are JSON, encrypted under their own key name.
@@ -22,18 +23,7 @@ export interface Kv {
   ping(): Promise<void>
   close(): Promise<void>
   /** For what a restart may end. */
-  brief: BriefKv
-}
-
-/**
- * Values that are worth less than writing them down: whoever holds one asks for another. On one machine they stay in
- * the memory of the process, neither sealed nor written; between machines they travel like all others.
- */
-export interface BriefKv {
-  /** The key may be a secret: it leaves the process only as its fingerprint. The value is handed over, not copied. */
-  set(key: string, value: unknown, ttlSeconds: number): Promise<void>
-  /** Exactly one of several callers gets the value. */
-  take<T>(key: string): Promise<T | undefined>
+  brief: Brief
 }
 
 /** What an engine has to do with opaque strings; `sealed` adds the rest. */
@@ -56,21 +46,17 @@ export interface KvOptions {
   onError?: (error: Error) => void
 }
 
+/** For how long a brief value can be taken. */
+export const briefSeconds = 60
+
 export const openFileKv = (path: string, { secrets, clock }: KvOptions): Kv => ({
   ...sealed(lmdbEngine(path, clock), secrets),
-  brief: inMemory(clock),
+  brief: briefInMemory(clock, briefSeconds),
 })
 
 export function openRedisKv(url: string, prefix: string, { secrets, onError }: KvOptions): Kv {
   const kv = sealed(redisEngine(url, prefix, onError), secrets)
-  const name = (key: string) => `brief:${fingerprint(key)}`
-  return {
-    ...kv,
-    brief: {
-      set: (key, value, ttlSeconds) => kv.set(name(key), value, ttlSeconds),
-      take: (key) => kv.take(name(key)),
-    },
-  }
+  return { ...kv, brief: briefInBatches(kv, briefSeconds) }
 }
 
 function sealed(engine: Engine, secrets: Secrets): Omit<Kv, 'brief'> {
@@ -104,37 +90,6 @@ function sealed(engine: Engine, secrets: Secrets): Omit<Kv, 'brief'> {
 function milliseconds(ttlSeconds: number): number {
   if (!(ttlSeconds > 0 && Number.isFinite(ttlSeconds))) throw new RangeError(`Not a time to live: ${ttlSeconds}`)
   return Math.ceil(ttlSeconds * 1000)
-}
-
-/** About 100 MB of tickets. */
-export const mostBriefValues = 250_000
-
-const makeRoomEveryMs = 1_000
-
-function inMemory(clock: Clock): BriefKv {
-  const entries = new Map<string, { value: unknown; expiresAt: number }>()
-  let roomMadeAt = 0
-  /** From the oldest on: those that have expired, and as many more as there are too many. */
-  const makeRoom = (now: number) => {
-    roomMadeAt = now
-    for (const [key, { expiresAt }] of entries) {
-      if (expiresAt > now && entries.size < mostBriefValues) return
-      entries.delete(key)
-    }
-  }
-  return {
-    async set(key, value, ttlSeconds) {
-      const now = clock()
-      if (entries.size >= mostBriefValues || now >= roomMadeAt + makeRoomEveryMs) makeRoom(now)
-      entries.delete(key)
-      entries.set(key, { value, expiresAt: now + milliseconds(ttlSeconds) })
-    },
-    async take<T>(key: string) {
-      const entry = entries.get(key)
-      entries.delete(key)
-      return entry && entry.expiresAt > clock() ? (entry.value as T) : undefined
-    },
-  }
 }
 
 interface Entry {

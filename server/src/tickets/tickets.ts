@@ -1,4 +1,3 @@
-import { randomFillSync } from 'node:crypto'
 import type { Refusal } from '../diagnostics/activity.ts'
 import { Failure } from '../errors.ts'
 import { IdTokenRefused } from '../identity-provider/id-tokens.ts'
@@ -8,9 +7,10 @@ import type { HttpExchange, Input, Output } from '../operation.ts'
 import { allowedOrigins, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import type { Service } from '../service.ts'
 import { findOrAddSite } from '../sites/sites.ts'
+import { briefSeconds } from '../stores/kv.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
 
-/** What a ticket stands for. It is looked up by its hash and can be taken once. */
+/** What a ticket stands for. It can be taken once. */
 export interface TicketHolder {
   organization_id: string
   publishable_key_id: string
@@ -18,25 +18,6 @@ export interface TicketHolder {
   site_id: string | undefined
   /** Undefined for a widget whose user is not signed in. */
   end_user: { id: string; verified_email: string | undefined; identity_expires_at: number } | undefined
-}
-
-const lifetimeSeconds = 60
-const ticketKey = (ticket: string) => `ticket:${ticket}`
-
-const ticketBytes = 32
-const randomness = Buffer.alloc(128 * ticketBytes)
-let used = randomness.length
-
-/** The system is asked for many tickets' bytes at once: it takes as long for one as for a hundred. */
-function makeTicket(): string {
-  if (used === randomness.length) {
-    randomFillSync(randomness)
-    used = 0
-  }
-  const ticket = randomness.toString('base64url', used, used + ticketBytes)
-  randomness.fill(0, used, used + ticketBytes)
-  used += ticketBytes
-  return ticket
 }
 
 /** The checks of an exchange, in order. Each refusal is kept for the administrator of the key's organization. */
@@ -79,7 +60,7 @@ function keepRefusal({ activity }: Service, key: LiveKey, error: unknown, origin
 
 /** Whom a ticket is for, told once: of several who bring it at once one is told. */
 export const redeemTicket = ({ kv }: Pick<Service, 'kv'>, ticket: string): Promise<TicketHolder | undefined> =>
-  kv.brief.take<TicketHolder>(ticketKey(ticket))
+  kv.brief.take<TicketHolder>(ticket)
 
 async function requireLiveKey({ keyLookup, metrics }: Service, text: string): Promise<LiveKey> {
   const key = await keyLookup.find(text)
@@ -198,7 +179,6 @@ async function issueTicket(
     siteId,
   }: { origin: string | undefined; endUser: TicketHolder['end_user']; siteId: string | undefined },
 ): Promise<Output<typeof contract>> {
-  const ticket = makeTicket()
   const holder: TicketHolder = {
     organization_id: key.organization_id,
     publishable_key_id: key.id,
@@ -206,13 +186,13 @@ async function issueTicket(
     site_id: siteId,
     end_user: endUser,
   }
-  await kv.brief.set(ticketKey(ticket), holder, lifetimeSeconds)
+  const ticket = await kv.brief.issue(holder)
   activity.keyUsed(key.organization_id, key.id)
   return {
     ticket,
     userId: endUser?.id ?? key.id,
     orgId: key.organization_id,
-    expiresAt: clock() + lifetimeSeconds * 1000,
-    expiresIn: lifetimeSeconds,
+    expiresAt: clock() + briefSeconds * 1000,
+    expiresIn: briefSeconds,
   }
 }
