@@ -19,6 +19,7 @@ export const { values: options } = parseArgs({
     rounds: { type: 'string', default: '7' },
     seconds: { type: 'string', default: '3' },
     connections: { type: 'string', default: '32' },
+    calls: { type: 'string', default: '50' },
     sockets: { type: 'string', default: '10000' },
     only: { type: 'string', default: '' },
     profile: { type: 'string' },
@@ -47,7 +48,7 @@ interface Sample {
 }
 
 export const folder = mkdtempSync(join(tmpdir(), 'inlay-bench-'))
-export const processes: ChildProcess[] = []
+const processes: ChildProcess[] = []
 
 // --- the servers
 
@@ -100,6 +101,16 @@ export async function startInlay(store: string, settings: Record<string, string>
     return (await response.json()) as T
   }
   return { pid: child.pid as number, port: Number(new URL(url).port), token, call }
+}
+
+export async function startRedis(): Promise<string> {
+  const parts = JSON.parse(readFileSync(new URL('../node_modules/.inlay-test-parts.json', import.meta.url), 'utf8'))
+  const socket = join(folder, 'redis.sock')
+  const settings = { port: '0', unixsocket: socket, dir: folder, save: '', appendonly: 'no' }
+  const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
+  processes.push(spawn(parts.redis, flags, { stdio: 'ignore' }))
+  while (!existsSync(socket)) await sleep(20)
+  return `unix:${socket}`
 }
 
 /** What a server answers, for the raw one to repeat. */
@@ -174,7 +185,7 @@ export function cpuOf(pid: number): number {
 
 // --- the table
 
-const quantile = (values: number[], share: number) =>
+export const quantile = (values: number[], share: number) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN
 
 function printTable(samples: Map<Contender, Sample[]>): void {

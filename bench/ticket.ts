@@ -5,35 +5,20 @@
 //
 // See load.ts for how. Redis is the machine's own, on a unix socket.
 
-import { spawn } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { startTestProvider } from '../server/test/oidc-provider.ts'
 import {
   askForToken,
   type Contender,
   compare,
   exampleAnswer,
-  folder,
   peer,
   postRequest,
-  processes,
   startInlay,
+  startRedis,
   variety,
 } from './load.ts'
 
 const origin = 'https://shop.example.com'
-
-async function startRedis(): Promise<string> {
-  const parts = JSON.parse(readFileSync(new URL('../node_modules/.inlay-test-parts.json', import.meta.url), 'utf8'))
-  const socket = join(folder, 'redis.sock')
-  const settings = { port: '0', unixsocket: socket, dir: folder, save: '', appendonly: 'no' }
-  const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
-  processes.push(spawn(parts.redis, flags, { stdio: 'ignore' }))
-  while (!existsSync(socket)) await sleep(20)
-  return `unix:${socket}`
-}
 
 /** Inlay on one store, asked by strangers and by people who were there before, from a page that the key allows. */
 async function inlayContenders(store: string, settings: Record<string, string>): Promise<Contender[]> {

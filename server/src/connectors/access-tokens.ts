@@ -46,7 +46,7 @@ export function createAccessTokens(foundation: Foundation): AccessTokens {
   return {
     async get(delegate) {
       const { connector } = delegate
-      const cached = await readToken(foundation, delegate)
+      const cached = delegate.token ?? (await readToken(foundation, delegate))
       // Since it was issued fewer scopes may have been allowed.
       const isGood = cached && cached.expires_at > clock() && isAllowed(cached.scopes, connector)
       if (isGood) return cached.access_token
@@ -56,6 +56,7 @@ export function createAccessTokens(foundation: Foundation): AccessTokens {
       return pending
     },
     async drop(delegate, accessToken, lackedScope) {
+      delegate.token = undefined
       // Somebody else's call may have noticed before, and have got a better one.
       if ((await readToken(foundation, delegate))?.access_token !== accessToken) return
       await (delegate.vouched ? kv.delete(keyOf(delegate)) : expireToken(foundation, delegate, lackedScope))

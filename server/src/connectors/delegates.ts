@@ -1,10 +1,11 @@
 import type { OrgCaller } from '../access.ts'
 import { readConfig } from '../identity-provider/identity-provider.ts'
 import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Foundation } from '../service.ts'
 import type { Sql } from '../stores/database.ts'
 import { type StoredConnector, selectStoredConnectors } from './connectors.ts'
-import type { Consenting } from './consent.ts'
+import { type ConsentedToken, type Consenting, readToken } from './consent.ts'
 import { describeProvider, findIdentity, type HeldIdentity } from './held-identities.ts'
 import { StepFailed } from './steps.ts'
 
@@ -12,6 +13,8 @@ import { StepFailed } from './steps.ts'
 export interface Delegate extends Consenting {
   /** Who vouches for them, and by which ID token; at third parties they consent themselves. */
   vouched: Vouched | undefined
+  /** Their access token, where it was read together with that. */
+  token?: ConsentedToken | undefined
 }
 
 interface Vouched {
@@ -23,11 +26,16 @@ interface Vouched {
 export interface Setup {
   connectors: StoredConnector[]
   trusted: TrustedIssuer | undefined
+  /** Who was found by which address: a guess who it is, no more than that. */
+  people: BoundedMap<string, string>
 }
+
+const rememberedPeople = 1_000
 
 export async function readSetup({ config }: Pick<Foundation, 'config'>, sql: Sql): Promise<Setup> {
   const [connectors, provider] = [await selectStoredConnectors(sql), await readConfig(sql)]
-  return { connectors, trusted: readProvider(provider, config.mode) }
+  const people = new BoundedMap<string, string>(rememberedPeople)
+  return { connectors, trusted: readProvider(provider, config.mode), people }
 }
 
 /** One that is not set up to the end vouches for nobody. */
@@ -47,23 +55,28 @@ export async function requireDelegate(
   setup: Setup,
   connector: StoredConnector,
 ): Promise<Delegate> {
-  const vouched = connector.kind === 'id_jag' ? await requireIdentity(foundation, caller, setup) : undefined
-  const userId = vouched?.identity.end_user_id ?? caller.user.id
-  return { organizationId: caller.organization.id, connector, userId, vouched }
+  const at = { organizationId: caller.organization.id, connector }
+  if (connector.kind === 'oauth') return { ...at, userId: caller.user.id, vouched: undefined }
+  const guess = setup.people.get(caller.user.email)
+  const reading = guess === undefined ? undefined : readToken(foundation, { ...at, userId: guess })
+  const [vouched, token] = await Promise.all([requireIdentity(foundation, caller, setup), reading])
+  const userId = vouched.identity.end_user_id
+  return { ...at, userId, vouched, token: userId === guess ? token : undefined }
 }
 
 /** As whom a caller acts elsewhere: whoever brought a verified ID token with the same address to a page. */
 export async function requireIdentity(
   foundation: Pick<Foundation, 'kv'>,
-  { user, email_verified, organization }: OrgCaller,
-  { trusted }: Setup,
+  { user: { email }, email_verified, organization }: OrgCaller,
+  { trusted, people }: Setup,
 ): Promise<Vouched> {
   if (!trusted) throw noIdentity('The organization has no identity provider that could vouch for people')
   if (!email_verified) throw noIdentity('Nobody vouches for the address that you are signed in with')
-  const identity = await findIdentity(foundation, organization.id, user.email)
+  const identity = await findIdentity(foundation, organization.id, email, people.get(email))
   if (!identity || identity.provider !== describeProvider(trusted)) {
     throw noIdentity('Open a page with the widget, sign in there with your own address, and try again')
   }
+  people.set(email, identity.end_user_id)
   return { identity, trusted }
 }
 

@@ -63,10 +63,16 @@ export function createRemoteClients(foundation: Foundation, tokens: AccessTokens
 
   function connect(key: string, delegate: Delegate): Connection {
     const connection = { delegate } as Connection
-    const fetchAsPerson: typeof fetch = async (input, init) =>
-      noteFailure(
-        await fetchWithToken(tokens, connection.delegate, (token) => patientFetch(input, withBearer(init, token))),
+    const fetchAsPerson: typeof fetch = (input, init) => {
+      const one = uses.getStore()
+      // The library keeps to itself why a stream has failed.
+      const onBroken = (reason: unknown) => {
+        if (one) one.failure = reason
+      }
+      return fetchWithToken(tokens, connection.delegate, (token) =>
+        patientFetch(input, { ...withBearer(init, token), onBroken }),
       )
+    }
     connection.client = connectClient(delegate.connector.server_url, fetchAsPerson)
     connection.client.catch(() => forget(key, connection))
     return connection
@@ -119,16 +125,6 @@ class RemoteTransport extends StreamableHTTPClientTransport {
     const onRequestStreamEnd = () => this.onmessage?.({ jsonrpc: '2.0', id: message.id, error })
     return super.send(message, { ...options, requestSignal: AbortSignal.any(signals), onRequestStreamEnd })
   }
-}
-
-/** The library keeps to itself why a stream has failed. */
-function noteFailure(response: Response): Response {
-  const one = uses.getStore()
-  if (!one || !response.body) return response
-  const note = (reason: unknown) => {
-    one.failure = reason
-  }
-  return new Response(response.body.pipeThrough(new TransformStream({ cancel: note })), response)
 }
 
 /** The stream of the older protocol, for what a server says unasked, is not opened: nobody would listen. */

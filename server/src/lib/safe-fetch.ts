@@ -1,7 +1,9 @@
 import { type LookupAddress, type LookupAllOptions, lookup as systemLookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
+import { pipeline, type Readable } from 'node:stream'
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import ipaddr from 'ipaddr.js'
-import { Agent, buildConnector, fetch as undiciFetch } from 'undici'
+import { Agent, buildConnector, request as sendRequest } from 'undici'
 
 type IpAddress = ipaddr.IPv4 | ipaddr.IPv6
 type Network = [IpAddress, number]
@@ -36,7 +38,15 @@ export type SafeFetchOptions = {
   lookup?: LookupAll
 }
 
-export type SafeFetch = typeof fetch & { close: () => Promise<void> }
+interface SafeFetchInit extends RequestInit {
+  /** Told why a body that is handed over while it arrives does not end. Not every reader passes that on. */
+  onBroken?: ((reason: unknown) => void) | undefined
+}
+
+export interface SafeFetch {
+  (input: string | URL | Request, init?: SafeFetchInit): Promise<Response>
+  close(): Promise<void>
+}
 
 /** A `fetch` for addresses that someone else chose: it reaches public hosts only and never waits or reads without end. */
 export function createSafeFetch({
@@ -49,7 +59,7 @@ export function createSafeFetch({
   const allowed = allowedPrivateNetworks.map((cidr): Network => ipaddr.parseCIDR(cidr))
   const agent = new Agent({ connect: createConnector(allowed, lookup, timeoutMs), allowH2: false })
 
-  const safeFetch: typeof fetch = async (input, init) => {
+  const safeFetch = async (input: string | URL | Request, init?: SafeFetchInit) => {
     const url = parseUrl(input instanceof Request ? input.url : input)
     const callerSignal = init?.signal ?? (input instanceof Request ? input.signal : null)
     const deadline = AbortSignal.timeout(timeoutMs)
@@ -61,17 +71,24 @@ export function createSafeFetch({
       return deadline.aborted ? explainTimeout(url.host, timeoutMs, error) : explainFailure(url.host, error)
     }
     const step: Step = (work) => limitStep(work, explain, stop, url.host, streamIdleMs)
-    // The platform's Request understands every kind of body; undici's fetch knows only its own FormData and Request.
-    const request = new Request(input, { ...init, signal: null })
     return step(async () => {
-      const response = await send(url, request, signal, agent)
-      const chunks = response.body && limitBody(response.body, maxBytes, url.host)
-      const body = chunks && (streamIdleMs === undefined ? await readAll(chunks) : streamBody(chunks, step, stop))
-      return new Response(body, {
-        status: response.status,
-        statusText: response.statusText,
-        headers: withoutTransferHeaders(response.headers),
+      const {
+        statusCode: status,
+        statusText,
+        headers,
+        body,
+      } = await sendRequest(url, {
+        ...(await readRequest(input, init)),
+        signal,
+        dispatcher: agent,
       })
+      if (hasNoBody.has(status)) {
+        await body.dump()
+        return new Response(null, { status, statusText, headers: readHeaders(headers) })
+      }
+      const chunks = limitBody(decode(body, headers['content-encoding']), maxBytes, url.host)
+      const read = streamIdleMs === undefined ? await readAll(chunks) : streamBody(chunks, step, stop, init?.onBroken)
+      return new Response(read, { status, statusText, headers: readHeaders(headers) })
     })
   }
   return Object.assign(safeFetch, { close: () => agent.close() })
@@ -89,15 +106,45 @@ function parseUrl(input: string | URL): URL {
   return url
 }
 
-const send = async (url: URL, request: Request, signal: AbortSignal, dispatcher: Agent) =>
-  undiciFetch(url, {
-    method: request.method,
-    headers: [...request.headers],
-    body: request.body && (await request.arrayBuffer()),
-    redirect: 'manual',
-    signal,
-    dispatcher,
-  })
+/** The platform's Request understands every kind of body, and says of which type it is. */
+async function readRequest(input: string | URL | Request, init: RequestInit | undefined) {
+  const request = new Request(input, { ...init, signal: null })
+  const body = typeof init?.body === 'string' ? init.body : request.body && Buffer.from(await request.arrayBuffer())
+  const given = [...request.headers].filter(([name]) => !ofConnection.has(name))
+  const headers = { 'accept-encoding': 'gzip, br', 'user-agent': 'inlay', ...Object.fromEntries(given) }
+  return { method: request.method as 'GET', headers, body }
+}
+
+/** These follow from the URL and the body. Another `host` would be taken for the name on the certificate. */
+const ofConnection = new Set([
+  ...['host', 'connection', 'keep-alive', 'upgrade', 'expect', 'te', 'trailer'],
+  ...['content-length', 'transfer-encoding'],
+])
+
+const hasNoBody = new Set([204, 205, 304])
+
+const decoders = new Map([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+])
+const mostEncodings = 5
+
+/** A body that is compressed as nobody asked for comes as it is. */
+function decode(body: Readable, contentEncoding: string | string[] = ''): Readable {
+  const encodings = String(contentEncoding)
+    .toLowerCase()
+    .split(',')
+    .map((each) => each.trim())
+    .filter(Boolean)
+  if (encodings.length > mostEncodings) throw new Error('too many content encodings')
+  const streams = encodings.reverse().map((encoding) => decoders.get(encoding)?.())
+  const known = streams.filter((stream) => stream !== undefined)
+  if (known.length === 0 || known.length < streams.length) return body
+  // Whoever reads the last of them is told of every failure.
+  return pipeline([body, ...known], () => undefined) as unknown as Readable
+}
 
 /** Something that is waited for in an exchange. */
 type Step = <T>(work: () => Promise<T>) => Promise<T>
@@ -132,26 +179,42 @@ async function* limitBody(body: AsyncIterable<Uint8Array>, maxBytes: number, hos
   }
 }
 
-const readAll = async (chunks: AsyncIterable<Uint8Array>) => Buffer.concat(await Array.fromAsync(chunks))
+async function readAll(chunks: AsyncIterable<Uint8Array>) {
+  const read: Uint8Array[] = []
+  for await (const chunk of chunks) read.push(chunk)
+  return Buffer.concat(read)
+}
 
 /** Whoever stops reading ends the exchange, also while the next part is waited for. */
-const streamBody = (chunks: AsyncIterator<Uint8Array>, step: Step, stop: AbortController) =>
-  new ReadableStream<Uint8Array>(
+function streamBody(
+  chunks: AsyncIterator<Uint8Array>,
+  step: Step,
+  stop: AbortController,
+  onBroken: SafeFetchInit['onBroken'],
+) {
+  return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const { value, done } = await step(() => chunks.next())
-        if (done) controller.close()
-        else controller.enqueue(value)
+        try {
+          const { value, done } = await step(() => chunks.next())
+          if (done) controller.close()
+          else controller.enqueue(value)
+        } catch (reason) {
+          onBroken?.(reason)
+          throw reason
+        }
       },
       cancel: (reason) => stop.abort(reason),
     },
     // Nothing is read, and no pause counted, before somebody asks.
     { highWaterMark: 0 },
   )
+}
 
-/** These describe the bytes on the wire, no longer the body that the caller reads. */
-function withoutTransferHeaders(source: Iterable<[string, string]>): Headers {
-  const headers = new Headers([...source])
+/** Without what describes the bytes on the wire, no longer the body that the caller reads. */
+function readHeaders(source: Record<string, string | string[] | undefined>): Headers {
+  const headers = new Headers()
+  for (const [name, value = []] of Object.entries(source)) for (const each of [value].flat()) headers.append(name, each)
   for (const name of ['content-encoding', 'content-length', 'transfer-encoding']) headers.delete(name)
   return headers
 }

@@ -46,15 +46,14 @@ export function createSecrets(secrets: readonly string[]): Secrets {
       return `v1.${current.id}.${iv}.${sealed.toString('base64url')}`
     },
     open(envelope, place) {
-      const [, id = '', iv = '', sealed = ''] = /^v1\.([0-9a-f]{8})\.([\w-]{16})\.([\w-]{22,})$/.exec(envelope) ?? []
-      if (!id) throw new UnreadableSecret('This is not a sealed value')
+      const [version, id = '', iv = '', sealed = '', more] = envelope.split('.')
+      if (version !== 'v1' || !id || more !== undefined) throw new UnreadableSecret('This is not a sealed value')
       const key = keyById.get(id)
       if (!key) throw new UnreadableSecret(`No secret with the id ${id} is configured`)
-      const bytes = Buffer.from(sealed, 'base64url')
-      // Several texts decode to the same bytes; only the one that was written is taken.
-      if (bytes.toString('base64url') !== sealed) throw new UnreadableSecret('The value was changed')
+      const [nonce, bytes] = [decode(iv), decode(sealed)]
+      if (nonce.length !== 12 || bytes.length < 16) throw new UnreadableSecret('This is not a sealed value')
       try {
-        const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(iv, 'base64url'), { authTagLength: 16 })
+        const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: 16 })
           .setAAD(Buffer.from(place))
           .setAuthTag(bytes.subarray(-16))
         return decipher.update(bytes.subarray(0, -16), undefined, 'utf8') + decipher.final('utf8')
@@ -63,6 +62,13 @@ export function createSecrets(secrets: readonly string[]): Secrets {
       }
     },
   }
+}
+
+/** Several texts decode to the same bytes; only the one that was written is taken. */
+function decode(text: string): Buffer {
+  const bytes = Buffer.from(text, 'base64url')
+  if (bytes.toString('base64url') !== text) throw new UnreadableSecret('The value was changed')
+  return bytes
 }
 
 /** What is stored of a value that is looked up but never shown: keys, tokens, tickets. */

@@ -1,14 +1,14 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect, onTestFinished, test } from 'vitest'
 import { clientId } from '../../../examples/client.ts'
 import { hub } from '../../../examples/hub.ts'
+import { startExampleProcesses } from '../example-processes.ts'
 import { signInAtExample } from '../example-sign-in.ts'
 import { useInstallation } from '../processes.ts'
 
 test('an agent acts at a remote tool server as the person who asked: provider, Inlay, tool server and client apart', async () => {
-  const { identityProviderUrl, toolServerUrl } = await startExampleProcesses()
+  const { identityProviderUrl, toolServerUrl, stop } = await startExampleProcesses()
+  onTestFinished(stop)
   const inlay = useInstallation()
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
@@ -60,24 +60,6 @@ test('an agent acts at a remote tool server as the person who asked: provider, I
   expect(await ordersOf(admin)).toEqual(['shipped', 'cancelled'])
   expect(await ordersOf(member)).toEqual(['shipped', 'open'])
 })
-
-/** Each has to know where the other is. */
-async function startExampleProcesses() {
-  const start = async (part: string) => {
-    const child = fork(new URL('../example-process.ts', import.meta.url), [part], { stdio: 'ignore' })
-    onTestFinished(() => void child.kill())
-    const [{ url }] = (await once(child, 'message')) as [{ url: string }]
-    return { child, url }
-  }
-  const [provider, toolServer] = await Promise.all([start('identity-provider'), start('tool-server')])
-  const tell = async (child: ChildProcess, url: string) => {
-    const ready = once(child, 'message')
-    child.send({ url })
-    await ready
-  }
-  await Promise.all([tell(provider.child, toolServer.url), tell(toolServer.child, provider.url)])
-  return { identityProviderUrl: provider.url, toolServerUrl: toolServer.url }
-}
 
 async function connectClient(url: string, token: string) {
   const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } })

@@ -1,0 +1,190 @@
+// What does it cost to call a remote tool as somebody else, when their access token is known already, next to the same MCP
+// client that calls the server with the token in hand? And how long does each step take when nothing is known?
+//
+//   node bench/delegation-calls.ts [--rounds=7] [--calls=50]
+//
+// The identity provider and the tool server are the examples, each in a process of its own; Inlay runs in this one, once on
+// LMDB and once on Redis. One call at a time; the ways take turns within each round.
+
+import { join } from 'node:path'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { clientId } from '../examples/client.ts'
+import { hub } from '../examples/hub.ts'
+import { createAccess, type OrgCaller } from '../server/src/access.ts'
+import { readConfig } from '../server/src/config.ts'
+import { openConnector } from '../server/src/connectors/connectors.ts'
+import { readSetup, requireIdentity, type Setup } from '../server/src/connectors/delegates.ts'
+import { connectClient, withBearer } from '../server/src/connectors/remote-clients.ts'
+import { createRemoteTools } from '../server/src/connectors/remote-tools.ts'
+import { readServerMetadata } from '../server/src/connectors/server-metadata.ts'
+import { redeemAssertion, requestAssertion } from '../server/src/connectors/token-exchange.ts'
+import { findOrganization } from '../server/src/demo/demo.ts'
+import { startServer } from '../server/src/main.ts'
+import { issueAccessToken, resources } from '../server/src/oauth/access-tokens.ts'
+import type { Service } from '../server/src/service.ts'
+import { findUserByEmail } from '../server/src/users/local-accounts.ts'
+import { startExampleProcesses } from '../server/test/example-processes.ts'
+import { signInAtExample } from '../server/test/example-sign-in.ts'
+import { folder, options, quantile, startRedis, stopAll } from './load.ts'
+
+const tool = 'list_orders'
+const atEnd: (() => unknown)[] = []
+
+interface Way {
+  name: string
+  call(): Promise<unknown>
+}
+
+// --- the ways
+
+/** Inlay on one store, with a connector to the example, where the demo's administrator is signed in at a page. */
+async function startInlay(store: string, settings: Record<string, string>) {
+  const examples = await startExampleProcesses()
+  atEnd.push(examples.stop)
+  const env = { PORT: '0', INLAY_LOG_LEVEL: 'error', INLAY_DATA_DIR: join(folder, store), ...settings }
+  const { service, url, stop } = await startServer(readConfig(env))
+  atEnd.push(stop)
+  const user = await findUserByEmail(service, 'admin@demo.test')
+  const organizationId = user && (await findOrganization(service, user.id, 'demo'))
+  if (!user || !organizationId) throw new Error('There is no demo')
+  const { api, mcp } = resources(url)
+  const token = await issueAccessToken(service, {
+    userId: user.id,
+    organizationId,
+    audience: [api, mcp],
+    lifetimeSeconds: 3600,
+  })
+  const post = async (method: string, path: string, body: unknown) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    const response = await fetch(`${api}${path}`, { method, headers, body: JSON.stringify(body) })
+    if (!response.ok) throw new Error(`${path}: ${await response.text()}`)
+    return (await response.json()) as { key: string }
+  }
+  const { identityProviderUrl, toolServerUrl } = examples
+  await post('PATCH', '/identity-providers/config', {
+    idp_type: 'custom_oidc',
+    idp_issuer: identityProviderUrl,
+    allowed_audiences: [clientId],
+  })
+  await post('POST', '/connectors', {
+    name: 'orders',
+    kind: 'id_jag',
+    server_url: `${toolServerUrl}/mcp`,
+    client_id: hub.clientId,
+    client_secret: hub.secretAtToolServer,
+    idp_client_id: hub.clientId,
+    idp_client_secret: hub.secretAtIdentityProvider,
+  })
+  const { key } = await post('POST', '/publishable-keys', { name: 'Shop' })
+  const id_token = await signInAtExample(identityProviderUrl, 'Demo Admin admin@demo.test')
+  await post('POST', '/auth/pk-ticket', { publishable_key: key, id_token })
+  const caller = (await (await createAccess(service)).check(`Bearer ${token}`, 'org', api)) as OrgCaller
+  const setup = await service.database.asOrg(organizationId, (sql) => readSetup(service, sql))
+  return { service, caller, setup, token, mcpUrl: mcp }
+}
+
+/** The flow as the hub has it, each step by itself. */
+async function takeSteps(service: Service, caller: OrgCaller, setup: Setup) {
+  const [connector] = setup.connectors
+  if (!connector) throw new Error('There is no connector')
+  const took: Record<string, number> = {}
+  const time = async <T>(step: string, work: () => Promise<T>): Promise<T> => {
+    const start = performance.now()
+    const result = await work()
+    took[step] = performance.now() - start
+    return result
+  }
+  const delegation = openConnector(service, connector)
+  const { identity, trusted } = await time('the ID token held', () => requireIdentity(service, caller, setup))
+  const metadata = await time('metadata of the tool server', () => readServerMetadata(service, connector.server_url))
+  const assertion = await time('exchange at the identity provider', () =>
+    requestAssertion(service, trusted, identity.id_token, delegation, metadata),
+  )
+  const { access_token } = await time('redemption at the tool server', () =>
+    redeemAssertion(service, assertion, delegation, metadata),
+  )
+  const client = await time('handshake', () =>
+    connectClient(connector.server_url, (input, init) => fetch(input, withBearer(init, access_token))),
+  )
+  await time('the call', () => client.callTool({ name: tool, arguments: {} }))
+  return { took, client }
+}
+
+async function startWays(store: string, settings: Record<string, string>) {
+  const { service, caller, setup, token, mcpUrl } = await startInlay(store, settings)
+  const { client } = await takeSteps(service, caller, setup)
+  const remoteTools = await createRemoteTools(service, service.activity, new Set())
+  atEnd.push(remoteTools.close)
+  const toolCall = { signal: new AbortController().signal, progress: () => undefined }
+  const agent = new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } })
+  const requestInit = { headers: { authorization: `Bearer ${token}` } }
+  await agent.connect(new StreamableHTTPClientTransport(new URL(mcpUrl), { requestInit }))
+  const ways: Way[] = [
+    { name: 'the server itself, token in hand', call: () => client.callTool({ name: tool, arguments: {} }) },
+    {
+      name: 'the hub, as the person',
+      async call() {
+        const found = await remoteTools.find(caller, `orders.${tool}`)
+        return found?.call({}, toolCall, 'bench')
+      },
+    },
+    {
+      name: 'an agent’s client, over /mcp and the hub',
+      call: () => agent.callTool({ name: 'hub_call_tool', arguments: { tool_name: `orders.${tool}`, args: {} } }),
+    },
+  ]
+  return { ways, steps: () => takeSteps(service, caller, setup) }
+}
+
+// --- the measurements
+
+async function measure({ name, call }: Way): Promise<number> {
+  const times: number[] = []
+  for (let index = 0; index < Number(options.calls); index++) {
+    const start = performance.now()
+    const answer = await call()
+    times.push(performance.now() - start)
+    if (!JSON.stringify(answer).includes('1042')) throw new Error(`${name}: ${JSON.stringify(answer)}`)
+  }
+  return quantile(times, 0.5)
+}
+
+async function compareWays(store: string, ways: Way[]): Promise<void> {
+  const medians = new Map<Way, number[]>(ways.map((way) => [way, []]))
+  for (const way of ways) for (let warmUp = 0; warmUp < 5; warmUp++) await measure(way)
+  for (let round = 0; round < Number(options.rounds); round++) {
+    for (const [way, own] of medians) own.push(await measure(way))
+  }
+  const [direct = []] = medians.values()
+  console.log(`\n| A call, ${store} | ms | Over the server itself (quartiles) |\n| --- | ---: | ---: |`)
+  for (const [{ name }, own] of medians) {
+    const over = own.map((ms, round) => (100 * ms) / (direct[round] ?? Number.NaN) - 100)
+    const [low, middle, high] = [0.25, 0.5, 0.75].map((share) => quantile(over, share).toFixed(1))
+    console.log(`| ${name} | ${quantile(own, 0.5).toFixed(2)} | ${middle} % (${low}–${high}) |`)
+  }
+}
+
+async function showSteps(store: string, steps: () => ReturnType<typeof takeSteps>): Promise<void> {
+  const runs: Record<string, number>[] = []
+  for (let run = 0; run < Number(options.calls); run++) runs.push((await steps()).took)
+  console.log(`\n| A call with nothing known, ${store} | ms |\n| --- | ---: |`)
+  for (const step of Object.keys(runs[0] ?? {})) {
+    const times = runs.map((took) => took[step] ?? Number.NaN)
+    console.log(`| ${step} | ${quantile(times, 0.5).toFixed(2)} |`)
+  }
+}
+
+try {
+  for (const [store, settings] of [
+    ['LMDB', {}],
+    ['Redis', { REDIS_URL: await startRedis() }],
+  ] as const) {
+    const { ways, steps } = await startWays(store, settings)
+    await compareWays(store, ways)
+    await showSteps(store, steps)
+    for (const end of atEnd.splice(0).reverse()) await end()
+  }
+} finally {
+  await stopAll()
+}
+process.exit()
