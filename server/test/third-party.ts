@@ -11,6 +11,7 @@ export interface ThirdParty {
   /** Whom it lets in, as it would answer a registration. */
   client: Record<string, unknown>
   denies: boolean
+  registrations: number
   /** What it was asked to revoke, and by whom. */
   revoked: { form: Record<string, string>; authorization: string | undefined }[]
   /** Takes the place of its own answer at a path. */
@@ -25,6 +26,7 @@ const fresh = () => ({
   metadata: {},
   client: { token_endpoint_auth_method: 'none' },
   denies: false,
+  registrations: 0,
   revoked: [],
   instead: {},
 })
@@ -44,6 +46,7 @@ export async function startThirdParty(): Promise<ThirdParty> {
       case '/.well-known/oauth-authorization-server':
         return send({ ...describe(third.url), ...third.metadata })
       case '/register':
+        third.registrations += 1
         return send({ ...JSON.parse(text), client_id: randomUUID(), ...third.client })
       case '/authorize':
         return response.writeHead(302, { location: third.decide(third.url + url).href }).end()

@@ -53,7 +53,9 @@ const lookEveryMs = 100
 const day = 24 * 60 * 60
 /** Whoever does not use a server for so long is asked again. */
 const keepSeconds = 30 * day
-const clientSeconds = 365 * day
+/** Servers forget registrations that nobody uses, and turn newcomers away on a page of their own. */
+const registrationSeconds = 30 * day
+const firstIssuerSeconds = 365 * day
 /** Where a server does not say how long its tokens live. */
 const assumedSeconds = 3600
 
@@ -246,7 +248,7 @@ function createClient(
   /** A secret that was entered is for the authorization server that the server first named, and for no other later. */
   async function firstIssuer(context?: OAuthClientInformationContext): Promise<string | undefined> {
     const key = `connect-issuer:${organizationId}:${connector.id}`
-    if (context?.issuer) await kv.setIfAbsent(key, context.issuer, clientSeconds)
+    if (context?.issuer) await kv.setIfAbsent(key, context.issuer, firstIssuerSeconds)
     return kv.get<string>(key)
   }
   return {
@@ -258,7 +260,9 @@ function createClient(
     async clientInformation(context) {
       if (connector.client_id === null) {
         registration = clientKey(context)
-        return kv.get<StoredOAuthClientInformation>(registration)
+        const known = await kv.get<StoredOAuthClientInformation>(registration)
+        if (known) await kv.set(registration, known, registrationSeconds)
+        return known
       }
       const client_secret = openSecret(service, connector)
       const issuer = await firstIssuer(context)
@@ -268,7 +272,7 @@ function createClient(
         ...(issuer !== undefined && { issuer }),
       }
     },
-    saveClientInformation: (information, context) => kv.set(clientKey(context), information, clientSeconds),
+    saveClientInformation: (information, context) => kv.set(clientKey(context), information, registrationSeconds),
     async tokens(): Promise<StoredOAuthTokens | undefined> {
       const token = await readToken(service, who)
       return (
@@ -287,15 +291,17 @@ function createClient(
       return isAllowed(granted, connector) ? undefined : allowedScopes(granted, connector).join(' ')
     },
     async saveTokens({ access_token, refresh_token, expires_in, scope, issuer }) {
+      const before = visit ? undefined : await readToken(service, who)
       // Whoever disconnects while their token is renewed stays disconnected.
-      if (!visit && !(await readToken(service, who))) return
+      if (!visit && !before) return
       const isUsable = typeof expires_in === 'number' && expires_in > 0 && Number.isFinite(expires_in)
       const seconds = Math.min(isUsable ? expires_in : assumedSeconds, keepSeconds)
       const token: ConsentedToken = {
         access_token,
         expires_at: clock() + seconds * 1000,
         ...(refresh_token !== undefined && { refresh_token }),
-        scopes: splitScopes(scope ?? connector.scopes.join(' ')),
+        // RFC 6749, section 5.1: what is not said is what was asked for, or had before.
+        scopes: scope === undefined ? [...(before?.scopes ?? connector.scopes)] : splitScopes(scope),
         ...(issuer !== undefined && { issuer }),
       }
       await kv.set(keyOf(who), token, refresh_token === undefined ? seconds : keepSeconds)

@@ -21,11 +21,13 @@ export interface TokenRequest {
   basic?: { id: string; secret: string } | undefined
   /** What must not be repeated from the answer. */
   secrets: readonly string[]
+  /** What to try when the grant is refused. */
+  advice?: string
 }
 
 /** A request to a token endpoint. What is not a success is a failure with the words of the other side. */
 export async function requestToken(service: Fetching, step: Step, request: TokenRequest): Promise<Document> {
-  const { endpoint, form, basic, secrets } = request
+  const { endpoint, form, basic, secrets, advice } = request
   const response = await send(service, step, endpoint, {
     method: 'POST',
     headers: {
@@ -38,7 +40,8 @@ export async function requestToken(service: Fetching, step: Step, request: Token
   const body = await readObject(step, endpoint, response)
   if (response.status === 200) return body
   const said = describe(body, secrets)
-  throw new StepFailed(step, `${endpoint} answered with status ${response.status}${said && `: ${said}`}`)
+  const next = advice && body.error === 'invalid_grant' ? `. ${advice}` : ''
+  throw new StepFailed(step, `${endpoint} answered with status ${response.status}${said && `: ${said}`}${next}`)
 }
 
 async function send({ fetch }: Fetching, step: Step, address: string, init: RequestInit): Promise<Response> {

@@ -259,16 +259,18 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       expect(await ask(me, 'list_notes')).toMatchObject({ user: 'member@demo.test' })
     })
 
-    test.each<[string, () => Parameters<typeof setUp>[0]]>([
-      ['of a provider that it does not trust', () => ({ isTrusted: false })],
+    test.each<[string, () => Parameters<typeof setUp>[0], () => string]>([
+      ['of a provider that it does not trust', () => ({ isTrusted: false }), () => ''],
       [
         'for the resource: it knows itself by its issuer',
         () => ({ audience: server.resource, audience_mode: 'resource' }),
+        () => `. If the server knows itself as ${server.url}, set audience_mode to issuer`,
       ],
-    ])('refuses assertions %s', async (_, options) => {
+    ])('refuses assertions %s', async (_, options, advice) => {
       const signIn = await setUp(options())
       await signIn('Demo Member member@demo.test')
-      const message = `notes: ${server.url}/token answered with status 400: invalid_grant, Invalid assertion`
+      const refusal = 'answered with status 400: invalid_grant, Invalid assertion'
+      const message = `notes: ${server.url}/token ${refusal}${advice()}`
       await expect(me.call('notes.list_notes')).rejects.toEqual(failure('redemption', message))
     })
   })

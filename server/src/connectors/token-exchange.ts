@@ -100,8 +100,8 @@ async function findProvider(service: Working, trusted: TrustedIssuer) {
 export async function redeemAssertion(
   service: Working,
   assertion: Assertion,
-  { client }: Pick<Delegation, 'client'>,
-  { token_endpoint, authentication }: ServerMetadata,
+  { client, audience_mode, server_url }: Pick<Delegation, 'client' | 'audience_mode' | 'server_url'>,
+  { token_endpoint, authentication, issuer }: ServerMetadata,
 ): Promise<IssuedToken> {
   const isBasic = authentication === 'client_secret_basic'
   const answer = await requestToken(service, 'redemption', {
@@ -113,6 +113,8 @@ export async function redeemAssertion(
     },
     basic: isBasic ? client : undefined,
     secrets: [assertion.text, client.secret],
+    ...(audience_mode === 'resource' &&
+      issuer !== server_url && { advice: `If the server knows itself as ${issuer}, set audience_mode to issuer` }),
   })
   const { access_token, token_type, expires_in, scope } = answer
   if (typeof access_token !== 'string' || !/^[\x21-\x7e]+$/.test(access_token)) {

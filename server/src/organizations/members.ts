@@ -49,14 +49,13 @@ export async function removeMember(
   return { success: true }
 }
 
-type Parts = Pick<Service, 'database' | 'bus'>
-
 /** For directories: whoever left is no member to anybody, holds no seat, and cannot be invited until they are brought back. */
-export const deactivateMember = (service: Parts, trail: Trail, id: string) => setActive(service, trail, id, false)
+export const deactivateMember = (service: Service, trail: Trail, id: string) => setActive(service, trail, id, false)
 
-export const reactivateMember = (service: Parts, trail: Trail, id: string) => setActive(service, trail, id, true)
+export const reactivateMember = (service: Service, trail: Trail, id: string) => setActive(service, trail, id, true)
 
-async function setActive({ database, bus }: Parts, trail: Trail, id: string, isActive: boolean): Promise<void> {
+async function setActive(service: Service, trail: Trail, id: string, isActive: boolean): Promise<void> {
+  const { database, bus } = service
   const member = await database.asOrg(trail.organizationId, async (sql) => {
     await lockMembers(sql)
     const [before] = await sql<{ user_id: string; email: string; role: string; is_active: boolean }>`
@@ -78,6 +77,7 @@ async function setActive({ database, bus }: Parts, trail: Trail, id: string, isA
     return before
   })
   await bus.publish(membershipChanged, { user_id: member.user_id })
+  if (!isActive) await disconnectPerson(service, trail.organizationId, member.user_id)
 }
 
 /** Of two admins who remove each other at once, the second must see what the first did: changes of members queue. */

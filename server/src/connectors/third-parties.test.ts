@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { Browser } from '../../test/browser.ts'
 import type { Email } from '../../test/harness.ts'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { callerFor } from '../../test/shop.ts'
 import { startThirdParty, type ThirdParty } from '../../test/third-party.ts'
+import { deactivateMember, reactivateMember } from '../organizations/members.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
 import type { ConsentedToken } from './consent.ts'
 
@@ -55,6 +56,8 @@ async function connect(email = member) {
   expect(tokens).toMatchObject({ issuer: third.url, refresh_token: expect.any(String) })
   return { ours, tokens: tokens as ConsentedToken }
 }
+
+const trail = async () => ({ organizationId: await app.organization('demo'), actor: 'directory Okta' })
 
 const refusals = async () => (await asAdmin('GET', '/diagnostics/refusals')).body.refusals
 
@@ -208,6 +211,32 @@ describe('whoever disconnects', () => {
   })
 })
 
+test('a renewal that does not say for which scopes is for those before', async () => {
+  const { tokens } = await connect()
+  await app.service.kv.set(await tokenKey(), { ...tokens, scopes: ['notes:read'], expires_at: 0 }, 3600)
+  const me = await callerFor(app, member, 'demo')
+  // It refuses every token; but this one was renewed before.
+  await expect(me.call('third.any')).rejects.toMatchObject({ envelope: { code: 'DELEGATION_FAILED' } })
+  expect(await stored()).toMatchObject({ access_token: expect.not.stringMatching(tokens.access_token) })
+  expect(await stored()).toMatchObject({ scopes: ['notes:read'] })
+})
+
+// Redis has a clock of its own.
+test.skipIf(inject('engines').redisUrl)(
+  'a registration is kept while it is used, and made anew after a month',
+  async () => {
+    const day = 24 * 60 * 60 * 1000
+    const registrations: number[] = []
+    for (const days of [0, 20, 20, 31]) {
+      app.clock.now += days * day
+      const { ours } = await connect()
+      registrations.push(third.registrations)
+      await ours.press('Disconnect')
+    }
+    expect(registrations).toEqual([1, 1, 1, 2])
+  },
+)
+
 test('a connector that is deleted takes the tokens of all members with it', async () => {
   const held = [(await connect()).tokens, (await connect('admin@demo.test')).tokens]
   await asAdmin('DELETE', `/connectors/${connectorId}`)
@@ -224,12 +253,16 @@ test('a connector is deleted although its third party is gone', async () => {
   expect(await refusals()).toMatchObject([{ step: 'revocation' }])
 })
 
-test('a member who is removed is disconnected, and nobody else', async () => {
+test.each<[string, (id: string) => Promise<unknown>]>([
+  ['deactivated', async (id) => deactivateMember(app.service, await trail(), id)],
+  ['removed', (id) => asAdmin('DELETE', `/organizations/current/members/${id}`)],
+])('a member who is %s is disconnected, and nobody else', async (_, leave) => {
   const { tokens } = await connect()
   await connect('admin@demo.test')
   const { body: members } = await asAdmin('GET', '/organizations/current/members')
   const { id } = members.find(({ user }: { user: { email: string } }) => user.email === member)
-  expect((await asAdmin('DELETE', `/organizations/current/members/${id}`)).status).toBe(200)
+  onTestFinished(async () => reactivateMember(app.service, await trail(), id).catch(() => undefined))
+  await leave(id)
   expect(revokedForms()).toEqual(bothOf(tokens))
   expect(await stored()).toBeUndefined()
   expect(await stored('admin@demo.test')).toBeDefined()
