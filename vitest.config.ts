@@ -1,12 +1,11 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
-// These two mostly wait for the processes that they start, so they get a worker more than there would be.
-const processes = { include: ['server/test/processes/**/*.test.ts'], testTimeout: 120_000, maxWorkers: 2 }
+const processes = { include: ['server/test/processes/**/*.test.ts'], testTimeout: 120_000 }
 // A browser that is closed may take its time to say so, and the hub waits for a page that might come back.
 const browser = {
   include: ['server/test/browser/**/*.test.ts'],
   testTimeout: 60_000,
-  maxWorkers: 2,
   expect: { poll: { timeout: 30_000 } },
 }
 const elsewhere = ['server/src/lib/**', ...processes.include, ...browser.include]
@@ -18,6 +17,8 @@ const server = { include: ['server/**/*.test.ts'], exclude: elsewhere }
  */
 export default defineConfig({
   test: {
+    // One more than there would be on a small machine: tests wait a lot, for stores, processes and browsers.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     testTimeout: 20_000,
     hookTimeout: 60_000,
     projects: [

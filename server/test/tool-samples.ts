@@ -129,3 +129,17 @@ export const toolSamples: Record<string, { valid: object[]; invalid: [args: obje
 
 /** Fails even so, as long as nobody has a page open. */
 export const failingTool = 'hub_call_tool'
+
+interface ToolClient {
+  callTool(call: { name: string; arguments: Record<string, unknown> }): Promise<object>
+}
+
+/** Calls every tool, and returns the names of those that failed. */
+export async function callEveryTool(client: ToolClient): Promise<string[]> {
+  const failed: string[] = []
+  for (const [name, { valid }] of Object.entries(toolSamples)) {
+    const answer = await client.callTool({ name, arguments: { ...valid[0] } })
+    if ('isError' in answer && answer.isError) failed.push(name)
+  }
+  return failed
+}

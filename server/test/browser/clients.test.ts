@@ -12,6 +12,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type HttpService, startHttpService } from '../http-server.ts'
 import { useClientDocument } from '../https-server.ts'
 import { claimsOf, exchange, introduce, prepare, register } from '../oauth-client.ts'
+import { callEveryTool, failingTool, toolSamples } from '../tool-samples.ts'
 import { allowInBrowser, comeBack, useCallback } from './visit.ts'
 
 let app: HttpService
@@ -107,7 +108,7 @@ describe('the MCP client SDK', () => {
   test.each<[string, (callback: string) => Promise<string | undefined>]>([
     ['registers itself', async () => undefined],
     ['has a metadata document', useDocument],
-  ])('as a client that %s lists tools, refreshes and revokes its tokens', async (_, serve) => {
+  ])('as a client that %s lists and calls every tool, refreshes and revokes its tokens', async (_, serve) => {
     const callback = await useCallback()
     const documentUrl = await serve(callback)
     const { provider, kept, sentTo } = makeProvider(callback, documentUrl)
@@ -121,7 +122,8 @@ describe('the MCP client SDK', () => {
     const { client, connected } = connect(provider)
     await connected
     const listNames = async () => (await client.listTools()).tools.map(({ name }) => name)
-    expect(await listNames()).toContain('get_profile')
+    expect(await listNames()).toEqual(Object.keys(toolSamples))
+    expect(await callEveryTool(client)).toEqual([failingTool])
 
     Object.assign(kept, { tokens: { ...kept.tokens, access_token: 'expired' } })
     expect(await listNames()).toContain('get_profile')
