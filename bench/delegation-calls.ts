@@ -8,8 +8,7 @@
 
 import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { clientId } from '../examples/client.ts'
-import { hub } from '../examples/hub.ts'
+import { introduceShop } from '../examples/introduction.ts'
 import { createAccess, type OrgCaller } from '../server/src/access.ts'
 import { readConfig } from '../server/src/config.ts'
 import { openConnector } from '../server/src/connectors/connectors.ts'
@@ -54,30 +53,14 @@ async function startInlay(store: string, settings: Record<string, string>) {
     audience: [api, mcp],
     lifetimeSeconds: 3600,
   })
-  const post = async (method: string, path: string, body: unknown) => {
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-    const response = await fetch(`${api}${path}`, { method, headers, body: JSON.stringify(body) })
-    if (!response.ok) throw new Error(`${path}: ${await response.text()}`)
-    return (await response.json()) as { key: string }
-  }
-  const { identityProviderUrl, toolServerUrl } = examples
-  await post('PATCH', '/identity-providers/config', {
-    idp_type: 'custom_oidc',
-    idp_issuer: identityProviderUrl,
-    allowed_audiences: [clientId],
-  })
-  await post('POST', '/connectors', {
-    name: 'orders',
-    kind: 'id_jag',
-    server_url: `${toolServerUrl}/mcp`,
-    client_id: hub.clientId,
-    client_secret: hub.secretAtToolServer,
-    idp_client_id: hub.clientId,
-    idp_client_secret: hub.secretAtIdentityProvider,
-  })
-  const { key } = await post('POST', '/publishable-keys', { name: 'Shop' })
-  const id_token = await signInAtExample(identityProviderUrl, 'Demo Admin admin@demo.test')
-  await post('POST', '/auth/pk-ticket', { publishable_key: key, id_token })
+  const { identityProviderUrl: issuer, toolServerUrl } = examples
+  const shopUrl = 'https://shop.example.com'
+  const publishable_key = await introduceShop({ inlayUrl: url, token, shopUrl, issuer, toolServerUrl })
+  const id_token = await signInAtExample(issuer, 'Demo Admin admin@demo.test')
+  const ask = { publishable_key, id_token, embedding_origin: shopUrl }
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch(`${api}/auth/pk-ticket`, { method: 'POST', headers, body: JSON.stringify(ask) })
+  if (!response.ok) throw new Error(await response.text())
   const caller = (await (await createAccess(service)).check(`Bearer ${token}`, 'org', api)) as OrgCaller
   const setup = await service.database.asOrg(organizationId, (sql) => readSetup(service, sql))
   return { service, caller, setup, token, mcpUrl: mcp }

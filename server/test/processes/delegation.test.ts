@@ -1,7 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect, onTestFinished, test } from 'vitest'
-import { clientId } from '../../../examples/client.ts'
-import { hub } from '../../../examples/hub.ts'
+import { introduceShop } from '../../../examples/introduction.ts'
 import { startExampleProcesses } from '../example-processes.ts'
 import { signInAtExample } from '../example-sign-in.ts'
 import { useInstallation } from '../processes.ts'
@@ -17,23 +16,12 @@ test('an agent acts at a remote tool server as the person who asked: provider, I
     expect(answer).toMatchObject({ status: 200 })
     return answer.body
   }
-  await asAdmin('PATCH', '/identity-providers/config', {
-    idp_type: 'custom_oidc',
-    idp_issuer: identityProviderUrl,
-    allowed_audiences: [clientId],
-  })
-  const connector = await asAdmin('POST', '/connectors', {
-    name: 'orders',
-    kind: 'id_jag',
-    server_url: `${toolServerUrl}/mcp`,
-    client_id: hub.clientId,
-    client_secret: hub.secretAtToolServer,
-    idp_client_id: hub.clientId,
-    idp_client_secret: hub.secretAtIdentityProvider,
-  })
-  const { key } = await asAdmin('POST', '/publishable-keys', { name: 'Shop' })
+  const shop = { shopUrl: 'https://shop.example.com', issuer: identityProviderUrl, toolServerUrl }
+  const publishable_key = await introduceShop({ inlayUrl: server.url, token, ...shop })
+  const [connector] = (await asAdmin('GET', '/connectors')).connectors
   const connect = async (person: string) => {
-    const body = { publishable_key: key, id_token: await signInAtExample(identityProviderUrl, person) }
+    const id_token = await signInAtExample(identityProviderUrl, person)
+    const body = { publishable_key, id_token, embedding_origin: shop.shopUrl }
     expect(await server.call('POST', '/api/auth/pk-ticket', { body })).toMatchObject({ status: 200 })
   }
   await connect('Demo Admin admin@demo.test')
