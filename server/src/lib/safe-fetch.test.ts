@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
-import { gzipSync } from 'node:zlib'
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { cert, key } from '../../test/localhost-certificate.ts'
@@ -239,10 +239,50 @@ describe('requests and responses', () => {
     expect(await response.text()).toContain('name="field"\r\n\r\nvalue')
   })
 
-  test.each([204, 304])('returns an empty %d', async (status) => {
+  test.each([204, 205, 304])('returns an empty %d', async (status) => {
     const origin = await serve((_request, response) => response.writeHead(status).end())
     const response = await createFetch()(origin)
     expect([response.status, response.body]).toEqual([status, null])
+  })
+
+  test.each<[string, (text: string) => Buffer | string]>([
+    ['gzip', gzipSync],
+    ['X-GZIP', gzipSync],
+    ['deflate', deflateSync],
+    ['br', brotliCompressSync],
+    ['gzip, br', (text) => brotliCompressSync(gzipSync(text))],
+    ['unknown', (text) => text],
+    ['gzip, unknown', (text) => text],
+    ['', (text) => text],
+  ])('reads a body that is encoded with "%s", as far as it knows how', async (encoding, encode) => {
+    const origin = await serve((_request, response) =>
+      response.setHeader('content-encoding', encoding).end(encode('hello')),
+    )
+    expect(await (await createFetch()(origin)).text()).toBe('hello')
+    expect(await (await createFetch({ streamIdleMs: 5_000 })(origin)).text()).toBe('hello')
+  })
+
+  test.each(['gzip', 'deflate', 'br'])('takes an empty body for one, although it says %s', async (encoding) => {
+    const origin = await serve((_request, response) => response.setHeader('content-encoding', encoding).end())
+    expect(await (await createFetch()(origin)).text()).toBe('')
+  })
+
+  test.each([
+    ['is not what it says', 'gzip', 'no gzip at all'],
+    ['is encoded too often', Array(6).fill('gzip').join(), gzipSync('hello')],
+  ])('refuses a body that %s', async (_, encoding, body) => {
+    const origin = await serve((_request, response) => response.setHeader('content-encoding', encoding).end(body))
+    await expect(createFetch()(origin)).rejects.toMatchObject({ reason: 'connection' })
+  })
+
+  test('says itself what belongs to the connection', async () => {
+    const origin = await serve((request, response) => response.end(JSON.stringify(request.headers)))
+    const headers = { host: 'elsewhere.example', connection: 'close', 'content-length': '1', expect: '100-continue' }
+    const given = { ...headers, 'transfer-encoding': 'chunked', upgrade: 'websocket', 'x-mine': 'kept' }
+    const response = await createFetch()(origin, { method: 'POST', body: 'hello', headers: given })
+    const seen = await response.json()
+    expect(seen).toMatchObject({ host: new URL(origin).host, 'content-length': '5', 'x-mine': 'kept' })
+    for (const name of ['expect', 'transfer-encoding', 'upgrade']) expect(seen).not.toHaveProperty(name)
   })
 
   test.each([301, 302, 303, 307, 308])('returns a %d without following it', async (status) => {

@@ -1,7 +1,7 @@
 import { type LookupAddress, type LookupAllOptions, lookup as systemLookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { pipeline, type Readable } from 'node:stream'
-import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import ipaddr from 'ipaddr.js'
 import { Agent, buildConnector, request as sendRequest } from 'undici'
 
@@ -123,11 +123,12 @@ const ofConnection = new Set([
 
 const hasNoBody = new Set([204, 205, 304])
 
+/** As in every browser the end of the body is the end: servers say of empty bodies, too, that they are compressed. */
 const decoders = new Map([
-  ['gzip', createGunzip],
-  ['x-gzip', createGunzip],
-  ['deflate', createInflate],
-  ['br', createBrotliDecompress],
+  ['gzip', () => createGunzip({ finishFlush: constants.Z_SYNC_FLUSH })],
+  ['x-gzip', () => createGunzip({ finishFlush: constants.Z_SYNC_FLUSH })],
+  ['deflate', () => createInflate({ finishFlush: constants.Z_SYNC_FLUSH })],
+  ['br', () => createBrotliDecompress({ finishFlush: constants.BROTLI_OPERATION_FLUSH })],
 ])
 const mostEncodings = 5
 
