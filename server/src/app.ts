@@ -7,7 +7,7 @@ import { api } from './api.ts'
 import { serveApiDocs } from './api-docs.ts'
 import { serveWidget } from './embed/embed.ts'
 import { notFound, serviceUnavailable } from './errors.ts'
-import { jsonHeaders, splitAddress } from './http.ts'
+import { jsonHeaders, OpenAnswers, splitAddress } from './http.ts'
 import { createMcp } from './mcp/server.ts'
 import { serveAuthorizationServer } from './oauth/authorization-server.ts'
 import { createSigningKeys } from './oauth/signing-keys.ts'
@@ -78,14 +78,14 @@ export async function createApp(service: Service): Promise<App> {
   const rest = createRest(service, access, api)
   const mcp = createMcp(service, access)
 
-  const underWay = new Set<ServerResponse>()
+  const open = new OpenAnswers()
 
   return {
     /** Operations and tools are served as they come, without the pages' router: almost all requests are for them. */
     async listener(request, response) {
       const { method = 'GET', url = '/' } = request
       const { path, query } = splitAddress(url)
-      underWay.add(response)
+      const connection = open.begin(request, response)
       if (isDraining) {
         response.setHeader('connection', 'close')
         await pages(request, response)
@@ -101,14 +101,13 @@ export async function createApp(service: Service): Promise<App> {
           observation.end(match.operation.id, method, response.statusCode)
         } else await pages(request, response)
       }
-      underWay.delete(response)
+      if (connection.answer === response) connection.answer = undefined
     },
     upgrade: service.runtime.upgrade,
     drain() {
       isDraining = true
       service.runtime.drain()
-      // A connection left open would carry its next request to a server that is gone.
-      for (const response of underWay) if (!response.headersSent) response.setHeader('connection', 'close')
+      open.closeConnections()
     },
   }
 }

@@ -5,6 +5,7 @@ import { type App, createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { isSeeded, seedDemo } from './demo/demo.ts'
 import { type Clock, systemClock } from './lib/clock.ts'
+import { keepTicksFast } from './lib/fast-ticks.ts'
 import { createLog, type Log } from './lib/log.ts'
 import { serverUrlKey } from './oauth/access-tokens.ts'
 import { createService, type Service } from './service.ts'
@@ -35,6 +36,7 @@ const farewellMs = 250
 /** config → listen → stores → app. Listening first tells at once that a port is taken, and which one was picked. */
 export async function startServer(config: Config, options: StartOptions = {}): Promise<RunningServer> {
   const { clock = systemClock, log = createLog(config.logLevel), onProgress } = options
+  keepTicksFast()
   let app: App | undefined
   // The limits cut off clients that send slowly or keep connections for nothing.
   const server = createServer(

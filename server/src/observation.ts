@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto'
 import { createRequestLog, type FinishedRequest } from './lib/log.ts'
+import { randomText } from './lib/randomness.ts'
 import type { Foundation } from './service.ts'
 
 /** One request, from its arrival to its answer. */
@@ -30,7 +30,7 @@ export function createObserver({ log, config, metrics }: Pick<Foundation, 'log' 
 
   return (): Observation => {
     const started = performance.now()
-    const requestId = randomUUID()
+    const requestId = randomText(22)
     metrics.requestStarted()
     return {
       requestId,

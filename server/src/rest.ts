@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import type { AccessControl } from './access.ts'
 import { Failure, internalError, invalid, notFound } from './errors.ts'
@@ -15,7 +15,7 @@ type Fields = Record<string, unknown>
 
 type Served = Route & {
   readQuery: (text: string) => Fields
-  readBody: (request: IncomingMessage) => Promise<Fields>
+  readBody: (text: string, headers: IncomingHttpHeaders) => Fields
 }
 
 /** An operation that a request is for, and what its path says. */
@@ -63,16 +63,19 @@ export function createRest(service: Service, access: AccessControl, routes: read
     async serve({ operation, handler, readQuery, readBody, params }, query, request, response, observation) {
       const { headers } = observation
       try {
-        const caller = await access.check(request.headers.authorization, operation.access, audience)
+        const isPublic = operation.access === 'public'
+        const caller = isPublic
+          ? undefined
+          : await access.check(request.headers.authorization, operation.access, audience)
         const queried = readQuery(query)
-        const body = operation.body && (await readBody(request))
+        const body = operation.body && readBody(await readText(request), request.headers)
         if (operation.resource && operation.params?.safeParse(params).success === false)
           throw notFound(operation.resource, Object.values(params)[0] ?? '')
         const input = { ...body, ...queried, ...params }
         const value = await handler(service, caller as never, input, exchangeOf(request, headers))
         sendJson(response, 200, headers, JSON.stringify(value))
       } catch (error) {
-        sendFailure(service, error, response, observation)
+        sendFailure(service, ownFailure(operation, error), response, observation)
       }
     },
   }
@@ -98,6 +101,10 @@ const exchangeOf = (request: IncomingMessage, headers: Record<string, string>): 
   },
 })
 
+/** Some operations have a name of their own for a request that makes no sense. */
+const ownFailure = ({ refuseBody }: Operation, error: unknown): unknown =>
+  refuseBody && error instanceof Failure && error.envelope.data?.code === 'VALIDATION_ERROR' ? refuseBody(error) : error
+
 function sendFailure(service: Service, error: unknown, response: ServerResponse, observation: Observation): void {
   const { status, headers, body } = describeFailure(service, error, observation)
   if (response.headersSent) response.destroy()
@@ -121,7 +128,7 @@ const rememberedBodies = 1_000
 const longestRemembered = 300
 
 function bodyReader(operation: Operation): Served['readBody'] {
-  const { body, refuseBody, access } = operation
+  const { body, access } = operation
   const isOptional = !needsBody(operation)
   // Public operations are for pages, whose visitors all send the same: what was understood once is not read again.
   const understood = new BoundedMap<string, Fields>(rememberedBodies)
@@ -133,16 +140,11 @@ function bodyReader(operation: Operation): Served['readBody'] {
     if (isShort) understood.set(text, fields)
     return fields
   }
-  return async (request) => {
-    try {
-      if (request.headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
-      const text = await readText(request)
-      if (text === '' && isOptional) return read('{}')
-      if (!isJson(request.headers['content-type'])) throw invalid('', 'Content-Type must be application/json')
-      return read(text)
-    } catch (error) {
-      throw refuseBody && error instanceof Failure && error.envelope.status === 400 ? refuseBody(error) : error
-    }
+  return (text, headers) => {
+    if (headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
+    if (text === '' && isOptional) return read('{}')
+    if (!isJson(headers['content-type'])) throw invalid('', 'Content-Type must be application/json')
+    return read(text)
   }
 }
 

@@ -231,7 +231,7 @@ test('every request is logged and measured by what it is about, with words that 
   await post(app, token, makeMessage('2026-07-28', 'tools/call', { name: 'canary-tool' }))
   await post(app, token, makeMessage('2026-07-28', 'canary/method'))
   const { headers } = await post(app, token, makeMessage('2025-11-25', 'initialize', initializeParams))
-  expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+  expect(headers.get('x-request-id')).toMatch(/^[\w-]{22}$/)
   const metrics = await (await app.fetch('/metrics')).text()
   expect(metrics).toContain('mcp:echo')
   expect(metrics).toContain('mcp:initialize')

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { open as openLmdb } from 'lmdb'
@@ -333,3 +334,36 @@ async function resealAndDie({ path, prefix }: { path: string; prefix: string }, 
   const [, signal] = await once(child, 'exit')
   return signal
 }
+
+// Abuse case 57.
+test.runIf(redisUrl)(
+  'a Redis that falls silent fails what it is asked soon, and is used again when it speaks',
+  async () => {
+    const { hostname, port, pathname, protocol } = new URL(redisUrl as string)
+    let isSilent = false
+    const between = createServer((socket) => {
+      const redis = protocol === 'unix:' ? connect(pathname) : connect(Number(port), hostname)
+      socket.on('data', (chunk) => redis.write(chunk)).on('close', () => redis.destroy())
+      redis.on('data', (chunk) => isSilent || socket.write(chunk)).on('close', () => socket.destroy())
+      for (const end of [socket, redis]) end.on('error', () => undefined)
+    }).listen(0)
+    await once(between, 'listening')
+    const options = { secrets: createSecrets([oldSecret]), clock: Date.now, answerWithinMs: 100 }
+    const kv = openRedisKv(`redis://127.0.0.1:${(between.address() as AddressInfo).port}`, newId(), options)
+    onTestFinished(async () => {
+      await kv.close()
+      between.close()
+    })
+    await kv.set('a', 1)
+    const ask = () => Promise.allSettled([kv.set('a', 2), kv.get('a'), kv.brief.issue({})])
+    isSilent = true
+    const sent = (await ask()).map(({ status }) => status)
+    const sentLater = (await ask()).map(({ status }) => status)
+    expect([sent, sentLater]).toEqual([
+      ['rejected', 'rejected', 'rejected'],
+      ['rejected', 'rejected', 'rejected'],
+    ])
+    isSilent = false
+    await vi.waitFor(async () => expect([1, 2]).toContain(await kv.get('a')), 5_000)
+  },
+)

@@ -44,6 +44,7 @@ export interface KvOptions {
   secrets: Secrets
   clock: Clock
   onError?: (error: Error) => void
+  answerWithinMs?: number
 }
 
 /** For how long a brief value can be taken. */
@@ -54,8 +55,8 @@ export const openFileKv = (path: string, { secrets, clock }: KvOptions): Kv => (
   brief: briefInMemory(clock, briefSeconds),
 })
 
-export function openRedisKv(url: string, prefix: string, { secrets, onError }: KvOptions): Kv {
-  const kv = sealed(redisEngine(url, prefix, onError), secrets)
+export function openRedisKv(url: string, prefix: string, { secrets, onError, answerWithinMs }: KvOptions): Kv {
+  const kv = sealed(redisEngine(connectRedis(url, onError, answerWithinMs), prefix), secrets)
   return { ...kv, brief: briefInBatches(kv, briefSeconds) }
 }
 
@@ -158,8 +159,7 @@ const replaceScript = `
   redis.call('set', KEYS[1], ARGV[2], 'keepttl')
   return 1`
 
-function redisEngine(url: string, prefix: string, onError?: (error: Error) => void): Engine {
-  const redis = connectRedis(url, onError)
+function redisEngine(redis: Redis, prefix: string): Engine {
   const name = (key: string) => `${prefix}:${key}`
   const expiry = (ttlMs: number | undefined) => (ttlMs === undefined ? [] : (['PX', ttlMs] as const))
   return {
@@ -182,14 +182,17 @@ function redisEngine(url: string, prefix: string, onError?: (error: Error) => vo
 }
 
 /**
- * Commands issued in one turn of the event loop share a round trip. A command that cannot be delivered fails soon
- * instead of waiting for Redis to come back: a ticket that nobody can redeem must not look issued.
+ * Commands are sent as they come, without waiting for answers. (Auto-pipelining would make the commands of one turn wait for
+ * those of the turn before, and builds an object of 400 methods each time.) What cannot be delivered fails soon instead of
+ * waiting for Redis to come back: a ticket that nobody can redeem must not look issued. A connection that says nothing fails
+ * what was sent on it, and is replaced.
  */
-export function connectRedis(url: string, onError?: (error: Error) => void): Redis {
+export function connectRedis(url: string, onError?: (error: Error) => void, answerWithinMs = 5_000): Redis {
   const options = {
-    enableAutoPipelining: true,
     maxRetriesPerRequest: 1,
-    commandTimeout: 5_000,
+    commandTimeout: answerWithinMs,
+    socketTimeout: answerWithinMs,
+    connectTimeout: answerWithinMs,
     retryStrategy: (attempt: number) => Math.min(attempt * 100, 2_000),
   }
   const redis = url.startsWith('unix:')

@@ -20,20 +20,39 @@ export interface TicketHolder {
   end_user: { id: string; verified_email: string | undefined; identity_expires_at: number } | undefined
 }
 
-/** The checks of an exchange, in order. Each refusal is kept for the administrator of the key's organization. */
+/**
+ * The checks of an exchange, in order. Each refusal is kept for the administrator of the key's organization. What is known
+ * already is not waited for: of somebody who is not signed in, all but the ticket is.
+ */
 export async function exchangeTicket(
   service: Service,
   _caller: undefined,
   { publishable_key, id_token, embedding_origin }: Input<typeof contract>,
   http: HttpExchange,
 ): Promise<Output<typeof contract>> {
-  const key = await requireLiveKey(service, publishable_key)
+  const key = service.keyLookup.known(publishable_key) ?? (await requireLiveKey(service, publishable_key))
   try {
     const origin = requireOrigin(service, key, http.origin, embedding_origin)
     if (http.origin) http.allowOrigin(http.origin)
     const endUser = id_token === undefined ? undefined : await requireEndUser(service, key, id_token)
-    const siteId = await requireSite(service, key, origin, endUser !== undefined)
-    return await issueTicket(service, key, { origin, endUser, siteId })
+    const siteId =
+      origin && (key.siteIds.get(origin) ?? (await requireSite(service, key, origin, endUser !== undefined)))
+    const holder: TicketHolder = {
+      organization_id: key.organization_id,
+      publishable_key_id: key.id,
+      origin,
+      site_id: siteId,
+      end_user: endUser,
+    }
+    const ticket = await service.kv.brief.issue(holder)
+    noteUse(service, key, siteId)
+    return {
+      ticket,
+      userId: endUser?.id ?? key.id,
+      orgId: key.organization_id,
+      expiresAt: service.clock() + briefSeconds * 1000,
+      expiresIn: briefSeconds,
+    }
   } catch (error) {
     throw keepRefusal(service, key, error, http.origin ?? embedding_origin)
   }
@@ -146,53 +165,26 @@ function requireProvider({ provider }: LiveKey, mode: 'development' | 'productio
 
 /** Somebody known gets a ticket on any site; beyond the plan's sites it is just not counted for one. */
 async function requireSite(
-  { database, activity }: Service,
+  { database }: Service,
   { organization_id, siteIds }: LiveKey,
-  origin: string | undefined,
+  origin: string,
   isSignedIn: boolean,
 ): Promise<string | undefined> {
-  if (origin === undefined) return undefined
-  let siteId = siteIds.get(origin)
-  if (siteId === undefined) {
-    try {
-      siteId = await database.asOrg(organization_id, (sql) => findOrAddSite(sql, organization_id, origin))
-    } catch (error) {
-      if (!isFull(error)) throw error
-      if (isSignedIn) return undefined
-      throw new StepFailed('plan', error, { message: error.message, seen: origin })
-    }
+  try {
+    const siteId = await database.asOrg(organization_id, (sql) => findOrAddSite(sql, organization_id, origin))
     siteIds.set(origin, siteId)
+    return siteId
+  } catch (error) {
+    if (!isFull(error)) throw error
+    if (isSignedIn) return undefined
+    throw new StepFailed('plan', error, { message: error.message, seen: origin })
   }
-  activity.siteSeen(organization_id, siteId)
-  return siteId
 }
 
 const isFull = (error: unknown): error is Failure =>
   error instanceof Failure && error.envelope.code === 'PAYMENT_REQUIRED'
 
-async function issueTicket(
-  { kv, activity, clock }: Service,
-  key: LiveKey,
-  {
-    origin,
-    endUser,
-    siteId,
-  }: { origin: string | undefined; endUser: TicketHolder['end_user']; siteId: string | undefined },
-): Promise<Output<typeof contract>> {
-  const holder: TicketHolder = {
-    organization_id: key.organization_id,
-    publishable_key_id: key.id,
-    origin,
-    site_id: siteId,
-    end_user: endUser,
-  }
-  const ticket = await kv.brief.issue(holder)
-  activity.keyUsed(key.organization_id, key.id)
-  return {
-    ticket,
-    userId: endUser?.id ?? key.id,
-    orgId: key.organization_id,
-    expiresAt: clock() + briefSeconds * 1000,
-    expiresIn: briefSeconds,
-  }
+function noteUse({ activity }: Service, { id, organization_id }: LiveKey, siteId: string | undefined): void {
+  activity.keyUsed(organization_id, id)
+  if (siteId) activity.siteSeen(organization_id, siteId)
 }
