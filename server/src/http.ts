@@ -59,9 +59,8 @@ export function sendJson(
 }
 
 /**
- * The answers that clients wait for, by connection. A set that every request enters and leaves would do, but such a set is
- * copied every few dozen requests, and V8 lets each copy hold the next: once one has grown old, the garbage of all later
- * requests grows old with it, and a fifth of the server's time goes into moving it.
+ * The answers that clients wait for, by connection. A set that every request enters and leaves would let their garbage grow
+ * old (`lib/passing-map.ts` says why), which took up to a fifth of the server's time.
  */
 export class OpenAnswers {
   readonly #byConnection = new Map<Socket, Connection>()

@@ -1,4 +1,5 @@
 import { newId } from '../lib/ids.ts'
+import { PassingMap } from '../lib/passing-map.ts'
 import { goneAfterMs } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
 
@@ -39,7 +40,7 @@ export async function createNodes<Message extends object>(
   const holders = new Set<string>()
   /** Nodes that left a question unanswered are not waited for until they are heard of again. */
   const silent = new Set<string>()
-  const questions = new Map<string, (answer: unknown) => void>()
+  const questions = new PassingMap<(answer: unknown) => void>()
   let isAnnounced = false
 
   function publish(to: string, message: Message | Signal): void {
@@ -102,7 +103,7 @@ export async function createNodes<Message extends object>(
     },
     async close() {
       if (isAnnounced) publish(channel, { signal: 'gone' })
-      for (const settle of questions.values()) settle(undefined)
+      for (const [, settle] of questions) settle(undefined)
       await Promise.all(unsubscribe.map((end) => end()))
     },
   }

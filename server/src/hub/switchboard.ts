@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import { type Failure, failure } from '../errors.ts'
+import { PassingMap } from '../lib/passing-map.ts'
 import { callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
 import type { ToolCall } from '../tool.ts'
@@ -116,7 +117,7 @@ export async function createSwitchboard(foundation: Foundation) {
   const { clock, log } = foundation
   const sources = new Map<string, LocalSource>()
   const byOwner = new Map<string, Set<LocalSource>>()
-  const pending = new Map<string, PendingCall>()
+  const pending = new PassingMap<PendingCall>()
   const nodes = await createNodes<Message>(foundation, receive)
   let announcedAt = 0
 
@@ -288,7 +289,7 @@ export async function createSwitchboard(foundation: Foundation) {
     sweep,
     async close(): Promise<void> {
       clearInterval(timer)
-      for (const { settle } of pending.values()) settle({ failure: 'SOURCE_GONE' })
+      for (const [, { settle }] of pending) settle({ failure: 'SOURCE_GONE' })
       await nodes.close()
     },
   }

@@ -6,6 +6,7 @@ import { cleanLine } from '../hub/page-text.ts'
 import type { CallOrder, Claim, Handover, LocalSource, Owner } from '../hub/switchboard.ts'
 import type { Clock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
+import { PassingMap } from '../lib/passing-map.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { TicketHolder } from '../tickets/tickets.ts'
 import {
@@ -131,7 +132,7 @@ export class Session implements LocalSource {
   readonly #context: SessionContext
   readonly #tabId: string
   readonly #connectedAt: number
-  readonly #calls: Map<string, Handover['calls'][number]>
+  readonly #calls = new PassingMap<Handover['calls'][number]>()
   #url = ''
   #title = ''
   #socket: RuntimeSocket | undefined
@@ -153,7 +154,7 @@ export class Session implements LocalSource {
     this.#show(hello)
     this.#connectedAt = taken?.handover.connectedAt ?? now
     this.tools = new Map(taken?.handover.tools.map((tool) => [tool.name, tool]))
-    this.#calls = new Map(taken?.handover.calls.map((call) => [call.order.call_id, call]))
+    for (const call of taken?.handover.calls ?? []) this.#calls.set(call.order.call_id, call)
     this.#lastSeenAt = now
     // Those who came at once, after a restart, are not pinged at once.
     this.#pingAt = now + Math.random() * pingEveryMs
@@ -199,7 +200,7 @@ export class Session implements LocalSource {
       expires_at: this.#expiresAt,
       limits,
     })
-    for (const { order } of this.#calls.values()) this.#say({ type: 'tool/call', ...order })
+    for (const [, { order }] of this.#calls) this.#say({ type: 'tool/call', ...order })
   }
 
   /** Whether somebody with this ticket and this secret is the page that the session is for. */
@@ -216,7 +217,7 @@ export class Session implements LocalSource {
 
   release(claim: Claim): Handover | undefined {
     if (!this.isFor(claim)) return undefined
-    const calls = [...this.#calls.values()]
+    const calls = Array.from(this.#calls, ([, call]) => call)
     // They go on elsewhere: nobody must hear that they failed.
     this.#calls.clear()
     this.leave()

@@ -27,6 +27,8 @@ export async function usePage({ feature, ...options }: PageOptions = {}): Promis
   onTestFinished(async ({ task }) => {
     const path = join(repository, 'test-results/browser', `${task.name.replace(/\W+/g, '-')}.png`)
     if (task.result?.state === 'fail') await page.screenshot({ path, fullPage: true })
+    // One after the other, so that each can say goodbye to its server; a context ends those beyond the first at once.
+    for (const open of context.pages()) await open.close()
     await context.close()
   })
   return page
