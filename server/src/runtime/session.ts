@@ -60,14 +60,30 @@ const frameFaults = new Map<number | undefined, string>([
   [closeCodes.overLimit, `A message may have ${maxMessageBytes} bytes`],
 ])
 
+let unsent: { socket: RuntimeSocket; text: string }[] = []
+
+function sendAll(): void {
+  const messages = unsent
+  unsent = []
+  for (const { socket, text } of messages) {
+    if (socket.readyState !== WebSocket.OPEN) continue
+    socket.send(text)
+    const isTooSlow = socket.bufferedAmount > maxBufferedBytes
+    if (isTooSlow) socket.session?.end({ code: 'too_slow', reason: 'Messages are read too slowly' })
+  }
+}
+
 /** A socket, and what it belongs to. Its listeners are shared with all others: there may be very many sockets. */
 export class RuntimeSocket extends WebSocket {
   session: Session | undefined
   /** Whose ticket it came with, until it says hello. */
   guest: { holder: TicketHolder; since: number } | undefined
 
+  /** What is said in one turn of the event loop leaves together, after it, as answers over HTTP do. */
   say(message: ServerMessage): void {
-    if (this.readyState === WebSocket.OPEN) this.send(JSON.stringify(message))
+    if (this.readyState !== WebSocket.OPEN) return
+    if (unsent.length === 0) setImmediate(sendAll)
+    unsent.push({ socket: this, text: JSON.stringify(message) })
   }
 
   endWith({ code, reason, retryAfterMs }: Farewell): void {
@@ -82,6 +98,7 @@ export class RuntimeSocket extends WebSocket {
   }
 
   override close(code?: number, reason?: string | Buffer): void {
+    sendAll()
     super.close(code, reason ?? frameFaults.get(code))
   }
 }
@@ -377,10 +394,7 @@ export class Session implements LocalSource {
   }
 
   #say(message: ServerMessage): void {
-    const socket = this.#socket
-    if (!socket) return
-    socket.say(message)
-    if (socket.bufferedAmount > maxBufferedBytes) this.end({ code: 'too_slow', reason: 'Messages are read too slowly' })
+    this.#socket?.say(message)
   }
 }
 
