@@ -253,6 +253,14 @@ describe('statements', () => {
       { value, nothing: null },
     ])
   })
+
+  test('that fail lead back to where they were made', async () => {
+    async function divide(sql: Sql): Promise<void> {
+      await sql`select 1 / 0`
+    }
+    const error = await database.asOrg(acme, divide).catch((failure: Error) => failure)
+    expect(error?.stack).toMatch(/ at (async )?divide /)
+  })
 })
 
 describe('values', () => {
