@@ -68,6 +68,7 @@ export function createRest(service: Service, access: AccessControl, routes: read
           ? undefined
           : await access.check(request.headers.authorization, operation.access, audience)
         const queried = readQuery(query)
+        if (operation.body) requirePlainBody(request.headers)
         const body = operation.body && readBody(await readText(request), request.headers)
         if (operation.resource && operation.params?.safeParse(params).success === false)
           throw notFound(operation.resource, Object.values(params)[0] ?? '')
@@ -141,11 +142,15 @@ function bodyReader(operation: Operation): Served['readBody'] {
     return fields
   }
   return (text, headers) => {
-    if (headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
     if (text === '' && isOptional) return read('{}')
     if (!isJson(headers['content-type'])) throw invalid('', 'Content-Type must be application/json')
     return read(text)
   }
+}
+
+/** Before it is read: compressed, it is no text that could be read. */
+function requirePlainBody(headers: IncomingHttpHeaders): void {
+  if (headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
 }
 
 function parseBody(text: string): unknown {
