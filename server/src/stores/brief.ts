@@ -75,8 +75,13 @@ export function briefInBatches(kv: Omit<Kv, 'brief'>, lifetimeSeconds: number): 
       if (next?.id === id) next = undefined
       await kv.set(nameOf(id), values, lifetimeSeconds)
     }
+    // What waits for a write that fails fails with it: in turn, each would wait as long for a Redis that says nothing.
     const stored = underWay.then(send)
-    underWay = stored.catch(() => undefined)
+    underWay = stored
+    stored.catch(() => {
+      if (next?.id === id) next = undefined
+      if (underWay === stored) underWay = Promise.resolve()
+    })
     return { id, values, stored }
   }
   return {

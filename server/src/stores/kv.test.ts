@@ -358,6 +358,11 @@ test.runIf(redisUrl)(
     const ask = () => Promise.allSettled([kv.set('a', 2), kv.get('a'), kv.brief.issue({})])
     isSilent = true
     const sent = (await ask()).map(({ status }) => status)
+    const ended: string[] = []
+    const failures = times(40, () => kv.brief.issue({}).catch(() => ended.push('ticket')))
+    const twice = kv.get('a').catch(() => kv.get('a').catch(() => ended.push('two, one after the other')))
+    await Promise.all([...failures, twice])
+    expect(ended.indexOf('two, one after the other'), 'many tickets take as long as one').toBe(40)
     const sentLater = (await ask()).map(({ status }) => status)
     expect([sent, sentLater]).toEqual([
       ['rejected', 'rejected', 'rejected'],
