@@ -61,8 +61,8 @@ async function startInlay(store: string, settings: Record<string, string>) {
   const headers = { 'content-type': 'application/json' }
   const response = await fetch(`${api}/auth/pk-ticket`, { method: 'POST', headers, body: JSON.stringify(ask) })
   if (!response.ok) throw new Error(await response.text())
-  const caller = (await (await createAccess(service)).check(`Bearer ${token}`, 'org', api)) as OrgCaller
-  const setup = await service.database.asOrg(organizationId, (sql) => readSetup(service, sql))
+  const caller = (await createAccess(service).check(`Bearer ${token}`, 'org', api)) as OrgCaller
+  const setup = await readSetup(service, organizationId)
   return { service, caller, setup, token, mcpUrl: mcp }
 }
 

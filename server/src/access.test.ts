@@ -26,6 +26,7 @@ async function signed(claims: Record<string, unknown>, header: Record<string, un
     aud: ['http://localhost:8787/api'],
     iat: now,
     exp: now + 600,
+    jti: crypto.randomUUID(),
     ...claims,
   }
   return new SignJWT(all as never).setProtectedHeader({ alg: 'EdDSA', typ: 'at+jwt', kid, ...header }).sign(privateKey)
@@ -58,6 +59,7 @@ describe('a token is refused', () => {
     ['of another issuer', () => signed({ org_id: demo, iss: 'https://evil.example' })],
     ['for another audience', () => signed({ org_id: demo, aud: 'http://localhost:8787/mcp' })],
     ['without an audience', () => signed({ org_id: demo, aud: undefined })],
+    ['without an id', () => signed({ org_id: demo, jti: undefined })],
     ['without an expiry', () => signed({ org_id: demo, exp: undefined })],
     ['without a subject', () => signed({ org_id: demo, sub: undefined })],
     ['of somebody unknown', () => signed({ org_id: demo, sub: crypto.randomUUID() })],
@@ -82,6 +84,31 @@ describe('a token is refused', () => {
     expect((await app.request('POST', '/auth/logout', { token })).body).toEqual({ success: true })
     expect((await listKeys(token)).status).toBe(401)
     expect((await listKeys(await app.tokenFor('admin@demo.test', 'demo'))).status, 'other tokens live on').toBe(200)
+  })
+
+  test.each(['=', '==', '~', '!', '%20', '.', '.x'])(
+    'with %s after its text, before and after logout',
+    async (extra) => {
+      const token = await app.tokenFor('admin@demo.test', 'demo')
+      expect((await listKeys(token + extra)).status).toBe(401)
+      await app.request('POST', '/auth/logout', { token })
+      expect((await listKeys(token + extra)).status).toBe(401)
+    },
+  )
+
+  test('if a part decodes to the same bytes but is not spelled the same', async () => {
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    expect((await listKeys(token)).status).toBe(200)
+    // 64 bytes leave four spare bits in the last character of a signature.
+    const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+    const index = letters.indexOf(token.at(-1) as string)
+    for (let spare = 1; spare < 16; spare += 1) {
+      expect((await listKeys(token.slice(0, -1) + letters[index ^ spare])).status).toBe(401)
+    }
+    const [head, body, signature] = token.split('.')
+    for (const other of [`${head}=.${body}.${signature}`, `${head}.${body}~.${signature}`]) {
+      expect((await listKeys(other)).status).toBe(401)
+    }
   })
 })
 

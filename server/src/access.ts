@@ -1,20 +1,20 @@
-import { accessDenied, authRequired, Failure, orgContextRequired } from './errors.ts'
-import { BoundedMap } from './lib/bounded-map.ts'
+import { accessDenied, authRequired, Failure, isUnavailable, orgContextRequired } from './errors.ts'
 import { isId } from './lib/ids.ts'
-import { fingerprint } from './lib/secrets.ts'
 import { type AccessToken, createTokenVerifier, InvalidToken, scope } from './oauth/access-tokens.ts'
 import { challenge } from './oauth/protected-resources.ts'
 import { findRecord, markEnded, type SignIn, signInOfGrant } from './oauth/records.ts'
 import type { Access } from './operation.ts'
 import type { Role } from './organizations/contract.ts'
 import type { Service } from './service.ts'
+import { topics } from './stores/changes.ts'
+import { FreshCache } from './stores/fresh-cache.ts'
 
 /** A signed-in person, and the organization that the token speaks for. */
 export interface Caller {
   user: { id: string; email: string; name: string; avatar_url: string }
   /** Whether whoever signed them in vouches for the address. */
   email_verified: boolean
-  token: Pick<VerifiedToken, 'expires_at' | 'organization_id' | 'sign_in'> & { fingerprint: string }
+  token: Pick<VerifiedToken, 'id' | 'expires_at' | 'organization_id' | 'sign_in'>
   organization?: { id: string; name: string; slug: string }
   role?: Role
 }
@@ -26,99 +26,91 @@ export type OrgCaller = Caller & Required<Pick<Caller, 'organization' | 'role'>>
 
 export type CallerOf<A extends Access> = A extends 'public' ? undefined : A extends 'user' ? Caller : OrgCaller
 
-/** A node that missed a message on the bus asks again after this long: the bound on how long a removed member lives on. */
-const rememberMs = 30_000
-const rememberedTokens = 10_000
-const rememberedPeople = 10_000
+const cachedTokens = 10_000
+const cachedPeople = 10_000
 const clockSkewMs = 60_000
-
-/** Events on the bus that make nodes forget. */
-export const membershipChanged = 'membership-changed'
-const tokenRevoked = 'token-revoked'
-const sessionEnded = 'session-ended'
+/** No issuer's tokens are longer, and the HTTP server accepts little more in all headers together. */
+const longestToken = 12_000
 
 export interface AccessControl {
-  /** `audience` is the resource the request is for: a token for another one is no token here. */
+  /** `audience` is the resource that the request is for. Tokens for another one are refused. */
   check(authorization: string | undefined, access: Access, audience: string): Promise<Caller | undefined>
 }
 
-/** A token that was good, and whom it last stood for. */
+/** A verified token, and the caller that it last stood for. */
 interface KnownToken {
   token: VerifiedToken
-  fingerprint: string
-  checkedAt: number
   person?: Person
   caller?: Caller
 }
 
-export async function createAccess(service: Service): Promise<AccessControl> {
-  const { clock, kv, bus } = service
-  const verify = await createTokenVerifier(service)
-  // By the header as it comes: to hash a token takes longer than all the rest of a check, and it stays in the process.
-  const tokens = new BoundedMap<string, KnownToken>(rememberedTokens)
-  const people = new BoundedMap<string, Map<string, { person: Person; checkedAt: number }>>(rememberedPeople)
-  await bus.subscribe<{ user_id: string }>(membershipChanged, ({ user_id }) => people.delete(user_id))
-  await bus.subscribe<{ fingerprint: string }>(tokenRevoked, (message) =>
-    tokens.deleteWhere((known) => known.fingerprint === message.fingerprint),
-  )
-  await bus.subscribe<{ session: string }>(sessionEnded, ({ session }) =>
-    tokens.deleteWhere(({ token }) => token.sign_in?.session === session),
-  )
-  const isFresh = (known: { checkedAt: number } | undefined) =>
-    known !== undefined && clock() - known.checkedAt < rememberMs
+export function createAccess(service: Service): AccessControl {
+  const { changes, clock, kv } = service
+  const verify = createTokenVerifier(service)
+  // By the header's text: hashing a token takes longer than the rest of a check.
+  const tokens = new FreshCache<KnownToken>({
+    changes,
+    clock,
+    limit: cachedTokens,
+    topicsOf: ({ token: { id, grant_id, sign_in } }) => [
+      topics.token(id),
+      ...(grant_id ? [topics.grant(grant_id)] : []),
+      ...(sign_in ? [topics.session(sign_in.session)] : []),
+    ],
+    // Revocations are written to the key-value store, so none can succeed while it is away.
+    isUnavailable,
+  })
+  const people = new FreshCache<Person>({
+    changes,
+    clock,
+    limit: cachedPeople,
+    topicsOf: ({ id }) => [topics.user(id)],
+    // Only memberships: a user who has just been added must not be refused for half a minute.
+    isKept: ({ role, asked_for }) => role !== null || asked_for === '',
+  })
 
-  async function learnToken(text: string): Promise<KnownToken> {
+  async function readToken(text: string): Promise<KnownToken> {
     const verified = await verify(text)
-    const print = fingerprint(text)
-    if (await kv.get(revokedTokenKey(print))) throw new InvalidToken('The token was revoked')
+    if (await kv.get(revokedTokenKey(verified.id))) throw new InvalidToken('The token was revoked')
     const grant = verified.grant_id ? await findRecord(kv, 'Grant', verified.grant_id) : undefined
     if (verified.grant_id && !grant) throw new InvalidToken('The grant has ended')
-    const known = { token: { ...verified, sign_in: signInOfGrant(grant) }, fingerprint: print, checkedAt: clock() }
-    // In the usual spelling alone: one token must not fill the memory with spaces before it.
-    tokens.set(`Bearer ${text}`, known)
-    return known
-  }
-
-  async function learnPerson(userId: string, organizationId: string): Promise<Person | undefined> {
-    const person = await loadPerson(service, userId, organizationId)
-    // Only memberships are remembered: somebody just added must not be refused for half a minute.
-    if (person && (person.role || organizationId === '')) {
-      const places = people.get(userId) ?? new Map()
-      if (places.size > 100) places.clear()
-      people.set(userId, places.set(organizationId, { person, checkedAt: clock() }))
-    }
-    return person
+    return { token: { ...verified, sign_in: signInOfGrant(grant) } }
   }
 
   async function findToken(authorization: string, audience: string): Promise<KnownToken> {
     const text = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
     if (!text) throw refuse(audience, undefined, 'No bearer token')
-    return learnToken(text).catch((error) => {
-      throw error instanceof InvalidToken ? refuse(audience, 'invalid_token', error) : error
-    })
+    if (text.length > longestToken) throw refuse(audience, 'invalid_token', 'The token is too long')
+    // Always in the same spelling, so that one token has one entry.
+    return tokens
+      .load(`Bearer ${text}`, () => readToken(text))
+      .then((known) => known as KnownToken)
+      .catch((error) => {
+        throw error instanceof InvalidToken ? refuse(audience, 'invalid_token', error) : error
+      })
   }
 
   return {
     async check(authorization = '', access, audience) {
       if (access === 'public') return undefined
-      const remembered = tokens.get(authorization)
-      const known = isFresh(remembered) ? (remembered as KnownToken) : await findToken(authorization, audience)
+      const known = tokens.get(authorization) ?? (await findToken(authorization, audience))
       const { token } = known
       const invalid = (cause: string) => refuse(audience, 'invalid_token', cause)
       if (token.expires_at + clockSkewMs <= clock()) throw invalid('The token has expired')
       if (!token.audience.includes(audience)) throw invalid(`The token is not for ${audience}`)
       if (token.scopes && !token.scopes.includes(scope)) throw refuse(audience, 'insufficient_scope')
 
-      // A claim that is no id names no organization anybody could be a member of.
+      // A claim that is not an id can't name an organization that anyone is a member of.
       const organizationId = token.organization_id && isId(token.organization_id) ? token.organization_id : ''
-      const place = people.get(token.user_id)?.get(organizationId)
-      const person = isFresh(place) ? place?.person : await learnPerson(token.user_id, organizationId)
-      if (!person) throw invalid('The token names a person who no longer exists')
+      const place = `${token.user_id} ${organizationId}`
+      const person =
+        people.get(place) ?? (await people.load(place, () => loadPerson(service, token.user_id, organizationId)))
+      if (!person) throw invalid('The token names a user who no longer exists')
       if (token.sign_in && token.sign_in.generation !== person.session_generation)
-        throw invalid('Their sessions were ended')
+        throw invalid('All sessions of the user were ended')
       if (!known.caller || known.person !== person) {
         known.person = person
-        known.caller = describeCaller(known, person)
+        known.caller = describeCaller(token, person)
       }
       requireAccess(known.caller, access)
       return known.caller
@@ -126,13 +118,12 @@ export async function createAccess(service: Service): Promise<AccessControl> {
   }
 }
 
-function describeCaller({ token, fingerprint }: KnownToken, person: Person): Caller {
-  const { expires_at, organization_id, sign_in } = token
-  const { organization, role, session_generation, email_verified, ...user } = person
+function describeCaller({ id, expires_at, organization_id, sign_in }: VerifiedToken, person: Person): Caller {
+  const { organization, role, session_generation, asked_for, email_verified, ...user } = person
   return {
     user,
     email_verified,
-    token: { fingerprint, expires_at, organization_id, sign_in },
+    token: { id, expires_at, organization_id, sign_in },
     ...(organization && role && { organization, role }),
   }
 }
@@ -152,35 +143,37 @@ function refuse(audience: string, error?: 'invalid_token' | 'insufficient_scope'
   return new Failure(envelope, { cause, headers: { 'www-authenticate': challenge(audience, error) } })
 }
 
-/** Ends a token before its time, on every node. */
+/** Revokes a token before it expires, on every node. */
 export async function revokeToken(
-  { kv, bus, clock }: Service,
-  token: Pick<Caller['token'], 'expires_at' | 'fingerprint'>,
+  { kv, changes, clock }: Service,
+  { id, expires_at }: Pick<AccessToken, 'id' | 'expires_at'>,
 ): Promise<void> {
-  const secondsLeft = Math.ceil((token.expires_at + clockSkewMs - clock()) / 1000)
-  if (secondsLeft > 0) await kv.set(revokedTokenKey(token.fingerprint), true, secondsLeft)
-  await bus.publish(tokenRevoked, { fingerprint: token.fingerprint })
+  const secondsLeft = Math.ceil((expires_at + clockSkewMs - clock()) / 1000)
+  if (secondsLeft > 0) await kv.set(revokedTokenKey(id), true, secondsLeft)
+  changes.announce(topics.token(id))
 }
 
-/** Ends a browser's session with everything that came from it, on every node. */
-export async function endSession({ kv, bus }: Service, session: string): Promise<void> {
+/** Ends a browser's session and every token that came from it, on every node. */
+export async function endSession({ kv, changes }: Service, session: string): Promise<void> {
   await markEnded(kv, session)
-  await bus.publish(sessionEnded, { session })
+  changes.announce(topics.session(session))
 }
 
-const revokedTokenKey = (print: string) => `revoked-token:${print}`
+const revokedTokenKey = (id: string) => `revoked-token:${id}`
 
 type Person = Caller['user'] & {
   email_verified: boolean
   session_generation: number
   organization: Caller['organization'] | null
   role: Role | null
+  /** The organization that the membership was looked up in. */
+  asked_for: string
 }
 
 async function loadPerson({ database }: Service, userId: string, organizationId: string): Promise<Person | undefined> {
   const [person] = await database.asUser(
     userId,
-    (sql) => sql<Person>`
+    (sql) => sql<Omit<Person, 'asked_for'>>`
       select u.id, u.email, u.name, u.avatar_url, u.email_verified, u.session_generation, m.role,
              case when o.id is not null then jsonb_build_object('id', o.id, 'name', o.name, 'slug', o.slug) end as organization
       from users u
@@ -188,5 +181,5 @@ async function loadPerson({ database }: Service, userId: string, organizationId:
       left join organizations o on o.id = m.organization_id
       where u.id = ${userId}`,
   )
-  return person
+  return person && { ...person, asked_for: organizationId }
 }

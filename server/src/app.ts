@@ -33,7 +33,7 @@ export interface App {
 export async function createApp(service: Service): Promise<App> {
   const app = new Hono<PageEnv>()
   const observe = createObserver(service)
-  const access = await createAccess(service)
+  const access = createAccess(service)
   const keys = createSigningKeys(service)
   const specification = describeApi(api.map(({ operation }) => operation))
   const specificationText = JSON.stringify(specification)

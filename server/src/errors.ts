@@ -102,3 +102,6 @@ export const payloadTooLarge = (limit: number) =>
   failure(413, 'PAYLOAD_TOO_LARGE', `The request body is larger than ${limit} bytes`)
 export const serviceUnavailable = (message: string, cause?: unknown) =>
   failure(503, 'SERVICE_UNAVAILABLE', message, { cause, headers: { 'retry-after': '5' } })
+/** Whether an engine is away, as opposed to a fault in the request or in the program. */
+export const isUnavailable = (error: unknown): boolean =>
+  error instanceof Failure && error.envelope.code === 'SERVICE_UNAVAILABLE'

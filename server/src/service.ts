@@ -26,7 +26,7 @@ export interface Service extends Foundation {
 }
 
 /** The part of a service that remembers nothing. */
-export interface Foundation extends Pick<Stores, 'database' | 'kv' | 'bus' | 'secrets'> {
+export interface Foundation extends Pick<Stores, 'database' | 'kv' | 'bus' | 'changes' | 'secrets'> {
   config: Config & { publicUrl: string }
   /** For every address that an administrator or an outside document chose; see lib/safe-fetch.ts. */
   fetch: typeof fetch
@@ -36,21 +36,21 @@ export interface Foundation extends Pick<Stores, 'database' | 'kv' | 'bus' | 'se
 }
 
 export async function createService(
-  { database, kv, bus, secrets }: Stores,
+  { database, kv, bus, changes, secrets }: Stores,
   { config, clock, log }: Pick<Foundation, 'config' | 'clock' | 'log'>,
 ): Promise<Service> {
   const safeFetch = createSafeFetch({ allowedPrivateNetworks: config.allowedPrivateNetworks })
   const metrics = createMetrics()
-  const foundation: Foundation = { database, kv, bus, secrets, config, clock, log, metrics, fetch: safeFetch }
+  const foundation: Foundation = { database, kv, bus, changes, secrets, config, clock, log, metrics, fetch: safeFetch }
   const activity = createActivity(foundation)
   const builtInNames = new Set(tools.map(({ name }) => name))
-  const hub = await createHub(foundation, builtInNames, await createRemoteTools(foundation, activity, builtInNames))
+  const hub = await createHub(foundation, builtInNames, createRemoteTools(foundation, activity, builtInNames))
   const runtime = await createRuntime(foundation, hub, activity)
   return {
     ...foundation,
     activity,
-    keyLookup: await createKeyLookup(foundation),
-    identities: await createIdentities(foundation),
+    keyLookup: createKeyLookup(foundation),
+    identities: createIdentities(foundation),
     billing: createBilling(foundation),
     hub,
     runtime,

@@ -19,7 +19,7 @@ export async function testConnector(
   caller: OrgCaller,
   { id }: Input<typeof contract>,
 ): Promise<Output<typeof contract>> {
-  const setup = await service.database.asOrg(caller.organization.id, (sql) => readSetup(service, sql))
+  const setup = await readSetup(service, caller.organization.id)
   const connector = setup.connectors.find((each) => each.id === id)
   if (!connector) throw notFound('connector', id)
   const found = new Map<TestStep, string>()

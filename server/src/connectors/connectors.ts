@@ -4,6 +4,7 @@ import { duplicate, invalid, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Foundation, Service } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 import type { Delegation } from './token-exchange.ts'
@@ -15,9 +16,6 @@ export interface StoredConnector extends Connector {
   client_secret_sealed: string | null
   idp_client_secret_sealed: string | null
 }
-
-/** On the bus when a connector is made, changed or deleted. */
-export const connectorsChanged = 'connectors-changed'
 
 /** Every one of them may be asked for its tools when somebody lists theirs. */
 const mostConnectors = 50
@@ -103,14 +101,14 @@ export async function updateConnector(
 
 /** A name stands for one connector; afterwards every node forgets what it knew. */
 export async function changeConnectors<T>(
-  { database, bus }: Service,
+  { database, changes }: Service,
   { organization }: OrgCaller,
   work: (sql: Sql) => Promise<T>,
 ): Promise<T> {
   const result = await database.asOrg(organization.id, work).catch((error) => {
     throw isUniqueViolation(error, 'connectors_name') ? duplicate('connector') : error
   })
-  await bus.publish(connectorsChanged, { organization_id: organization.id })
+  changes.announce(topics.connectors(organization.id))
   return result
 }
 

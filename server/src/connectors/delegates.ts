@@ -3,7 +3,6 @@ import { readConfig } from '../identity-provider/identity-provider.ts'
 import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Foundation } from '../service.ts'
-import type { Sql } from '../stores/database.ts'
 import { type StoredConnector, selectStoredConnectors } from './connectors.ts'
 import { type ConsentedToken, type Consenting, readToken } from './consent.ts'
 import { describeProvider, findIdentity, type HeldIdentity } from './held-identities.ts'
@@ -24,6 +23,7 @@ interface Vouched {
 
 /** What an organization has set up. */
 export interface Setup {
+  organizationId: string
   connectors: StoredConnector[]
   trusted: TrustedIssuer | undefined
   /** Who was found by which address: a guess who it is, no more than that. */
@@ -32,10 +32,16 @@ export interface Setup {
 
 const rememberedPeople = 1_000
 
-export async function readSetup({ config }: Pick<Foundation, 'config'>, sql: Sql): Promise<Setup> {
-  const [connectors, provider] = [await selectStoredConnectors(sql), await readConfig(sql)]
+export async function readSetup(
+  { config, database }: Pick<Foundation, 'config' | 'database'>,
+  organizationId: string,
+): Promise<Setup> {
+  const [connectors, provider] = await database.asOrg(
+    organizationId,
+    async (sql) => [await selectStoredConnectors(sql), await readConfig(sql)] as const,
+  )
   const people = new BoundedMap<string, string>(rememberedPeople)
-  return { connectors, trusted: readProvider(provider, config.mode), people }
+  return { organizationId, connectors, trusted: readProvider(provider, config.mode), people }
 }
 
 /** One that is not set up to the end vouches for nobody. */

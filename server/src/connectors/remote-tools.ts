@@ -6,13 +6,13 @@ import { failure } from '../errors.ts'
 import { addDefinitions, OverLimit, type PageTool } from '../hub/definitions.ts'
 import { cleanLine } from '../hub/page-text.ts'
 import { type PageAnswer, readAnswer } from '../hub/results.ts'
-import { identityProviderChanged } from '../identity-provider/identity-provider.ts'
-import { BoundedMap } from '../lib/bounded-map.ts'
 import { callDeadlineMs, longestCallMs, maxTitleLength, ToolDefinition } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
+import { topics } from '../stores/changes.ts'
+import { FreshCache } from '../stores/fresh-cache.ts'
 import type { Relayed, ToolCall } from '../tool.ts'
 import { createAccessTokens } from './access-tokens.ts'
-import { connectorsChanged, type StoredConnector } from './connectors.ts'
+import type { StoredConnector } from './connectors.ts'
 import { type Delegate, readSetup, requireDelegate, type Setup } from './delegates.ts'
 import { answerWithinMs, createRemoteClients } from './remote-clients.ts'
 import { keepFailure, StepFailed } from './steps.ts'
@@ -33,30 +33,25 @@ export interface RemoteTool {
   call(args: Record<string, unknown>, call: ToolCall, callId: string): Promise<Relayed>
 }
 
-/** A node that missed a message on the bus asks again after this long. */
-const rememberMs = 30_000
-const rememberedOrganizations = 1_000
+const cachedOrganizations = 1_000
 
-export async function createRemoteTools(
+export function createRemoteTools(
   foundation: Foundation,
   activity: Activity,
   builtInNames: ReadonlySet<string>,
-): Promise<RemoteTools> {
-  const { bus, clock, database } = foundation
+): RemoteTools {
+  const { changes, clock } = foundation
   const clients = createRemoteClients(foundation, createAccessTokens(foundation))
-  const setups = new BoundedMap<string, { setup: Promise<Setup>; checkedAt: number }>(rememberedOrganizations)
-  const forget = ({ organization_id }: { organization_id: string }) => setups.delete(organization_id)
-  await bus.subscribe(connectorsChanged, forget)
-  await bus.subscribe(identityProviderChanged, forget)
+  const setups = new FreshCache<Setup>({
+    changes,
+    clock,
+    limit: cachedOrganizations,
+    topicsOf: ({ organizationId }) => [topics.connectors(organizationId), topics.provider(organizationId)],
+  })
 
-  async function setupOf(organizationId: string): Promise<Setup> {
-    const known = setups.get(organizationId)
-    if (known && clock() - known.checkedAt < rememberMs) return known.setup
-    const setup = database.asOrg(organizationId, (sql) => readSetup(foundation, sql))
-    setups.set(organizationId, { setup, checkedAt: clock() })
-    setup.catch(() => setups.delete(organizationId))
-    return setup
-  }
+  const setupOf = async (organizationId: string): Promise<Setup> =>
+    setups.get(organizationId) ??
+    ((await setups.load(organizationId, () => readSetup(foundation, organizationId))) as Setup)
 
   /** Tells the administrator, and gives back what the caller is told. */
   function report(organizationId: string, connector: StoredConnector, error: unknown): unknown {

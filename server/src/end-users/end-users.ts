@@ -5,10 +5,10 @@ import { disconnectPerson } from '../connectors/revocation.ts'
 import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import { eraseEndUserThreads } from '../threads/threads.ts'
 import { eraseEndUserUsage } from '../usage/usage.ts'
 import type * as contract from './contract.ts'
-import { endUserErased } from './identities.ts'
 
 type EndUser = Output<typeof contract.getEndUser>
 
@@ -47,7 +47,7 @@ export async function eraseEndUser(
   caller: OrgCaller,
   { id }: Input<typeof contract.eraseEndUser>,
 ): Promise<Output<typeof contract.eraseEndUser>> {
-  const { database, bus } = service
+  const { database, changes } = service
   await database.asOrg(caller.organization.id, async (sql) => {
     const [known] = await sql`select from end_users where id = ${id} for update`
     if (!known) throw notFound('end_user', id)
@@ -58,6 +58,6 @@ export async function eraseEndUser(
   })
   await forgetIdentity(service, caller.organization.id, id)
   await disconnectPerson(service, caller.organization.id, id)
-  await bus.publish(endUserErased, { id })
+  changes.announce(topics.endUser(id))
   return { success: true }
 }

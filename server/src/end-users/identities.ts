@@ -1,21 +1,17 @@
 import { recordAudit } from '../audit/audit.ts'
-import { connectorsChanged } from '../connectors/connectors.ts'
 import { describeProvider, holdIdentity, isIdentityNeeded } from '../connectors/held-identities.ts'
 import { type VerifiedIdentity, verifyIdToken } from '../identity-provider/id-tokens.ts'
-import { identityProviderChanged } from '../identity-provider/identity-provider.ts'
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
 import { createProviderKeys } from '../identity-provider/provider-keys.ts'
-import { BoundedMap } from '../lib/bounded-map.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { requireRoom } from '../plans/plans.ts'
 import type { Foundation } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
+import { FreshCache } from '../stores/fresh-cache.ts'
 
-/** On the bus when a person is erased, so that no node goes on knowing them. */
-export const endUserErased = 'end-user-erased'
-
-/** The end users behind ID tokens. A token is verified once and remembered until it expires. */
+/** The end users behind ID tokens. */
 export interface Identities {
   /** Throws IdTokenRefused, or PAYMENT_REQUIRED for a newcomer beyond the plan. */
   recognise(
@@ -31,44 +27,47 @@ interface Recognised {
   identity: VerifiedIdentity
 }
 
-const rememberedTokens = 10_000
+const cachedTokens = 10_000
 const skewMs = 60_000
 
-export async function createIdentities(foundation: Foundation): Promise<Identities> {
-  const { database, bus, clock } = foundation
+export function createIdentities(foundation: Foundation): Identities {
+  const { database, changes, clock } = foundation
   const keys = createProviderKeys(foundation)
-  const known = new BoundedMap<string, Recognised>(rememberedTokens)
-  const forgetThoseOf = ({ organization_id }: { organization_id: string }) =>
-    known.deleteWhere(({ organizationId }) => organizationId === organization_id)
-  await bus.subscribe(identityProviderChanged, forgetThoseOf)
-  // With the first connector tokens begin to be held.
-  await bus.subscribe(connectorsChanged, forgetThoseOf)
-  await bus.subscribe<{ id: string }>(endUserErased, ({ id }) => known.deleteWhere(({ endUserId }) => endUserId === id))
+  const known = new FreshCache<Recognised>({
+    changes,
+    clock,
+    limit: cachedTokens,
+    topicsOf: ({ organizationId, endUserId }) => [
+      topics.provider(organizationId),
+      topics.endUser(endUserId),
+      // The organization's first connector makes it necessary to hold ID tokens.
+      topics.connectors(organizationId),
+    ],
+  })
+
+  async function verify(organizationId: string, idToken: string, trusted: TrustedIssuer): Promise<Recognised> {
+    const identity = await verifyIdToken(idToken, { trusted, keys, now: clock() })
+    const endUserId = await database.asOrg(organizationId, async (sql) => {
+      const id = await admitEndUser(sql, organizationId, identity)
+      const { email, email_verified, expires_at } = identity
+      // Before the commit, so that an erasure that follows also finds the token.
+      if (email_verified && email && (await isIdentityNeeded(sql))) {
+        const held = { end_user_id: id, id_token: idToken, verified_email: email, provider: describeProvider(trusted) }
+        await holdIdentity(foundation, organizationId, held, expires_at)
+      }
+      return id
+    })
+    return { organizationId, endUserId, identity }
+  }
 
   return {
     async recognise(organizationId, idToken, trusted) {
-      const print = `${organizationId}:${fingerprint(idToken)}`
-      const remembered = known.get(print)
-      if (remembered && remembered.identity.expires_at + skewMs > clock()) return remembered
-      const identity = await verifyIdToken(idToken, { trusted, keys, now: clock() })
-      const endUserId = await database.asOrg(organizationId, async (sql) => {
-        const id = await admitEndUser(sql, organizationId, identity)
-        const { email, email_verified, expires_at } = identity
-        // Before the commit: whoever erases the person afterwards finds the token too.
-        if (email_verified && email && (await isIdentityNeeded(sql))) {
-          const held = {
-            end_user_id: id,
-            id_token: idToken,
-            verified_email: email,
-            provider: describeProvider(trusted),
-          }
-          await holdIdentity(foundation, organizationId, held, expires_at)
-        }
-        return id
-      })
-      const recognised = { organizationId, endUserId, identity }
-      known.set(print, recognised)
-      return recognised
+      // The provider is part of the key: a token that one provider vouched for says nothing about another.
+      const key = `${organizationId}:${fingerprint(`${describeProvider(trusted)}\n${idToken}`)}`
+      const load = () => verify(organizationId, idToken, trusted)
+      const recognised = known.get(key) ?? ((await known.load(key, load)) as Recognised)
+      // Verifying it again says in the usual way that it has expired.
+      return recognised.identity.expires_at + skewMs > clock() ? recognised : load()
     },
   }
 }

@@ -4,7 +4,7 @@ import { startTestService, type TestService, useTestService } from '../../test/h
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { createSecrets } from '../lib/secrets.ts'
 import { resealColumns } from '../operator/reseal.ts'
-import { governanceChanged } from './provider.ts'
+import { topics } from '../stores/changes.ts'
 
 let app: TestService
 let token: string
@@ -512,14 +512,14 @@ test('every change has its audit row, and only changes have one', async () => {
 })
 
 test('the other nodes hear of every change', async () => {
-  const heard: unknown[] = []
+  const heard: string[] = []
   const { url } = await startInterceptor()
-  const end = await app.service.bus.subscribe(governanceChanged, (message) => heard.push(message))
+  const end = app.service.changes.watch({ changed: (topic) => heard.push(topic), missed: () => undefined })
   await patch({ ...complete, interceptor_url: url })
   await runTest()
   await runTest({ interceptor_name: 'others' })
   await clear()
-  await end()
-  const message = { organization_id: await app.organization('demo') }
-  expect(heard).toEqual([message, message, message])
+  end()
+  const topic = topics.governance(await app.organization('demo'))
+  expect(heard).toEqual([topic, topic, topic])
 })

@@ -4,15 +4,13 @@ import { invalid } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 import { askInterceptor, type Connection, type Question } from './interceptor.ts'
 
 type Provider = Output<typeof contract.getProvider>
 type Config = NonNullable<Provider['config']>
-
-/** On the bus when a provider is changed, tested or cleared, so that every node forgets what it knew of it. */
-export const governanceChanged = 'governance-changed'
 
 /** Where the sealed key lives: part of what seals it. */
 const apiKeyPlace = (organizationId: string) => `governance_providers.api_key_sealed:${organizationId}`
@@ -27,7 +25,7 @@ export async function updateProvider(
   caller: OrgCaller,
   { api_key, ...changes }: Input<typeof contract.updateProvider>,
 ): Promise<Provider> {
-  const { database, secrets, bus } = service
+  const { database, secrets } = service
   const { provider_key = null, interceptor_url = null, interceptor_name = null, is_enabled = null } = changes
   requireHttps(service, interceptor_url)
   const { id } = caller.organization
@@ -64,17 +62,17 @@ export async function updateProvider(
     await recordAudit(sql, trailOf(caller), 'governance_provider.updated', id, { ...changes, ...newKey })
     return selectConfig(sql)
   })
-  await bus.publish(governanceChanged, { organization_id: id })
+  service.changes.announce(topics.governance(id))
   return describeProvider(config)
 }
 
-export async function clearProvider({ database, bus }: Service, caller: OrgCaller): Promise<Provider> {
+export async function clearProvider({ database, changes }: Service, caller: OrgCaller): Promise<Provider> {
   const { id } = caller.organization
   await database.asOrg(id, async (sql) => {
     const [cleared] = await sql`delete from governance_providers returning organization_id`
     if (cleared) await recordAudit(sql, trailOf(caller), 'governance_provider.cleared', id)
   })
-  await bus.publish(governanceChanged, { organization_id: id })
+  changes.announce(topics.governance(id))
   return describeProvider(undefined)
 }
 
@@ -83,7 +81,7 @@ export async function testProvider(
   caller: OrgCaller,
   overrides: Input<typeof contract.testProvider>,
 ): Promise<Output<typeof contract.testProvider>> {
-  const { database, bus, clock } = service
+  const { database, changes, clock } = service
   requireHttps(service, overrides.interceptor_url)
   const { id } = caller.organization
   const [saved] = await database.asOrg(id, (sql) => selectConnection(sql))
@@ -102,7 +100,7 @@ export async function testProvider(
     if (rows[0]) await recordAudit(sql, trailOf(caller), 'governance_provider.tested', id, { status })
     return rows
   })
-  if (remembered) await bus.publish(governanceChanged, { organization_id: id })
+  if (remembered) changes.announce(topics.governance(id))
   return { ...shown, ...outcome }
 }
 

@@ -1,35 +1,34 @@
 import { type Failure, failure } from '../errors.ts'
 import { askInterceptor, type Question } from '../governance/interceptor.ts'
-import { findInterceptor, governanceChanged } from '../governance/provider.ts'
-import { BoundedMap } from '../lib/bounded-map.ts'
+import { findInterceptor } from '../governance/provider.ts'
 import type { Foundation } from '../service.ts'
+import { topics } from '../stores/changes.ts'
+import { FreshCache } from '../stores/fresh-cache.ts'
 
 /** Lets a call, or its result, pass where the organization's governance provider does; throws the refusal otherwise. */
 export type Governor = (question: Question) => Promise<void>
 
-/** A node that missed a message on the bus asks again after this long. */
-const rememberMs = 30_000
-const rememberedOrganizations = 10_000
+const cachedOrganizations = 10_000
 
-export async function createGovernor(foundation: Foundation): Promise<Governor> {
-  const { bus, clock } = foundation
-  type Known = { interceptor: ReturnType<typeof findInterceptor>; checkedAt: number }
-  const known = new BoundedMap<string, Known>(rememberedOrganizations)
-  await bus.subscribe<{ organization_id: string }>(governanceChanged, (message) =>
-    known.delete(message.organization_id),
-  )
-
-  async function interceptorOf(organizationId: string): ReturnType<typeof findInterceptor> {
-    const remembered = known.get(organizationId)
-    if (remembered && clock() - remembered.checkedAt < rememberMs) return remembered.interceptor
-    const interceptor = findInterceptor(foundation, organizationId)
-    known.set(organizationId, { interceptor, checkedAt: clock() })
-    interceptor.catch(() => known.delete(organizationId))
-    return interceptor
-  }
+export function createGovernor(foundation: Foundation): Governor {
+  const { changes, clock } = foundation
+  type Known = { organizationId: string; interceptor: Awaited<ReturnType<typeof findInterceptor>> }
+  const known = new FreshCache<Known>({
+    changes,
+    clock,
+    limit: cachedOrganizations,
+    topicsOf: ({ organizationId }) => [topics.governance(organizationId)],
+  })
 
   return async (question) => {
-    const interceptor = await interceptorOf(question.context.organization_id)
+    const organizationId = question.context.organization_id
+    const found =
+      known.get(organizationId) ??
+      (await known.load(organizationId, async () => ({
+        organizationId,
+        interceptor: await findInterceptor(foundation, organizationId),
+      })))
+    const interceptor = found?.interceptor
     if (!interceptor) return
     if ('gap' in interceptor) throw refused(interceptor.gap)
     const { status, message, violations } = await askInterceptor(foundation, interceptor, question)

@@ -40,7 +40,7 @@ export async function createHub(
   remoteTools: RemoteTools,
 ): Promise<Hub> {
   const switchboard = await createSwitchboard(foundation)
-  const govern = await createGovernor(foundation)
+  const govern = createGovernor(foundation)
 
   return {
     switchboard,

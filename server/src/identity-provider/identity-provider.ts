@@ -4,6 +4,7 @@ import { invalid } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
 import { declareSites } from '../sites/sites.ts'
+import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 import { DiscoveryFailed, discover } from './discovery.ts'
@@ -11,21 +12,18 @@ import { IncompleteProvider, InvalidProvider, type ProviderSettings, trustedIssu
 
 export type IdentityProviderConfig = Output<typeof contract.getConfig>
 
-/** On the bus when an organization trusts another provider or other origins. */
-export const identityProviderChanged = 'identity-provider-changed'
-
 export async function getConfig({ database }: Service, { organization }: OrgCaller): Promise<IdentityProviderConfig> {
   return database.asOrg(organization.id, readConfig)
 }
 
 /** Only the fields that are given change, each in place: of two updates of different fields at once none is lost. */
 export async function updateConfig(
-  { database, bus, config: { mode } }: Service,
+  service: Service,
   caller: OrgCaller,
   changes: Input<typeof contract.updateConfig>,
 ): Promise<IdentityProviderConfig> {
   const has = (field: keyof typeof changes) => changes[field] !== undefined
-  const config = await database.asOrg(caller.organization.id, async (sql) => {
+  const config = await service.database.asOrg(caller.organization.id, async (sql) => {
     await sql`insert into identity_providers (organization_id) values (current_organization()) on conflict do nothing`
     await sql`
       update identity_providers set
@@ -36,12 +34,12 @@ export async function updateConfig(
         allowed_domains = coalesce(${changes.allowed_domains ?? null}, allowed_domains),
         updated_at = now()`
     const updated = await readConfig(sql)
-    requireUsable(updated, mode)
+    requireUsable(updated, service.config.mode)
     if (changes.allowed_domains) await declareSites(sql, changes.allowed_domains)
     await recordAudit(sql, trailOf(caller), 'identity_provider.updated', caller.organization.id, changes)
     return updated
   })
-  await bus.publish(identityProviderChanged, { organization_id: caller.organization.id })
+  service.changes.announce(topics.provider(caller.organization.id))
   return config
 }
 

@@ -4,12 +4,15 @@ import { serviceUnavailable } from '../errors.ts'
 import { DiscoveryFailed } from '../identity-provider/discovery.ts'
 import { createProviderKeys } from '../identity-provider/provider-keys.ts'
 import { isId, newId } from '../lib/ids.ts'
+import { fingerprint } from '../lib/secrets.ts'
 import type { Service } from '../service.ts'
 import { readIdentity, signIn } from '../users/users.ts'
 import { createSigningKeys } from './signing-keys.ts'
 
-/** What a verified bearer token says, whoever issued it. Its expiry and audience are checked on every use. */
+/** The claims of a verified bearer token. Its expiry and audience are checked on every use. */
 export interface AccessToken {
+  /** What it is revoked by: one token has one id, whatever its text looks like. */
+  id: string
   user_id: string
   organization_id: string | undefined
   audience: readonly string[]
@@ -23,7 +26,7 @@ export interface AccessToken {
   client_id?: string | undefined
 }
 
-/** Why a token is no token; the text is for the log, callers learn only that they must sign in. */
+/** Why a token is refused. The text is for the log: callers only learn that they must sign in. */
 export class InvalidToken extends Error {
   override name = 'InvalidToken'
 }
@@ -65,11 +68,12 @@ export async function issueAccessToken(
   return `${text}.${sign(null, Buffer.from(text), privateKey).toString('base64url')}`
 }
 
-export async function createTokenVerifier(service: Service): Promise<(token: string) => Promise<AccessToken>> {
+export function createTokenVerifier(service: Service): (token: string) => Promise<AccessToken> {
   const verifyOwn = createOwnTokenVerifier(service)
   const verifyExternal = service.config.signIn && externalTokenVerifier(service, service.config.signIn)
   return async (token) => {
-    // Only routes to the verifier that checks the issuer again, under a signature.
+    requireCanonical(token)
+    // Only routes to the verifier, which checks the issuer again under a signature.
     const issuer = decode(token.split('.')[1])?.iss
     if (verifyExternal && issuer === service.config.signIn?.issuer) return verifyExternal(token)
     return verifyOwn(token)
@@ -79,6 +83,7 @@ export async function createTokenVerifier(service: Service): Promise<(token: str
 export function createOwnTokenVerifier(service: Service) {
   const keys = createSigningKeys(service)
   return async (token: string): Promise<AccessToken> => {
+    requireCanonical(token)
     const [head = '', body = '', signature = '', ...rest] = token.split('.')
     const header = decode(head)
     if (rest.length > 0 || header?.alg !== 'EdDSA' || header.typ !== 'at+jwt' || typeof header.kid !== 'string') {
@@ -95,6 +100,7 @@ export function createOwnTokenVerifier(service: Service) {
     const { client_id, scope, grant_id } = claims
     return {
       ...readClaims(claims),
+      id: requireString(claims.jti, 'jti'),
       user_id: requireString(claims.sub, 'sub'),
       scopes: client_id === undefined ? undefined : String(scope ?? '').split(' '),
       grant_id: grant_id === undefined ? undefined : requireString(grant_id, 'grant_id'),
@@ -126,12 +132,14 @@ function externalTokenVerifier(service: Service, { issuer, audience }: { issuer:
     const identity = readIdentity(issuer, payload)
     if (!identity) throw new InvalidToken('The claim sub or email is missing')
     const user = await signIn(service, identity)
+    // Without the signature: some algorithms allow several valid ones for the same token.
+    const id = fingerprint(payload.jti ? `${issuer} ${payload.jti}` : token.slice(0, token.lastIndexOf('.')))
     // The operator's audience stands for the whole service.
-    return { ...readClaims(payload), user_id: user.id, audience: [api, mcp] }
+    return { ...readClaims(payload), id, user_id: user.id, audience: [api, mcp] }
   }
 }
 
-function readClaims(claims: JWTPayload): Omit<AccessToken, 'user_id'> {
+function readClaims(claims: JWTPayload): Omit<AccessToken, 'id' | 'user_id'> {
   if (typeof claims.exp !== 'number') throw new InvalidToken('The token never expires')
   return {
     organization_id: readOrganization(claims),
@@ -152,6 +160,14 @@ function readOrganization({ org_id, organization_id }: JWTPayload): string | und
 function requireString(value: unknown, claim: string): string {
   if (typeof value !== 'string' || value === '') throw new InvalidToken(`The claim ${claim} is missing`)
   return value
+}
+
+/** Decoders skip padding, other characters and spare bits, so without this a token would have many texts. */
+function requireCanonical(token: string): void {
+  for (const part of token.split('.')) {
+    if (Buffer.from(part, 'base64url').toString('base64url') !== part)
+      throw new InvalidToken('The token is not encoded in canonical form')
+  }
 }
 
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')

@@ -3,7 +3,6 @@ import type { ClientMetadata, Configuration, KoaContextWithOIDC, Provider as Pro
 import { revokeToken } from '../access.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { SafeFetchError } from '../lib/safe-fetch.ts'
-import { fingerprint } from '../lib/secrets.ts'
 import type { Service } from '../service.ts'
 import { createOwnTokenVerifier, InvalidToken, resources, scope } from './access-tokens.ts'
 import { findPerson, loadGrant, organizationOf } from './grants.ts'
@@ -164,7 +163,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
   return provider
 }
 
-/** The library has authenticated the client, and ends refresh tokens alone. What is no token of the client is let be. */
+/** The library has authenticated the client and revokes refresh tokens only. Tokens that belong to another client are ignored. */
 async function revokeAccessToken(service: Service, ctx: KoaContextWithOIDC): Promise<void> {
   if ((ctx.body as { error?: string } | undefined)?.error !== 'unsupported_token_type') return
   const text = String(ctx.oidc.params?.token)
@@ -173,7 +172,7 @@ async function revokeAccessToken(service: Service, ctx: KoaContextWithOIDC): Pro
     return undefined
   })
   if (token?.client_id && token.client_id === ctx.oidc.client?.clientId) {
-    await revokeToken(service, { ...token, fingerprint: fingerprint(text) })
+    await revokeToken(service, token)
   }
   ctx.status = 200
   ctx.body = ''

@@ -1,10 +1,11 @@
-import { membershipChanged, type OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
 import { duplicate, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
 import { requireRoom } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import { isUniqueViolation } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 
@@ -55,7 +56,7 @@ export async function deleteInvitation(
 
 /** Turns every open invitation to a verified address into a membership. The caller has verified the address. */
 export async function acceptInvitations(
-  { database, bus }: Pick<Service, 'database' | 'bus'>,
+  { database, changes }: Pick<Service, 'database' | 'changes'>,
   user: { id: string; email: string },
 ): Promise<void> {
   const open = await database.asInvitee(
@@ -73,5 +74,5 @@ export async function acceptInvitations(
       await recordAudit(sql, { organizationId, actor: user.email }, 'invitation.accepted', id, { role: taken.role })
     })
   }
-  if (open.length > 0) await bus.publish(membershipChanged, { user_id: user.id })
+  if (open.length > 0) changes.announce(topics.user(user.id))
 }

@@ -1,10 +1,11 @@
-import { membershipChanged, type OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../access.ts'
 import { recordAudit, type Trail, trailOf } from '../audit/audit.ts'
 import { disconnectPerson } from '../connectors/revocation.ts'
 import { failure, notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import { requireRoom } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 
@@ -15,7 +16,7 @@ export async function listMembers({ database }: Service, { organization }: OrgCa
 }
 
 export async function updateMember(
-  { database, bus }: Service,
+  { database, changes }: Service,
   caller: OrgCaller,
   { id, role }: Input<typeof contract.updateMember>,
 ): Promise<Member> {
@@ -27,7 +28,7 @@ export async function updateMember(
     await recordAudit(sql, trailOf(caller), 'member.role_changed', id, { from: before.role, to: role })
     return { ...before, role }
   })
-  await bus.publish(membershipChanged, { user_id: member.user.id })
+  changes.announce(topics.user(member.user.id))
   return member
 }
 
@@ -36,7 +37,7 @@ export async function removeMember(
   caller: OrgCaller,
   { id }: Input<typeof contract.removeMember>,
 ): Promise<Output<typeof contract.removeMember>> {
-  const { database, bus } = service
+  const { database, changes } = service
   const member = await database.asOrg(caller.organization.id, async (sql) => {
     const { before, otherAdmins } = await lockMember(sql, id)
     if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
@@ -44,7 +45,7 @@ export async function removeMember(
     await recordAudit(sql, trailOf(caller), 'member.removed', id, { email: before.user.email, role: before.role })
     return before
   })
-  await bus.publish(membershipChanged, { user_id: member.user.id })
+  changes.announce(topics.user(member.user.id))
   await disconnectPerson(service, caller.organization.id, member.user.id)
   return { success: true }
 }
@@ -55,7 +56,7 @@ export const deactivateMember = (service: Service, trail: Trail, id: string) => 
 export const reactivateMember = (service: Service, trail: Trail, id: string) => setActive(service, trail, id, true)
 
 async function setActive(service: Service, trail: Trail, id: string, isActive: boolean): Promise<void> {
-  const { database, bus } = service
+  const { database, changes } = service
   const member = await database.asOrg(trail.organizationId, async (sql) => {
     await lockMembers(sql)
     const [before] = await sql<{ user_id: string; email: string; role: string; is_active: boolean }>`
@@ -76,7 +77,7 @@ async function setActive(service: Service, trail: Trail, id: string, isActive: b
     await recordAudit(sql, trail, action, id, { email: before.email, role: before.role })
     return before
   })
-  await bus.publish(membershipChanged, { user_id: member.user_id })
+  changes.announce(topics.user(member.user_id))
   if (!isActive) await disconnectPerson(service, trail.organizationId, member.user_id)
 }
 

@@ -1,13 +1,10 @@
-import {
-  type IdentityProviderConfig,
-  identityProviderChanged,
-  readConfig,
-} from '../identity-provider/identity-provider.ts'
+import { type IdentityProviderConfig, readConfig } from '../identity-provider/identity-provider.ts'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Foundation } from '../service.ts'
+import { topics } from '../stores/changes.ts'
+import { FreshCache } from '../stores/fresh-cache.ts'
 import { isWellFormedKey } from './key-format.ts'
-import { publishableKeyChanged } from './keys.ts'
 
 /** A live key and what its organization allows: all that a ticket exchange has to know. */
 export interface LiveKey {
@@ -31,45 +28,35 @@ export interface KeyLookup {
   find(key: string): Promise<LiveKey | undefined>
 }
 
-/** A node that missed a message on the bus asks again after this long. */
-const rememberMs = 30_000
-const rememberedKeys = 10_000
+const cachedKeys = 10_000
 
-export async function createKeyLookup({ database, bus, clock }: Foundation): Promise<KeyLookup> {
-  const known = new BoundedMap<string, { key: LiveKey; checkedAt: number }>(rememberedKeys)
-  await bus.subscribe<{ id: string }>(publishableKeyChanged, ({ id }) => known.deleteWhere(({ key }) => key.id === id))
-  await bus.subscribe<{ organization_id: string }>(identityProviderChanged, ({ organization_id }) =>
-    known.deleteWhere(({ key }) => key.organization_id === organization_id),
-  )
+export function createKeyLookup({ database, changes, clock }: Foundation): KeyLookup {
+  const known = new FreshCache<LiveKey>({
+    changes,
+    clock,
+    limit: cachedKeys,
+    topicsOf: ({ id, organization_id }) => [topics.key(id), topics.provider(organization_id)],
+  })
 
-  const recall = (text: string): LiveKey | undefined => {
-    const remembered = known.get(text)
-    return remembered && clock() - remembered.checkedAt < rememberMs ? remembered.key : undefined
+  async function readKey(text: string): Promise<LiveKey | undefined> {
+    const hash = fingerprint(text)
+    const [row] = await database.asKeyHolder(
+      hash,
+      (sql) => sql<Pick<LiveKey, 'id' | 'organization_id' | 'allowed_origins'>>`
+        select id, organization_id, allowed_origins from publishable_keys where key_hash = ${hash} and revoked_at is null`,
+    )
+    if (!row) return undefined
+    const provider = await database.asOrg(row.organization_id, readConfig)
+    return {
+      ...row,
+      provider,
+      origins: new BoundedMap<string, string>(100),
+      siteIds: new BoundedMap<string, string>(100),
+    }
   }
 
   return {
-    known: recall,
-    async find(text) {
-      const remembered = recall(text)
-      if (remembered) return remembered
-      if (!isWellFormedKey(text)) return undefined
-      const hash = fingerprint(text)
-      const checkedAt = clock()
-      const [row] = await database.asKeyHolder(
-        hash,
-        (sql) => sql<Pick<LiveKey, 'id' | 'organization_id' | 'allowed_origins'>>`
-          select id, organization_id, allowed_origins from publishable_keys where key_hash = ${hash} and revoked_at is null`,
-      )
-      if (!row) return undefined
-      const provider = await database.asOrg(row.organization_id, readConfig)
-      const key = {
-        ...row,
-        provider,
-        origins: new BoundedMap<string, string>(100),
-        siteIds: new BoundedMap<string, string>(100),
-      }
-      known.set(text, { key, checkedAt })
-      return key
-    },
+    known: (text) => known.get(text),
+    find: async (text) => (isWellFormedKey(text) ? known.load(text, () => readKey(text)) : undefined),
   }
 }

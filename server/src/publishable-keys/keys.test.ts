@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
+import { topics } from '../stores/changes.ts'
 import { generateKey, isWellFormedKey } from './key-format.ts'
-import { publishableKeyChanged } from './keys.ts'
 
 let app: TestService
 let token: string
@@ -156,13 +156,13 @@ describe('revealing and revoking', () => {
   })
 
   test('tells the other nodes', async () => {
-    const heard: unknown[] = []
-    const end = await app.service.bus.subscribe(publishableKeyChanged, (message) => heard.push(message))
+    const heard: string[] = []
+    const end = app.service.changes.watch({ changed: (topic) => heard.push(topic), missed: () => undefined })
     const { id } = (await create({ name: 'x' })).body
     await app.request('PATCH', `/publishable-keys/${id}`, { token, body: { name: 'y' } })
     await app.request('DELETE', `/publishable-keys/${id}`, { token })
-    await end()
-    expect(heard).toEqual([{ id }, { id }])
+    end()
+    expect(heard).toEqual([topics.key(id), topics.key(id)])
   })
 
   test('every change has its audit row, with who did it', async () => {

@@ -5,14 +5,12 @@ import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 import { generateKey, prefixOf } from './key-format.ts'
 
 type PublishableKey = Output<typeof contract.updateKey>
-
-/** On the bus when a key is changed or revoked, so that every node forgets what it knew of it. */
-export const publishableKeyChanged = 'publishable-key-changed'
 
 /** Where the sealed copy lives: part of what seals it. */
 const sealedKeyPlace = (id: string) => `publishable_keys.key_sealed:${id}`
@@ -42,11 +40,11 @@ export async function createKey(
 }
 
 export async function updateKey(
-  { database, bus }: Service,
+  service: Service,
   caller: OrgCaller,
   { id, ...changes }: Input<typeof contract.updateKey>,
 ): Promise<PublishableKey> {
-  const key = await database.asOrg(caller.organization.id, async (sql) => {
+  const key = await service.database.asOrg(caller.organization.id, async (sql) => {
     const [found] = await sql`
       update publishable_keys
       set name = coalesce(${changes.name ?? null}, name),
@@ -56,7 +54,7 @@ export async function updateKey(
     await recordAudit(sql, trailOf(caller), 'publishable_key.updated', id, changes)
     return selectKey(sql, id)
   })
-  await bus.publish(publishableKeyChanged, { id })
+  service.changes.announce(topics.key(id))
   return key
 }
 
@@ -74,7 +72,7 @@ export async function revealKey(
 }
 
 export async function revokeKey(
-  { database, bus }: Service,
+  { database, changes }: Service,
   caller: OrgCaller,
   { id }: Input<typeof contract.revokeKey>,
 ): Promise<PublishableKey> {
@@ -85,7 +83,7 @@ export async function revokeKey(
     if (newly) await recordAudit(sql, trailOf(caller), 'publishable_key.revoked', id)
     return selectKey(sql, id)
   })
-  await bus.publish(publishableKeyChanged, { id })
+  changes.announce(topics.key(id))
   return key
 }
 

@@ -2,12 +2,9 @@ import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type RawData, type ServerOptions, WebSocketServer } from 'ws'
 import type { Activity } from '../diagnostics/activity.ts'
-import { endUserErased } from '../end-users/identities.ts'
 import { splitAddress } from '../http.ts'
 import { OverLimit } from '../hub/definitions.ts'
 import type { Hub } from '../hub/hub.ts'
-import { identityProviderChanged } from '../identity-provider/identity-provider.ts'
-import { publishableKeyChanged } from '../publishable-keys/keys.ts'
 import type { Foundation } from '../service.ts'
 import { redeemTicket, type TicketHolder } from '../tickets/tickets.ts'
 import {
@@ -59,7 +56,7 @@ class Refused extends Error {
 }
 
 export async function createRuntime(foundation: Foundation, hub: Hub, activity: Activity): Promise<Runtime> {
-  const { bus, clock, config, database, log, metrics } = foundation
+  const { changes, clock, config, database, log, metrics } = foundation
   const server = new WebSocketServer<typeof RuntimeSocket>(options)
   const sessions = new Map<string, Session>()
   const guests = new Set<RuntimeSocket>()
@@ -233,20 +230,20 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
     else endWhere(withKey(id), { code: 'key_revoked', reason: 'The publishable key was revoked' })
   }
 
-  const unsubscribe = await Promise.all([
-    bus.subscribe<{ id: string }>(publishableKeyChanged, ({ id }) => {
-      keyChanged(id).catch((error) => {
-        log.error({ err: error }, 'a changed key could not be looked up')
-        demandTickets(withKey(id))
-      })
-    }),
-    bus.subscribe<{ id: string }>(endUserErased, ({ id }) =>
-      endWhere(({ end_user }) => end_user?.id === id, { code: 'user_removed', reason: 'The person was removed' }),
-    ),
-    bus.subscribe<{ organization_id: string }>(identityProviderChanged, (changed) =>
-      demandTickets(({ organization_id }) => organization_id === changed.organization_id),
-    ),
-  ])
+  const endWatch = changes.watch({
+    changed(topic) {
+      const [kind, id = ''] = topic.split(':')
+      if (kind === 'key')
+        keyChanged(id).catch((error) => {
+          log.error({ err: error }, 'a changed key could not be looked up')
+          demandTickets(withKey(id))
+        })
+      else if (kind === 'end-user')
+        endWhere(({ end_user }) => end_user?.id === id, { code: 'user_removed', reason: 'The person was removed' })
+      else if (kind === 'provider') demandTickets(({ organization_id }) => organization_id === id)
+    },
+    missed: () => undefined,
+  })
 
   metrics.countSockets(() => sessions.size + guests.size)
   const timer = setInterval(() => {
@@ -300,7 +297,7 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
       clearInterval(timer)
       for (const session of sessions.values()) session.leave()
       for (const socket of guests) socket.terminate()
-      await Promise.all(unsubscribe.map((end) => end()))
+      endWatch()
     },
   }
 }

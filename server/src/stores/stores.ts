@@ -8,6 +8,7 @@ import type { Log } from '../lib/log.ts'
 import { createSecrets, type Secrets } from '../lib/secrets.ts'
 import { usePlans } from '../plans/plans.ts'
 import { type Bus, openLocalBus, openRedisBus } from './bus.ts'
+import { type Changes, openChanges } from './changes.ts'
 import { type Database, openDatabase } from './database.ts'
 import { openEmbeddedPostgres } from './embedded-postgres.ts'
 import { type Kv, openFileKv, openRedisKv } from './kv.ts'
@@ -18,6 +19,7 @@ export interface Stores {
   database: Database
   kv: Kv
   bus: Bus
+  changes: Changes
   secrets: Secrets
   /** The schema owner's connection, for the few things the service's own role may not do. */
   owner: pg.ClientConfig
@@ -57,9 +59,13 @@ export async function openStores(config: Config, options: StoreOptions): Promise
       ? openRedisKv(config.redisUrl, config.redisPrefix, { secrets, clock, onError })
       : openFileKv(join(config.dataDir, 'kv.mdb'), { secrets, clock })
     closers.push(() => kv.close())
-    const bus = config.redisUrl ? openRedisBus(config.redisUrl, config.redisPrefix, onError) : openLocalBus()
+    const openBus = () =>
+      config.redisUrl ? openRedisBus(config.redisUrl, config.redisPrefix, onError) : openLocalBus()
+    const bus = openBus()
     closers.push(() => bus.close())
-    return { database, kv, bus, secrets, owner: postgres.connection, close }
+    const changes = await openChanges(openBus(), log)
+    closers.push(() => changes.close())
+    return { database, kv, bus, changes, secrets, owner: postgres.connection, close }
   } catch (error) {
     await close()
     throw error

@@ -1,6 +1,6 @@
-import { membershipChanged } from '../access.ts'
 import { newId } from '../lib/ids.ts'
 import type { Service } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import { type Database, isUniqueViolation } from '../stores/database.ts'
 import { hashPassword } from './passwords.ts'
 import { localIssuer, type User } from './users.ts'
@@ -62,12 +62,12 @@ type KnownPassword = Pick<LocalAccount, 'id' | 'password_hash'>
 
 /** Ends all sessions of the person. False when another one was set in the meantime, since the account was looked at. */
 export async function changePassword(
-  { database, bus }: Pick<Service, 'database' | 'bus'>,
+  { database, changes }: Pick<Service, 'database' | 'changes'>,
   account: KnownPassword,
   password: string,
 ): Promise<boolean> {
   const isChanged = await storePassword(database, account, password, { endedSessions: 1 })
-  if (isChanged) await bus.publish(membershipChanged, { user_id: account.id })
+  if (isChanged) changes.announce(topics.user(account.id))
   return isChanged
 }
 

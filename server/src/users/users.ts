@@ -1,9 +1,10 @@
-import { type Caller, endSession, membershipChanged, revokeToken } from '../access.ts'
+import { type Caller, endSession, revokeToken } from '../access.ts'
 import { newId } from '../lib/ids.ts'
 import type { Output } from '../operation.ts'
 import { acceptInvitations } from '../organizations/invitations.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import type * as contract from './contract.ts'
 
 /** Who an identity provider says somebody is. Accounts of this installation have the issuer `local`. */
@@ -63,7 +64,7 @@ export async function signIn(service: Service, identity: Identity): Promise<User
   )
   if (!found) throw new Error('An upsert returned no row')
   const { changed, ...user } = found
-  if (changed) await service.bus.publish(membershipChanged, { user_id: user.id })
+  if (changed) service.changes.announce(topics.user(user.id))
   if (email_verified) await acceptInvitations(service, user)
   return user
 }

@@ -1,0 +1,204 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import fc from 'fast-check'
+import { expect, onTestFinished, test } from 'vitest'
+import { serviceUnavailable } from '../errors.ts'
+import { createLog } from '../lib/log.ts'
+import type { Bus } from './bus.ts'
+import { openChanges, recheckMs } from './changes.ts'
+import { FreshCache, staleMs } from './fresh-cache.ts'
+
+interface Fact {
+  key: string
+  version: number
+}
+
+/** A bus between a node that changes facts and one that caches them. The test decides what arrives, when and in which order. */
+function openUnreliableBus() {
+  const underWay: unknown[] = []
+  let receive = (_: unknown): void => undefined
+  let missed = (): void => undefined
+  const shared = { onMissed: () => undefined, close: async () => undefined }
+  const sender: Bus = {
+    ...shared,
+    publish: async (_, message) => void underWay.push(message),
+    subscribe: async () => async () => undefined,
+  }
+  const receiver: Bus = {
+    ...shared,
+    publish: async (_, message) => receive(message),
+    async subscribe(_, handler) {
+      receive = handler as (message: unknown) => void
+      return async () => undefined
+    },
+    onMissed: (handler) => {
+      missed = handler
+    },
+  }
+  const pick = (number: number) => underWay.splice(number % underWay.length, 1)
+  return {
+    sender,
+    receiver,
+    deliver(number: number) {
+      const messages = pick(number)
+      for (const message of messages) receive(message)
+      return messages.flatMap(topicsIn)
+    },
+    lose: (number: number) => pick(number).flatMap(topicsIn),
+    reconnect: () => missed(),
+  }
+}
+
+const topicsIn = (message: unknown) => (message as { topics: string[] }).topics
+
+const keys = ['a', 'b'] as const
+const anyKey = fc.constantFrom(...keys)
+const anyNumber = fc.nat(20)
+
+const command = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('write' as const), key: anyKey }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('deliver' as const), number: anyNumber }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('lose' as const), number: anyNumber }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('reconnect' as const) }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant('load' as const), key: anyKey }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('step' as const), number: anyNumber }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.nat(20_000) }) },
+)
+
+test('whatever is lost, late or out of order, a fact is never used after its change was heard, nor longer than 30 seconds', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(command, { minLength: 30, maxLength: 80 }), async (commands) => {
+      const bus = openUnreliableBus()
+      const log = createLog('silent')
+      const writer = await openChanges(bus.sender, log)
+      const changes = await openChanges(bus.receiver, log)
+      let now = 0
+      const cache = new FreshCache<Fact>({ changes, clock: () => now, limit: 10, topicsOf: ({ key }) => [key] })
+
+      const versions: Record<string, number> = { a: 0, b: 0 }
+      /** When a version was replaced by the next one. */
+      const replacedAt: Record<string, number[]> = { a: [], b: [] }
+      /** The oldest version that the caching node may still use, from what it was told. */
+      const heard: Record<string, number> = { a: 0, b: 0 }
+      const sent: Record<string, number[]> = { a: [], b: [] }
+      const loaded: Fact[] = []
+      /** Loads wait before they read and before they return; each step lets one go on. */
+      const waiting: (() => void)[] = []
+      const pause = () => new Promise<void>((resolve) => void waiting.push(resolve))
+
+      const check = ({ key, version }: Fact, how: string) => {
+        expect(version, `${how}: not from before a change that was heard`).toBeGreaterThanOrEqual(heard[key] as number)
+      }
+      const checkAge = ({ key, version }: Fact) => {
+        const replaced = replacedAt[key]?.[version] ?? Number.POSITIVE_INFINITY
+        expect(now - replaced, 'not longer than 30 seconds').toBeLessThan(recheckMs)
+      }
+      const read = async (key: string): Promise<Fact> => {
+        await pause()
+        const fact = { key, version: versions[key] as number }
+        await pause()
+        return fact
+      }
+
+      for (const next of commands) {
+        if (next.do === 'write') {
+          replacedAt[next.key]?.push(now)
+          versions[next.key] = (versions[next.key] as number) + 1
+          sent[next.key]?.push(versions[next.key] as number)
+          writer.announce(next.key)
+        } else if (next.do === 'deliver') {
+          // Messages name the fact and not its version: the first to arrive may be of any write up to now.
+          for (const key of bus.deliver(next.number)) {
+            const oldest = sent[key]?.shift() as number
+            heard[key] = Math.max(heard[key] as number, oldest)
+          }
+        } else if (next.do === 'lose') for (const key of bus.lose(next.number)) sent[key]?.shift()
+        else if (next.do === 'reconnect') {
+          bus.reconnect()
+          for (const key of keys) heard[key] = versions[key] as number
+        } else if (next.do === 'load') {
+          cache
+            .load(next.key, () => read(next.key))
+            .then(
+              (fact) => fact && loaded.push(fact),
+              () => undefined,
+            )
+        } else if (next.do === 'step') waiting.splice(next.number % Math.max(waiting.length, 1), 1)[0]?.()
+        else now += next.ms
+        await nextTurn()
+        for (const fact of loaded.splice(0)) check(fact, 'loaded')
+        for (const key of keys) {
+          const fact = cache.get(key)
+          if (!fact) continue
+          check(fact, 'cached')
+          checkAge(fact)
+        }
+      }
+    }),
+    { numRuns: 1_000 },
+  )
+})
+
+async function openCache(options: { isUnavailable?: (error: unknown) => boolean } = {}) {
+  const clock = { now: 0 }
+  const bus = openUnreliableBus()
+  const changes = await openChanges(bus.receiver, createLog('silent'))
+  onTestFinished(() => changes.close())
+  const topicsOf = (value: string) => [value]
+  return {
+    bus,
+    changes,
+    clock,
+    cache: new FreshCache<string>({ changes, clock: () => clock.now, limit: 10, topicsOf, ...options }),
+  }
+}
+
+test('callers that want the same value wait for one load', async () => {
+  const { cache } = await openCache()
+  let loads = 0
+  const load = async () => {
+    loads += 1
+    await nextTurn()
+    return 'value'
+  }
+  expect(await Promise.all([cache.load('k', load), cache.load('k', load), cache.load('k', load)])).toEqual(
+    Array(3).fill('value'),
+  )
+  expect(loads).toBe(1)
+})
+
+test('neither an absent value nor a failure is cached', async () => {
+  const { cache } = await openCache()
+  expect(await cache.load('k', async () => undefined)).toBeUndefined()
+  await expect(cache.load('k', () => Promise.reject(new Error('no')))).rejects.toThrow('no')
+  expect(await cache.load('k', async () => 'value')).toBe('value')
+})
+
+test('a value that changes during every load fails instead of being served from before the change', async () => {
+  const { cache, changes } = await openCache()
+  const load = async () => {
+    await nextTurn()
+    changes.announce('value')
+    return 'value'
+  }
+  await expect(cache.load('k', load)).rejects.toThrow('changed during each')
+  expect(cache.get('k')).toBeUndefined()
+})
+
+test('while its store is away the last value serves, for a bounded time, unless it was changed', async () => {
+  const { cache, clock, bus } = await openCache({ isUnavailable: () => true })
+  const away = () => Promise.reject(serviceUnavailable('away'))
+  await cache.load('k', async () => 'value')
+  clock.now = recheckMs + 1
+  expect(cache.get('k')).toBeUndefined()
+  expect(await cache.load('k', away)).toBe('value')
+  expect(cache.get('k'), 'the store is not asked again with every request').toBe('value')
+  clock.now = staleMs - 1
+  expect(await cache.load('k', away)).toBe('value')
+  clock.now = staleMs
+  await expect(cache.load('k', away)).rejects.toThrow('away')
+
+  await cache.load('k', async () => 'value')
+  clock.now += recheckMs
+  bus.reconnect()
+  await expect(cache.load('k', away)).rejects.toThrow('away')
+})

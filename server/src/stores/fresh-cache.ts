@@ -1,0 +1,108 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
+import type { Clock } from '../lib/clock.ts'
+import { type Changes, recheckMs } from './changes.ts'
+
+export interface FreshCacheOptions<V> {
+  changes: Pick<Changes, 'watch'>
+  clock: Clock
+  /** Maximum number of entries. */
+  limit: number
+  /** The changes that end a value. */
+  topicsOf(value: V): readonly string[]
+  /** Whether a value may be cached at all. Default: yes. */
+  isKept?(value: V): boolean
+  /** Whether a failed load means that its store is away, so that the last value serves until `staleMs`. Default: no. */
+  isUnavailable?(error: unknown): boolean
+}
+
+interface Entry<V> {
+  value: V
+  topics: readonly string[]
+  /** When the load of the value began. */
+  since: number
+  /** While the store is away: when to try it again. */
+  retryAt: number
+}
+
+/** A load under way, and what changed since it began. */
+interface Load {
+  changed: Set<string>
+  hasMissed: boolean
+}
+
+/** How long values serve while their store is away. */
+export const staleMs = 5 * 60_000
+const retryMs = 2_000
+/** A value that changes during each of so many loads in a row is not waited for any longer. */
+const mostLoads = 5
+
+/**
+ * Facts from a store that another node may change. A value is used for 30 seconds from the moment its load began, is
+ * dropped when one of its topics changes, and all are dropped when changes may have been missed. A load that a change
+ * overtook is repeated, so a value from before the change is neither cached nor returned.
+ */
+export class FreshCache<V> {
+  readonly #options: FreshCacheOptions<V>
+  readonly #entries: BoundedMap<string, Entry<V>>
+  readonly #loads = new Set<Load>()
+  /** By key: callers that want the same value wait for one load. */
+  readonly #pending = new Map<string, Promise<V | undefined>>()
+
+  constructor(options: FreshCacheOptions<V>) {
+    this.#options = options
+    this.#entries = new BoundedMap(options.limit)
+    options.changes.watch({
+      changed: (topic) => {
+        for (const load of this.#loads) load.changed.add(topic)
+        this.#entries.deleteWhere((entry) => entry.topics.includes(topic))
+      },
+      missed: () => {
+        for (const load of this.#loads) load.hasMissed = true
+        this.#entries.deleteWhere(() => true)
+      },
+    })
+  }
+
+  get(key: string): V | undefined {
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return undefined
+    const now = this.#options.clock()
+    return now - entry.since < recheckMs || now < entry.retryAt ? entry.value : undefined
+  }
+
+  /** The cached value, or the one that `load` returns. Values that are absent are not cached. */
+  load(key: string, load: () => Promise<V | undefined>): Promise<V | undefined> {
+    const cached = this.get(key)
+    if (cached !== undefined) return Promise.resolve(cached)
+    const pending = this.#pending.get(key)
+    if (pending) return pending
+    const loading = this.#loadFresh(key, load).finally(() => this.#pending.delete(key))
+    this.#pending.set(key, loading)
+    return loading
+  }
+
+  async #loadFresh(key: string, load: () => Promise<V | undefined>): Promise<V | undefined> {
+    const { clock, topicsOf, isKept, isUnavailable } = this.#options
+    for (let count = 0; count < mostLoads; count += 1) {
+      const since = clock()
+      const under: Load = { changed: new Set(), hasMissed: false }
+      this.#loads.add(under)
+      try {
+        const value = await load()
+        if (value === undefined) return undefined
+        const topics = topicsOf(value)
+        if (under.hasMissed || topics.some((topic) => under.changed.has(topic))) continue
+        if (isKept?.(value) ?? true) this.#entries.set(key, { value, topics, since, retryAt: 0 })
+        return value
+      } catch (error) {
+        const last = this.#entries.get(key)
+        if (!last || !isUnavailable?.(error) || clock() - last.since >= staleMs) throw error
+        last.retryAt = Math.min(clock() + retryMs, last.since + staleMs)
+        return last.value
+      } finally {
+        this.#loads.delete(under)
+      }
+    }
+    throw new Error('The value changed during each of several loads')
+  }
+}
