@@ -16,16 +16,16 @@ const day = 24 * 60 * 60
 const soon = () => Math.floor(Date.now() / 1000) + 60
 
 test('a record is found until it is destroyed', async () => {
-  const adapter = createKvAdapter(app.service.kv)('AuthorizationCode')
+  const adapter = createKvAdapter(app.service)('AuthorizationCode')
   await adapter.upsert('one', { clientId: 'c', exp: soon() }, 60)
   expect(await adapter.find('one')).toEqual({ clientId: 'c', exp: expect.any(Number) })
-  expect(await createKvAdapter(app.service.kv)('RefreshToken').find('one')).toBeUndefined()
+  expect(await createKvAdapter(app.service)('RefreshToken').find('one')).toBeUndefined()
   await adapter.destroy('one')
   expect(await adapter.find('one')).toBeUndefined()
 })
 
 test('a session is found by its uid, also after it changed its id', async () => {
-  const adapter = createKvAdapter(app.service.kv)('Session')
+  const adapter = createKvAdapter(app.service)('Session')
   await adapter.upsert('first', { uid: 'u', accountId: 'a' }, 60)
   await adapter.destroy('first')
   await adapter.upsert('second', { uid: 'u', accountId: 'b' }, 60)
@@ -35,8 +35,8 @@ test('a session is found by its uid, also after it changed its id', async () => 
 
 test('of fifty uses at once one succeeds, and the replay ends the grant', async () => {
   const { kv } = app.service
-  const adapter = createKvAdapter(kv)('AuthorizationCode')
-  await createKvAdapter(kv)('Grant').upsert('grant', { accountId: 'a' }, 60)
+  const adapter = createKvAdapter(app.service)('AuthorizationCode')
+  await createKvAdapter(app.service)('Grant').upsert('grant', { accountId: 'a' }, 60)
   await adapter.upsert('code', { grantId: 'grant', exp: soon() }, 60)
   const uses = await Promise.allSettled(Array.from({ length: 50 }, () => adapter.consume('code')))
   expect(uses.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
@@ -46,15 +46,15 @@ test('of fifty uses at once one succeeds, and the replay ends the grant', async 
 })
 
 test('what is unknown cannot be used', async () => {
-  const adapter = createKvAdapter(app.service.kv)('RefreshToken')
+  const adapter = createKvAdapter(app.service)('RefreshToken')
   await expect(adapter.consume('unknown')).rejects.toMatchObject({ error: 'invalid_grant' })
 })
 
 test('revoking by grant ends the grant', async () => {
   const { kv } = app.service
-  await createKvAdapter(kv)('Grant').upsert('other', { accountId: 'a' }, 60)
+  await createKvAdapter(app.service)('Grant').upsert('other', { accountId: 'a' }, 60)
   expect(await findRecord(kv, 'Grant', 'other')).toBeDefined()
-  await createKvAdapter(kv)('RefreshToken').revokeByGrantId('other')
+  await createKvAdapter(app.service)('RefreshToken').revokeByGrantId('other')
   expect(await findRecord(kv, 'Grant', 'other')).toBeUndefined()
 })
 
@@ -85,7 +85,7 @@ async function storeAnew(work: () => Promise<void>): Promise<[name: string, seco
 }
 
 test('names in the store do not show what they stand for', async () => {
-  const adapter = createKvAdapter(app.service.kv)('Session')
+  const adapter = createKvAdapter(app.service)('Session')
   const stored = await storeAnew(() => adapter.upsert('secret-id', { uid: 'secret-uid' }, 60) as Promise<void>)
   expect(stored).toHaveLength(2)
   for (const [name] of stored) expect(name).toMatch(/^oauth:[\w-]+:[\w-]{43}$/)
@@ -93,7 +93,7 @@ test('names in the store do not show what they stand for', async () => {
 
 test('a client that nobody allowed anything is forgotten after a month, one that was used is kept', async () => {
   const { kv } = app.service
-  const adapter = createKvAdapter(kv)('Client')
+  const adapter = createKvAdapter(app.service)('Client')
   const lifetimes = async (work: () => Promise<void>) =>
     (await storeAnew(work)).map(([, secondsLeft]) => Math.round(secondsLeft / day))
   const register = () => adapter.upsert('client', { client_id: 'client' } as never, undefined as never)

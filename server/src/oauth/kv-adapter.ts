@@ -1,6 +1,6 @@
 import type { Adapter, AdapterPayload } from 'oidc-provider'
 import { fingerprint } from '../lib/secrets.ts'
-import type { Kv } from '../stores/kv.ts'
+import type { Foundation } from '../service.ts'
 import { errors } from './library.ts'
 import { findRecord, recordKey, revokeGrant, unusedClientSeconds } from './records.ts'
 
@@ -9,8 +9,9 @@ const sessionUidKey = (uid: string) => `oauth:session-uid:${fingerprint(uid)}`
 
 /** Codes, tokens, sessions and clients of the authorization server in the key-value store. */
 export const createKvAdapter =
-  (kv: Kv) =>
+  (foundation: Pick<Foundation, 'kv' | 'changes'>) =>
   (model: string): Adapter => {
+    const { kv } = foundation
     const find = async (id: string): Promise<AdapterPayload | undefined> => {
       const [payload, consumed] = await Promise.all([findRecord(kv, model, id), kv.get<number>(consumedKey(model, id))])
       return payload && consumed ? { ...payload, consumed } : payload
@@ -32,11 +33,11 @@ export const createKvAdapter =
         const now = Math.floor(Date.now() / 1000)
         const secondsLeft = Math.max((payload?.exp ?? now) - now, 1)
         if (payload && (await kv.setIfAbsent(consumedKey(model, id), now, secondsLeft))) return
-        if (payload?.grantId) await revokeGrant(kv, payload.grantId)
+        if (payload?.grantId) await revokeGrant(foundation, payload.grantId)
         throw new errors.InvalidGrant('already used')
       },
       destroy: (id) => kv.delete(recordKey(model, id)),
-      revokeByGrantId: (grantId) => revokeGrant(kv, grantId),
+      revokeByGrantId: (grantId) => revokeGrant(foundation, grantId),
       async findByUserCode() {
         throw new Error('There is no device flow')
       },

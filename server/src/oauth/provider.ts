@@ -25,7 +25,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
   const whole = resources(publicUrl)
 
   const configuration: Configuration = {
-    adapter: createKvAdapter(service.kv),
+    adapter: createKvAdapter(service),
     clients: [ownPagesClient(publicUrl)],
     jwks: { keys: [{ ...key.privateKey.export({ format: 'jwk' }), kid: key.kid, use: 'sig', alg: 'EdDSA' }] as never },
     routes: {

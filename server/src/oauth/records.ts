@@ -1,5 +1,7 @@
 import type { AdapterPayload, AuthorizationDetail } from 'oidc-provider'
 import { fingerprint } from '../lib/secrets.ts'
+import type { Foundation } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import type { Kv } from '../stores/kv.ts'
 
 /** Names are hashed: an id is often the secret itself. */
@@ -38,7 +40,10 @@ export async function findRecord(kv: Kv, model: string, id: string): Promise<Ada
 }
 
 /** A code or token is worth nothing without its grant: one deletion ends them all, also those still being made. */
-export const revokeGrant = (kv: Kv, grantId: string): Promise<void> => kv.delete(recordKey('Grant', grantId))
+export async function revokeGrant({ kv, changes }: Pick<Foundation, 'kv' | 'changes'>, grantId: string): Promise<void> {
+  await kv.delete(recordKey('Grant', grantId))
+  changes.announce(topics.grant(grantId))
+}
 
 const day = 24 * 60 * 60
 /** Anybody may register a client, so one that nobody ever allowed anything is forgotten. */

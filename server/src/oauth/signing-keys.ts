@@ -1,5 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import type { JWK } from 'jose'
+import { isUnavailable } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Service } from '../service.ts'
 
@@ -33,6 +34,7 @@ export const rotateAfterMs = 30 * day
 const publishBeforeSigningMs = 10 * 60_000
 const keepMs = 62 * day
 const reloadAfterMs = 60_000
+const keepWhileAwayMs = 60 * 60_000
 /** A storm of made-up key ids costs one look at the store in this time. */
 const unknownKidPauseMs = 1_000
 const storeKey = 'oauth:signing-keys'
@@ -66,7 +68,15 @@ export function createSigningKeys({ kv, clock }: Pick<Service, 'kv' | 'clock'>):
     return { kid: newId(), private_jwk: privateKey.export({ format: 'jwk' }) as JWK, created_at: clock() }
   }
 
-  const all = async () => (loaded && clock() - loaded.at < reloadAfterMs ? loaded.keys : reload())
+  async function all(): Promise<LoadedKey[]> {
+    if (loaded && clock() - loaded.at < reloadAfterMs) return loaded.keys
+    const known = loaded
+    return reload().catch((error) => {
+      // The keys change once a month: while the store is away, the ones from before it serve.
+      if (!known || !isUnavailable(error) || clock() - known.at > keepWhileAwayMs) throw error
+      return known.keys
+    })
+  }
 
   return {
     async current() {

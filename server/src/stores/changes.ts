@@ -16,7 +16,7 @@ export interface Changes {
   close(): Promise<void>
 }
 
-export interface Watcher {
+interface Watcher {
   changed(topic: string): void
   /** Messages may have been lost: anything may have changed. */
   missed(): void
