@@ -4,7 +4,7 @@
 // file) on a temporary data folder. The load comes from this process over connections that are kept open: each sends its
 // next request when it has the whole answer, which must be a 200. With --profile Inlay writes CPU profiles.
 
-import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -23,6 +23,7 @@ export const { values: options } = parseArgs({
     sockets: { type: 'string', default: '10000' },
     only: { type: 'string', default: '' },
     profile: { type: 'string' },
+    checkout: { type: 'string' },
   },
 })
 const rounds = Number(options.rounds)
@@ -72,7 +73,8 @@ export const postRequest = (path: string, body: string, headers: Record<string, 
 export const askForToken = ({ client_id, client_secret }: { client_id: string; client_secret: string }) =>
   postRequest('/token', `grant_type=client_credentials&client_id=${client_id}&client_secret=${client_secret}`, form)
 
-const inlay = fileURLToPath(new URL('../server/bin/inlay.mjs', import.meta.url))
+/** Of this checkout, or of the one that `--checkout` names: another version to compare with. */
+const inlay = join(options.checkout ?? fileURLToPath(new URL('..', import.meta.url)), 'server/bin/inlay.mjs')
 
 export async function startInlay(store: string, settings: Record<string, string> = {}) {
   const dataDir = join(folder, store)
@@ -100,7 +102,7 @@ export async function startInlay(store: string, settings: Record<string, string>
     if (!response.ok) throw new Error(`${path}: ${await response.text()}`)
     return (await response.json()) as T
   }
-  return { pid: child.pid as number, port: Number(new URL(url).port), token, call }
+  return { pid: child.pid as number, port: Number(new URL(url).port), dataDir, token, call }
 }
 
 export async function startRedis(): Promise<string> {
@@ -171,6 +173,10 @@ function converse(port: number, takeRequest: () => Buffer, end: number, latencie
     })
   })
 }
+
+/** Bytes of memory that a process has resident. */
+export const residentOf = (pid: number): number =>
+  Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) * 1024
 
 /** Microseconds that a process has used, with all its threads. Linux tells; elsewhere it stays unknown. */
 export function cpuOf(pid: number): number {

@@ -5,19 +5,14 @@
 // Every socket is a page that has said hello and offers a tool; they are in a process of their own. Memory is what the
 // server's process has resident after all are open, less what it had before. Pings are Inlay's own, every 15 seconds.
 
-import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { cpuOf, options, peer, startInlay, stopAll } from './load.ts'
+import { cpuOf, options, peer, residentOf, startInlay, stopAll } from './load.ts'
 
 const count = Number(options.sockets)
 /** Two rounds of pings. */
 const seconds = 30
 const origin = 'https://shop.example.com'
 const pingSeconds = 15
-
-/** In bytes. */
-const residentOf = (pid: number) =>
-  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024
 
 async function hold(name: string, { port, pid }: { port: number; pid: number }, exchange?: object): Promise<void> {
   const before = residentOf(pid)

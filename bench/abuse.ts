@@ -1,0 +1,259 @@
+// What can a stranger cost a server, and for how long does access outlive its end?
+//
+//   node bench/abuse.ts [--only=<text>] [--checkout=<folder of another version, with its dependencies installed>]
+//
+// Every attack is bounded in count and time and goes to a server of its own on this machine's loopback. Run it in two
+// checkouts, or with --checkout, to compare versions.
+
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { WebSocket } from 'ws'
+import { options, postRequest, quantile, residentOf, startInlay, stopAll } from './load.ts'
+
+type Inlay = Awaited<ReturnType<typeof startInlay>>
+
+const origin = 'https://shop.example.com'
+const megabytes = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MB`
+
+/** The most that a process has had resident during some work, above what it had before. */
+async function growthDuring(pid: number, work: () => Promise<unknown>): Promise<number> {
+  const before = residentOf(pid)
+  let most = before
+  const timer = setInterval(() => {
+    most = Math.max(most, residentOf(pid))
+  }, 200)
+  try {
+    await work()
+    return Math.max(most, residentOf(pid)) - before
+  } finally {
+    clearInterval(timer)
+  }
+}
+
+async function open({ port }: Inlay): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1').on('error', () => undefined)
+  await once(socket, 'connect')
+  return socket
+}
+
+// --- the attacks
+
+const unreadConnections = 12
+const pipelined = 1_500
+
+/** Requests without waiting for responses, on connections that are never read. */
+async function leaveResponsesUnread(inlay: Inlay, path: string, headers = ''): Promise<number> {
+  const request = `GET ${path} HTTP/1.1\r\nhost: localhost\r\n${headers}\r\n`
+  const sockets: Socket[] = []
+  const growth = await growthDuring(inlay.pid, async () => {
+    for (let index = 0; index < unreadConnections; index += 1) {
+      const socket = (await open(inlay)).pause()
+      socket.write(request.repeat(pipelined))
+      sockets.push(socket)
+    }
+    await sleep(6_000)
+  })
+  for (const socket of sockets) socket.destroy()
+  return growth / unreadConnections
+}
+
+const hostileSenders = 4
+const measuredRequests = 300
+
+/** The response times of a well-behaved client, one request after the other. */
+async function politeLatencies({ port, token }: Inlay): Promise<number[]> {
+  const headers = { authorization: `Bearer ${token}` }
+  const latencies: number[] = []
+  const end = performance.now() + 10_000
+  while (latencies.length < measuredRequests && performance.now() < end) {
+    const asked = performance.now()
+    await (await fetch(`http://127.0.0.1:${port}/api/users/me`, { headers })).text()
+    latencies.push(performance.now() - asked)
+  }
+  return latencies
+}
+
+/** p50 under bodies of a megabyte with many keys, as a multiple of p50 without them. */
+async function sendHostileBodies(inlay: Inlay): Promise<{ alone: number; under: number }> {
+  const keys = Array.from({ length: 74_000 }, (_, number) => `"${number}":1`)
+  const request = postRequest('/api/auth/pk-ticket', `{${keys.join()}}`)
+  await politeLatencies(inlay)
+  const alone = quantile(await politeLatencies(inlay), 0.5)
+  let isOver = false
+  const attack = async () => {
+    while (!isOver) {
+      const socket = await open(inlay)
+      socket.write(request)
+      // Whatever comes, and be it the end of the connection, the next body follows.
+      await Promise.race([once(socket, 'data'), once(socket, 'close'), sleep(2_000)])
+      socket.destroy()
+    }
+  }
+  const senders = Array.from({ length: hostileSenders }, attack)
+  await sleep(500)
+  const under = quantile(await politeLatencies(inlay), 0.5)
+  isOver = true
+  await Promise.all(senders)
+  return { alone, under }
+}
+
+const registrations = 300
+
+/** Bytes that the data folder grows by for each registration that anybody may make. */
+async function register({ port, dataDir }: Inlay): Promise<{ bytes: number; accepted: number }> {
+  const size = () => Number(execFileSync('du', ['-sk', dataDir], { encoding: 'utf8' }).split('\t')[0]) * 1024
+  const before = size()
+  let accepted = 0
+  for (let number = 0; number < registrations; number += 1) {
+    const body = { client_name: `${number}${'x'.repeat(54_000)}`, redirect_uris: ['https://client.example/callback'] }
+    const response = await fetch(`http://127.0.0.1:${port}/oauth/register`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    await response.text()
+    if (response.ok) accepted += 1
+  }
+  await sleep(2_000)
+  return { bytes: Math.max(size() - before, 0) / registrations, accepted }
+}
+
+interface Page {
+  socket: WebSocket
+  closed: Promise<number>
+}
+
+async function openPage({ port }: Inlay, publishable_key: string, number = 0): Promise<Page> {
+  const response = await fetch(`http://127.0.0.1:${port}/api/auth/pk-ticket`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', origin },
+    body: JSON.stringify({ publishable_key }),
+  })
+  const { ticket } = (await response.json()) as { ticket: string }
+  const protocols = ['inlay.v1', `inlay.ticket.${ticket}`]
+  const socket = new WebSocket(`ws://127.0.0.1:${port}/runtime`, protocols, { origin, perMessageDeflate: false })
+  socket.on('error', () => undefined)
+  const closed = new Promise<number>((resolve) => socket.once('close', resolve))
+  await once(socket, 'open')
+  const ready = once(socket, 'message')
+  socket.send(JSON.stringify({ type: 'hello', tab_id: `tab-${number}`, url: `${origin}/`, title: 'Page' }))
+  await ready
+  return { socket, closed }
+}
+
+const pings = 1_000_000
+
+async function pingWithoutReading(inlay: Inlay, key: string): Promise<number> {
+  const { socket } = await openPage(inlay, key)
+  const growth = await growthDuring(inlay.pid, async () => {
+    socket.pause()
+    const end = performance.now() + 20_000
+    for (let sent = 0; sent < pings && socket.readyState === WebSocket.OPEN && performance.now() < end; sent += 1) {
+      socket.ping('x'.repeat(100))
+      if (sent % 1_000 === 0) await sleep(1)
+    }
+    await sleep(2_000)
+  })
+  socket.terminate()
+  return growth
+}
+
+const pagesWithTools = 10
+
+/** Bytes for each page whose tools take up as much as a page may say of them, the same in all pages. */
+async function describeManyTools(inlay: Inlay, key: string): Promise<number> {
+  const pages: Page[] = []
+  const growth = await growthDuring(inlay.pid, async () => {
+    for (let number = 0; number < pagesWithTools; number += 1) {
+      const page = await openPage(inlay, key, number)
+      pages.push(page)
+      for (let part = 0; part < 4; part += 1) {
+        const set = Array.from({ length: 100 }, (_, index) => ({
+          name: `tool_${part}_${index}`,
+          description: 'A tool',
+          inputSchema: { type: 'object', properties: manyProperties },
+        }))
+        page.socket.send(JSON.stringify({ type: 'tools/changed', set, removed: [] }))
+      }
+    }
+    await sleep(3_000)
+  })
+  for (const { socket } of pages) socket.terminate()
+  return growth / pagesWithTools
+}
+
+const manyProperties = Object.fromEntries(
+  Array.from({ length: 180 }, (_, index) => [`property_${index}`, { type: 'string', description: 'x' }]),
+)
+
+const longestWaitSeconds = 75
+
+/** A key is revoked in the database, and no node is told: as when the message about it is lost. */
+async function revokeUnheard(inlay: Inlay, key: { id: string; key: string }): Promise<string> {
+  const { closed, socket } = await openPage(inlay, key.key)
+  const client = new pg.Client({ host: join(inlay.dataDir, 'postgres/socket'), user: 'inlay', database: 'inlay' })
+  await client.connect()
+  await client.query('update publishable_keys set revoked_at = now() where id = $1', [key.id])
+  await client.end()
+  const started = performance.now()
+  const isClosed = await Promise.race([closed.then(() => true), sleep(longestWaitSeconds * 1000, false)])
+  socket.terminate()
+  const seconds = ((performance.now() - started) / 1000).toFixed(0)
+  return isClosed ? `${seconds} s` : `open after ${longestWaitSeconds} s`
+}
+
+// --- the table
+
+const makeKey = ({ call }: Inlay) => call<{ id: string; key: string }>('POST', '/publishable-keys', { name: 'Shop' })
+
+const attacks: [name: string, run: (inlay: Inlay) => Promise<string>][] = [
+  [
+    'memory per connection with 1 500 unread responses of /api/spec.json',
+    async (inlay) => megabytes(await leaveResponsesUnread(inlay, '/api/spec.json')),
+  ],
+  [
+    'memory per connection with 1 500 unread responses, with a token',
+    async (inlay) =>
+      megabytes(await leaveResponsesUnread(inlay, '/api/users/me', `authorization: Bearer ${inlay.token}\r\n`)),
+  ],
+  [
+    'p50 of another client while 4 senders post 1 MB with 74 000 keys',
+    async (inlay) => {
+      const { alone, under } = await sendHostileBodies(inlay)
+      return `${under.toFixed(1)} ms, ${(under / alone).toFixed(1)} times`
+    },
+  ],
+  [
+    'disk per anonymous registration with a name of 54 000 characters',
+    async (inlay) => {
+      const { bytes, accepted } = await register(inlay)
+      return `${(bytes / 1024).toFixed(1)} KB, ${accepted} of ${registrations} accepted`
+    },
+  ],
+  [
+    'memory for a million pings of a socket that does not read',
+    async (inlay) => megabytes(await pingWithoutReading(inlay, (await makeKey(inlay)).key)),
+  ],
+  [
+    'memory per page with 400 tools of 9 KB, the same in 10 pages',
+    async (inlay) => megabytes(await describeManyTools(inlay, (await makeKey(inlay)).key)),
+  ],
+  [
+    'time until a socket closes whose key was revoked unheard',
+    async (inlay) => revokeUnheard(inlay, await makeKey(inlay)),
+  ],
+]
+
+try {
+  console.log('| Attack | Cost |\n| --- | ---: |')
+  for (const [index, [name, run]] of attacks.entries()) {
+    if (!new RegExp(options.only).test(name)) continue
+    console.log(`| ${name} | ${await run(await startInlay(`abuse-${index}`))} |`)
+  }
+} finally {
+  await stopAll()
+}
