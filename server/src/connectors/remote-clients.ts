@@ -28,8 +28,10 @@ export interface RemoteClients {
 
 /** As much as the other side gets for anything but the call of a tool. */
 export const answerWithinMs = 5_000
-/** Whoever comes after so many others begins anew, with a handshake. */
+/** The least recently used client beyond so many is dropped; its next call starts with a handshake. */
 const mostClients = 500
+/** A client serves for so long; tokens are fetched for every request anyway. */
+const clientLifetimeMs = 60 * 60_000
 /** A page of a list is 1 MiB at most. */
 const mostListPages = 4
 /** A stream that does not end after the answer is not left open for longer, nor cut before it could be used again. */
@@ -37,6 +39,7 @@ const lingerMs = 1_000
 
 interface Connection {
   client: Promise<Client>
+  since: number
   /** What is known of the person and the server at the time of the latest call. */
   delegate: Delegate
 }
@@ -62,7 +65,7 @@ export function createRemoteClients(foundation: Foundation, tokens: AccessTokens
   })
 
   function connect(key: string, delegate: Delegate): Connection {
-    const connection = { delegate } as Connection
+    const connection = { delegate, since: foundation.clock() } as Connection
     const fetchAsPerson: typeof fetch = (input, init) => {
       const one = uses.getStore()
       // The library keeps to itself why a stream has failed.
@@ -85,7 +88,8 @@ export function createRemoteClients(foundation: Foundation, tokens: AccessTokens
 
   async function use<T>(step: Step, delegate: Delegate, work: (client: Client) => Promise<T>): Promise<T> {
     const key = keyOf(delegate)
-    const known = connections.get(key)
+    const cached = connections.get(key)
+    const known = cached && foundation.clock() - cached.since < clientLifetimeMs ? cached : undefined
     const connection = known ?? connect(key, delegate)
     connection.delegate = delegate
     connections.set(key, connection)
