@@ -5,14 +5,29 @@
 export const readyWord = 'inlay:ready'
 export const channelWord = 'inlay:channel'
 
+/** Every hint that WebMCP and MCP define; a browser passes on the ones it knows. */
+export const annotationNames = [
+  'readOnlyHint',
+  'destructiveHint',
+  'idempotentHint',
+  'openWorldHint',
+  'consequentialHint',
+  'untrustedContentHint',
+] as const
+export type ToolAnnotations = Partial<Record<(typeof annotationNames)[number], boolean>>
+
 /** A tool as the page describes it. */
 export interface PageTool {
   name: string
   title?: string
   description: string
   inputSchema?: Record<string, unknown>
-  annotations?: { readOnlyHint?: boolean }
+  annotations?: ToolAnnotations
 }
+
+/** Whether a tool may run without approval. A tool that contradicts itself may not. */
+export const onlyReads = ({ annotations: hints }: PageTool): boolean =>
+  hints?.readOnlyHint === true && !hints.destructiveHint && !hints.consequentialHint
 
 /** How the frame has to look to fit into the page. */
 export interface Look {

@@ -1,40 +1,58 @@
-import { expect, test } from 'vitest'
-import { describeTool, isNative } from './page-tools.ts'
+import { describe, expect, test } from 'vitest'
+import { describeTool, inputForAnyForm } from './page-tools.ts'
 
-test('a tool is told as data, without what only browsers know of it', () => {
+const schema = { type: 'object', properties: { query: { type: 'string' } } }
+
+test.each([
+  ['an object', schema],
+  ['JSON text', JSON.stringify(schema)],
+  ['an object with members that are no data', { ...schema, check: () => true }],
+])('a tool whose schema is given as %s is described as data', (_, inputSchema) => {
   const registered = {
-    name: 'add',
+    name: 'search',
     title: '',
-    description: 'Adds',
-    inputSchema: { type: 'object', check: () => true },
-    annotations: { readOnlyHint: true, consequentialHint: false },
+    description: 'Searches',
+    inputSchema,
     origin: 'https://shop.example.com',
     execute: () => 1,
   }
-  expect(describeTool(registered)).toEqual({
-    name: 'add',
-    description: 'Adds',
-    inputSchema: { type: 'object' },
-    annotations: { readOnlyHint: true },
+  expect(describeTool(registered)).toEqual({ name: 'search', description: 'Searches', inputSchema: schema })
+})
+
+test.each([
+  ['text that is not JSON', '{type: object}'],
+  ['an object that JSON cannot hold', { big: 1n }],
+])('a schema that is %s is null, so that the frame leaves this one tool out', (_, inputSchema) => {
+  expect(describeTool({ name: 'odd', description: '', inputSchema }).inputSchema).toBeNull()
+})
+
+describe('annotations', () => {
+  const annotationsOf = (annotations: Record<string, unknown>) =>
+    describeTool({ name: 'a', description: '', annotations }).annotations
+
+  test('are all passed on', () => {
+    const all = {
+      readOnlyHint: true,
+      destructiveHint: false,
+      idempotentHint: true,
+      openWorldHint: false,
+      consequentialHint: true,
+      untrustedContentHint: true,
+    }
+    expect(annotationsOf({ ...all, other: true })).toEqual(all)
+  })
+
+  test('count only as true and false, and a tool that does not say that it only reads may change something', () => {
+    expect(annotationsOf({})).toEqual({ readOnlyHint: false })
+    expect(annotationsOf({ readOnlyHint: 'yes', destructiveHint: 1 })).toEqual({ readOnlyHint: false })
   })
 })
 
-test('only what says of itself that it reads is taken for reading', () => {
-  const tool = (annotations: object) => describeTool({ name: 'a', description: '', annotations })
-  expect(tool({}).annotations).toEqual({ readOnlyHint: false })
-  expect(tool({ readOnlyHint: 'yes' }).annotations).toEqual({ readOnlyHint: false })
-})
-
-class Polyfill {
-  async executeTool() {}
-}
-
-// What a browser has itself is recognised in the tests with a browser.
-test.each([
-  ['a method of a script', new Polyfill()],
-  ['a bound method, which shows no source either', { executeTool: new Polyfill().executeTool.bind(null) }],
-  ['another function of the runtime', { executeTool: Array.prototype.map as never }],
-  ['nothing', {}],
-])('%s is not taken for the browser’s own', (_, context) => {
-  expect(isNative(context)).toBe(false)
+test('an input is an object to implementations that take one, and its JSON to those that take text', () => {
+  const args = { query: 'ink', toString: 'taken', list: [1] }
+  const input = inputForAnyForm(args)
+  expect(JSON.parse(JSON.stringify(input))).toEqual(args)
+  expect(JSON.parse(`${input}`)).toEqual(args)
+  expect(structuredClone(input)).toEqual(args)
+  expect(Object.keys(input)).toEqual(Object.keys(args))
 })

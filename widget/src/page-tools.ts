@@ -1,6 +1,9 @@
-import type { PageTool } from './channel.ts'
+import { annotationNames, type PageTool, type ToolAnnotations } from './channel.ts'
 
-/** `document.modelContext`, as browsers and the polyfill offer it. */
+/**
+ * `document.modelContext`. Its forms differ: Chromium 150 gives schemas as JSON text and takes inputs as JSON text,
+ * Chromium 155 does both with objects, and the versions between them and the polyfill give objects and take text.
+ */
 interface ModelContext extends EventTarget {
   getTools(): Promise<RegisteredTool[]>
   executeTool?(tool: RegisteredTool, input: unknown, options: { signal: AbortSignal }): Promise<unknown>
@@ -10,18 +13,18 @@ interface RegisteredTool {
   name: string
   title?: string
   description: string
-  inputSchema?: Record<string, unknown>
-  annotations?: { readOnlyHint?: boolean }
+  inputSchema?: Record<string, unknown> | string
+  annotations?: Record<string, unknown>
   window?: Window
 }
 
 export interface PageTools {
-  /** Runs the tool that is still defined so, once, and gives what it returned as text. */
+  /** Runs the tool once, if the page still defines it like this, and returns its result as text. */
   call(definition: string, args: Record<string, unknown>, signal: AbortSignal): Promise<string>
   stop(): void
 }
 
-/** A page may load the polyfill long after the widget. */
+/** A page may load a polyfill long after the widget. */
 const lookAgainMs = 1_000
 /** Pages register their tools one after the other. */
 const settleMs = 20
@@ -31,35 +34,45 @@ export function followPageTools(onChange: (tools: PageTool[]) => void): PageTool
   let context: ModelContext | undefined
   let timer: ReturnType<typeof setTimeout> | undefined
 
-  const later = (work: () => void, ms: number) => {
-    clearTimeout(timer)
-    timer = setTimeout(work, ms)
+  const tell = async () => {
+    try {
+      onChange((await readTools(context)).map(({ definition }) => definition))
+    } catch (error) {
+      console.warn(`inlay-agent: the browser doesn't let the page's tools be read: ${error}`)
+      onChange([])
+    }
   }
-  const tell = async () => onChange((await readTools(context)).map(({ definition }) => definition))
-  const settle = () => later(() => void tell(), settleMs)
-  const find = () => {
-    context = (document as { modelContext?: ModelContext }).modelContext
-    if (!context) return later(find, lookAgainMs)
-    context.addEventListener('toolchange', settle)
+  const settle = () => {
+    clearTimeout(timer)
+    timer = setTimeout(() => void tell(), settleMs)
+  }
+  const look = () => {
+    const found = (document as { modelContext?: ModelContext }).modelContext
+    if (found === context) return
+    context?.removeEventListener('toolchange', settle)
+    context = found
+    context?.addEventListener('toolchange', settle)
     void tell()
   }
-  find()
+  look()
+  const looking = setInterval(look, lookAgainMs)
 
   return {
     async call(definition, args, signal) {
       const found = (await readTools(context)).find((tool) => JSON.stringify(tool.definition) === definition)
       if (!found || !context?.executeTool) throw new Error('The page no longer has this tool, or has changed it')
-      const result = await context.executeTool(found.tool, isNative(context) ? args : JSON.stringify(args), { signal })
+      const result = await context.executeTool(found.tool, inputForAnyForm(args), { signal })
       return typeof result === 'string' ? result : JSON.stringify(result ?? null)
     },
     stop() {
       clearTimeout(timer)
+      clearInterval(looking)
       context?.removeEventListener('toolchange', settle)
     },
   }
 }
 
-/** One tool a name: those of the page itself come before those of frames inside it. */
+/** One tool per name: the page's own tools win over those of frames inside it. */
 async function readTools(context: ModelContext | undefined) {
   const tools = (await context?.getTools()) ?? []
   const byName = new Map<string, RegisteredTool>()
@@ -67,24 +80,38 @@ async function readTools(context: ModelContext | undefined) {
   return [...byName.values()].map((tool) => ({ tool, definition: describeTool(tool) }))
 }
 
-/** Through JSON, because what a schema of the polyfill holds may be no data. */
 export function describeTool({ name, title, description, inputSchema, annotations }: RegisteredTool): PageTool {
-  return JSON.parse(
-    JSON.stringify({
-      name,
-      title: title || undefined,
-      description,
-      inputSchema,
-      annotations: annotations && { readOnlyHint: annotations.readOnlyHint === true },
-    }),
-  )
+  const schema = readSchema(inputSchema)
+  return {
+    name,
+    ...(title && { title }),
+    description,
+    ...(schema !== undefined && { inputSchema: schema }),
+    ...(annotations && { annotations: readAnnotations(annotations) }),
+  }
+}
+
+/** A schema that isn't JSON becomes null, so that the frame leaves the tool out and says why. */
+function readSchema(schema: RegisteredTool['inputSchema']): PageTool['inputSchema'] {
+  if (schema === undefined) return undefined
+  try {
+    return JSON.parse(typeof schema === 'string' ? schema : JSON.stringify(schema))
+  } catch {
+    return null as never
+  }
+}
+
+/** Only a hint that is literally true or false counts; without `readOnlyHint` a tool may change something. */
+function readAnnotations(given: Record<string, unknown>): ToolAnnotations {
+  const known = annotationNames.flatMap((name) => (typeof given[name] === 'boolean' ? [[name, given[name]]] : []))
+  return { readOnlyHint: false, ...Object.fromEntries(known) }
 }
 
 /**
- * A browser's own `executeTool` takes an object and the polyfill's a JSON text, and each refuses the other's form.
- * Trying both could run a tool twice, so the function itself is looked at.
+ * An object that converts to its own JSON text. Implementations that expect text convert it, those that expect an object
+ * serialize it. Detecting the form instead would mean guessing, and trying one after the other could run a tool twice.
  */
-export function isNative({ executeTool }: Pick<ModelContext, 'executeTool'>): boolean {
-  const source = executeTool && Function.prototype.toString.call(executeTool)
-  return /^function executeTool\(\) \{\s*\[native code\]\s*\}$/.test(source ?? '')
+export function inputForAnyForm(args: Record<string, unknown>): Record<string, unknown> {
+  const text = JSON.stringify(args)
+  return Object.defineProperty({ ...args }, Symbol.toPrimitive, { value: () => text })
 }

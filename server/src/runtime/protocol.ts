@@ -89,6 +89,8 @@ export const ToolDefinition = z.object({
       destructiveHint: z.boolean().optional(),
       idempotentHint: z.boolean().optional(),
       openWorldHint: z.boolean().optional(),
+      consequentialHint: z.boolean().optional(),
+      untrustedContentHint: z.boolean().optional(),
     })
     .optional(),
 })

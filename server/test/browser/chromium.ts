@@ -16,13 +16,16 @@ afterAll(async () => {
 export interface PageOptions extends BrowserContextOptions {
   /** What this browser can do beyond the usual. */
   feature?: 'WebMCP'
+  /** Runs in every document before the document's own scripts. */
+  initScript?: string
 }
 
 /** A page of somebody whom nothing knows yet: no cookies, nothing kept. */
-export async function usePage({ feature, ...options }: PageOptions = {}): Promise<Page> {
+export async function usePage({ feature, initScript, ...options }: PageOptions = {}): Promise<Page> {
   const browser = browsers.get(feature ?? '') ?? launch(feature ? [`--enable-features=${feature}`] : [])
   browsers.set(feature ?? '', browser)
   const context = await (await browser).newContext(options)
+  if (initScript) await context.addInitScript(initScript)
   const page = await context.newPage()
   onTestFinished(async ({ task }) => {
     const path = join(repository, 'test-results/browser', `${task.name.replace(/\W+/g, '-')}.png`)

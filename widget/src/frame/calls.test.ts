@@ -1,10 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import type { ClientMessageInput } from '../../../server/src/runtime/protocol.ts'
-import type { PageTool } from '../channel.ts'
+import type { PageTool, ToolAnnotations } from '../channel.ts'
 import { Calls, readResult } from './calls.ts'
 
 const look: PageTool = { name: 'look', description: 'Looks', annotations: { readOnlyHint: true } }
 const change: PageTool = { name: 'change', description: 'Changes' }
+
+const both = (hints: ToolAnnotations): PageTool => ({ ...change, annotations: { readOnlyHint: true, ...hints } })
 
 function useCalls(tools: PageTool[] = [look, change]) {
   const sent: ClientMessageInput[] = []
@@ -33,6 +35,8 @@ describe('a call', () => {
   test.each([
     ['without annotations', change],
     ['that says that it changes something', { ...change, annotations: { readOnlyHint: false } }],
+    ['that says that it only reads, and destroys', both({ destructiveHint: true })],
+    ['that says that it only reads, and has consequences', both({ consequentialHint: true })],
   ])('of a tool %s waits for the person', (_, tool) => {
     const { calls, receive, states, ran } = useCalls([tool])
     receive('1', 'change')

@@ -1,5 +1,5 @@
 import { type ClientMessageInput, maxMessageBytes, type ServerMessage } from '../../../server/src/runtime/protocol.ts'
-import type { PageTool } from '../channel.ts'
+import { onlyReads, type PageTool } from '../channel.ts'
 import { bytesOf } from './tool-messages.ts'
 
 type ToolCall = Extract<ServerMessage, { type: 'tool/call' }>
@@ -62,7 +62,7 @@ export class Calls {
       this.#options.send({ type: 'tool/result', call_id: id, error })
     } else {
       const subject = `${definition_hash} ${JSON.stringify(tool)}`
-      const isFree = tool.annotations?.readOnlyHint === true || this.#approved.has(subject)
+      const isFree = onlyReads(tool) || this.#approved.has(subject)
       const call: Call = { id, tool, args, subject, state: isFree ? 'running' : 'asking' }
       this.#keep(call)
       if (isFree) this.#options.run(call)

@@ -95,7 +95,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       const before = tools.accepted
       tools = sortTools(data.tools)
       if (connection.isReady()) for (const message of tellChanges(before, tools.accepted)) connection.send(message)
-      for (const name of tools.leftOut) warn(name, 'over a limit of the runtime')
+      for (const { name, reason } of tools.leftOut) warn(name, reason)
       view.showTools(tools.accepted, tools.leftOut)
     } else if (data.type === 'result') calls.finish(data.id, data.result)
     else calls.fail(data.id, data.message)

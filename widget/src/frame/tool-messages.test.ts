@@ -6,8 +6,9 @@ import {
   maxNameLength,
   maxSchemaBytes,
   maxTools,
+  ToolDefinition,
 } from '../../../server/src/runtime/protocol.ts'
-import type { PageTool } from '../channel.ts'
+import { annotationNames, type PageTool } from '../channel.ts'
 import { bytesOf, listTools, sortTools, tellChanges } from './tool-messages.ts'
 
 const tool = (name: string, more: Partial<PageTool> = {}): PageTool => ({ name, description: 'Does it', ...more })
@@ -62,32 +63,74 @@ describe('however many tools a page has', () => {
   })
 })
 
+test('the runtime reads every hint that a page can give', () => {
+  const annotations = Object.fromEntries(annotationNames.map((name) => [name, true]))
+  expect(ToolDefinition.parse(tool('all', { annotations })).annotations).toEqual(annotations)
+})
+
 const pad = (bytes: number) => ({ pad: 'x'.repeat(bytes - '{"pad":""}'.length) })
 
-describe('a tool is left out', () => {
+describe('a tool is left out, for the reason that is given,', () => {
   test.each([
-    ['with a name that is too long', tool('n'.repeat(maxNameLength + 1)), tool('n'.repeat(maxNameLength))],
-    ['without a name', tool(''), tool('n')],
+    [
+      'with a name that is too long',
+      tool('n'.repeat(maxNameLength + 1)),
+      tool('n'.repeat(maxNameLength)),
+      'a name must have 1 to 128 characters',
+    ],
+    ['without a name', tool(''), tool('n'), 'a name must have 1 to 128 characters'],
     [
       'with a schema that is too large',
       tool('big', { inputSchema: pad(maxSchemaBytes + 1) }),
       tool('big', { inputSchema: pad(maxSchemaBytes) }),
+      'its inputSchema is larger than 65536 bytes',
     ],
-    ['that does not fit into a message', tool('wordy', { description: 'x'.repeat(maxMessageBytes) }), tool('wordy')],
-  ])('%s, and the others stay', (_, bad, good) => {
-    expect(sortTools([bad, tool('other')])).toEqual({ accepted: [tool('other')], leftOut: [bad.name] })
+    [
+      'with a schema that could not be read',
+      tool('odd', { inputSchema: null as never }),
+      tool('odd'),
+      'its inputSchema is not a JSON object',
+    ],
+    [
+      'with a schema that is a list',
+      tool('odd', { inputSchema: [] as never }),
+      tool('odd'),
+      'its inputSchema is not a JSON object',
+    ],
+    [
+      'without a description that can be read',
+      tool('odd', { description: 7 as never }),
+      tool('odd'),
+      'its description is not valid',
+    ],
+    [
+      'that does not fit into a message',
+      tool('wordy', { description: 'x'.repeat(maxMessageBytes) }),
+      tool('wordy'),
+      'its definition is larger than 1048576 bytes',
+    ],
+  ])('%s, and the others stay', (_, bad, good, reason) => {
+    expect(sortTools([bad, tool('other')])).toEqual({
+      accepted: [tool('other')],
+      leftOut: [{ name: bad.name, reason }],
+    })
     expect(sortTools([good, tool('other')])).toEqual({ accepted: [good, tool('other')], leftOut: [] })
   })
 
   test('beyond the number that a source may have', () => {
     const tools = Array.from({ length: maxTools + 2 }, (_, n) => tool(`t${n}`))
     const { accepted, leftOut } = sortTools(tools)
-    expect([accepted.length, leftOut]).toEqual([maxTools, [`t${maxTools}`, `t${maxTools + 1}`]])
+    const reason = 'a page can offer 512 tools'
+    expect([accepted.length, leftOut]).toEqual([
+      maxTools,
+      [`t${maxTools}`, `t${maxTools + 1}`].map((name) => ({ name, reason })),
+    ])
   })
 
   test('beyond what all of them may take together', () => {
     const tools = Array.from({ length: 80 }, (_, n) => tool(`t${n}`, { inputSchema: pad(60 * 1024) }))
     const { accepted, leftOut } = sortTools(tools)
     expect([accepted.length, leftOut.length]).toEqual([68, 12])
+    expect(leftOut[0]?.reason).toBe('all definitions of a page together can take 4194304 bytes')
   })
 })

@@ -2,6 +2,7 @@ import {
   type ClientMessageInput,
   maxDefinitionBytes,
   maxMessageBytes,
+  maxNameLength,
   maxSchemaBytes,
   maxTools,
   ToolDefinition,
@@ -11,33 +12,49 @@ import type { PageTool } from '../channel.ts'
 /** Room for what is around the definitions in a message. */
 const wrappingBytes = 1024
 
+export interface LeftOut {
+  name: string
+  reason: string
+}
+
 export interface SortedTools {
   accepted: PageTool[]
-  /** Names of tools that the runtime would not take. */
-  leftOut: string[]
+  /** Tools that the runtime wouldn't accept. */
+  leftOut: LeftOut[]
 }
 
 /** The page's tools within the runtime's limits: going over one of them would end the connection. */
 export function sortTools(tools: readonly PageTool[]): SortedTools {
   const accepted: PageTool[] = []
-  const leftOut: string[] = []
+  const leftOut: LeftOut[] = []
   let bytes = 0
   for (const tool of tools) {
-    const { data } = ToolDefinition.safeParse(tool)
-    const size = bytesOf(data ?? {})
-    const fits =
-      data &&
-      accepted.length < maxTools &&
-      bytes + size <= maxDefinitionBytes &&
-      size <= maxMessageBytes - wrappingBytes &&
-      bytesOf(data.inputSchema) <= maxSchemaBytes
-    if (!fits) leftOut.push(tool.name)
+    const parsed = ToolDefinition.safeParse(tool)
+    const size = bytesOf(parsed.data ?? {})
+    const reason = findFlaw(parsed, size) ?? findFullness(accepted.length, bytes + size)
+    if (reason) leftOut.push({ name: String(tool.name), reason })
     else {
       accepted.push(tool)
       bytes += size
     }
   }
   return { accepted, leftOut }
+}
+
+function findFlaw({ data, error }: ReturnType<typeof ToolDefinition.safeParse>, size: number): string | undefined {
+  const member = error?.issues[0]?.path[0]
+  if (member === 'name') return `a name must have 1 to ${maxNameLength} characters`
+  if (member === 'inputSchema') return 'its inputSchema is not a JSON object'
+  if (!data) return `its ${String(member)} is not valid`
+  if (bytesOf(data.inputSchema) > maxSchemaBytes) return `its inputSchema is larger than ${maxSchemaBytes} bytes`
+  if (size > maxMessageBytes - wrappingBytes) return `its definition is larger than ${maxMessageBytes} bytes`
+  return undefined
+}
+
+function findFullness(count: number, bytes: number): string | undefined {
+  if (count >= maxTools) return `a page can offer ${maxTools} tools`
+  if (bytes > maxDefinitionBytes) return `all definitions of a page together can take ${maxDefinitionBytes} bytes`
+  return undefined
 }
 
 /** All tools: a list of the first ones, and the rest as changes, none of them too large. */

@@ -1,12 +1,13 @@
-import type { Look, PageTool } from '../channel.ts'
+import { type Look, onlyReads, type PageTool } from '../channel.ts'
 import type { Call, Decision } from './calls.ts'
 import { plainText } from './plain-text.ts'
+import type { LeftOut } from './tool-messages.ts'
 
 export interface View {
   showStatus(text: string, tone: 'busy' | 'good' | 'bad'): void
   /** In the middle, in place of what is there otherwise. */
   showProblem(text: string | undefined): void
-  showTools(tools: readonly PageTool[], leftOut: readonly string[]): void
+  showTools(tools: readonly PageTool[], leftOut: readonly LeftOut[]): void
   showCalls(calls: readonly Call[]): void
   /** Asks the person about a call, or about nothing any more. */
   ask(call: Call | undefined): void
@@ -81,7 +82,9 @@ export function createView(root: HTMLElement, { onClose, onDecision, onSize }: V
     },
     showTools(list, leftOut) {
       count.textContent = list.length === 1 ? '1 tool of this page' : `${list.length} tools of this page`
-      const left = leftOut.map((name) => make('li', {}, make('b', {}, plainText(name)), ' is too large to be offered'))
+      const left = leftOut.map(({ name, reason }) =>
+        make('li', {}, make('b', {}, plainText(name)), ` isn’t offered: ${reason}`),
+      )
       tools.replaceChildren(...list.map(describeTool), ...left)
     },
     showCalls(list) {
@@ -132,14 +135,13 @@ const properties: Record<string, (value: string) => boolean> = {
 }
 
 const nameOf = ({ title, name }: PageTool) => plainText(title ?? name)
-const isReadOnly = ({ annotations }: PageTool) => annotations?.readOnlyHint === true
 
 const describeTool = (tool: PageTool) =>
   make(
     'li',
     {},
     make('b', {}, nameOf(tool)),
-    make('span', { className: 'hint' }, isReadOnly(tool) ? 'only reads' : 'asks you first'),
+    make('span', { className: 'hint' }, onlyReads(tool) ? 'only reads' : 'asks you first'),
     make('span', { className: 'description' }, plainText(tool.description)),
   )
 

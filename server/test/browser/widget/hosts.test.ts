@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bundleReactPage } from '../../../../widget/test/react-page.ts'
 import { usePage, useSite } from '../chromium.ts'
 import { frameOf, type ShopService, startShop, useAssistant, visitShop, waitUntilConnected } from './shop.ts'
@@ -43,6 +43,46 @@ test('a page that loads the polyfill long after the widget has its tools found',
     `document.modelContext.registerTool({ name: 'late', description: 'Came late', execute: () => 1 })`,
   )
   await frameOf(page).getByText('1 tool of this page').waitFor()
+})
+
+describe('what the page has for WebMCP', () => {
+  const open = async (script: string) => {
+    const tag = `<inlay-agent publishable-key="${await createKey()}" display-mode="inline"></inlay-agent>`
+    const page = await usePage()
+    const warnings: string[] = []
+    page.on('console', (message) => warnings.push(message.text()))
+    const head = `<!doctype html><script>${script}</script><script src="${app.url}/widget.js"></script>`
+    await page.goto(await useSite(`${head}${tag}`))
+    await waitUntilConnected(page)
+    return { page, warnings }
+  }
+  const offer = (tools: string) => `document.modelContext = Object.assign(new EventTarget(), {
+    getTools: async () => [${tools}].map((tool) => ({ description: 'Does it', origin, window, ...tool })),
+  })`
+
+  test('can be replaced, and the tools of the new one are followed', async () => {
+    const { page } = await open(offer(`{ name: 'old' }`))
+    await frameOf(page).getByText('1 tool of this page').waitFor()
+    await page.evaluate(offer(`{ name: 'new' }, { name: 'newer' }`))
+    await frameOf(page).getByText('2 tools of this page').waitFor()
+  })
+
+  test('can hold a tool that cannot be read: the others are offered, and the console says why it is not', async () => {
+    const { page, warnings } = await open(offer(`{ name: 'good' }, { name: 'odd', inputSchema: 'type: object' }`))
+    await frameOf(page).getByText('1 tool of this page').waitFor()
+    await expect
+      .poll(() => warnings.join())
+      .toContain('the tool odd was left out: its inputSchema is not a JSON object')
+  })
+
+  test('can refuse to be read, which the console says', async () => {
+    const refuse = `document.modelContext = Object.assign(new EventTarget(), {
+      getTools: async () => { throw new DOMException('Origin isolation is needed', 'SecurityError') },
+    })`
+    const { page, warnings } = await open(refuse)
+    await frameOf(page).getByText('0 tools of this page').waitFor()
+    await expect.poll(() => warnings.join()).toContain('SecurityError: Origin isolation is needed')
+  })
 })
 
 test('a page that leaves while a tool runs gives one error, and the next page is another source', async () => {

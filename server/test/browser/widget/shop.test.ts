@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { frameOf, type ShopService, startShop, useAssistant, visitShop } from './shop.ts'
+import { formOf, webMcpForms } from './web-mcp.ts'
 
 let app: ShopService
 beforeAll(async () => {
@@ -18,14 +19,10 @@ async function allowWhereAsked(pages: Page[]): Promise<void> {
   await choose(pages[(await asked()).indexOf(true)] as Page, 'Allow once')
 }
 
-describe.each([
-  ['with WebMCP of its own', { feature: 'WebMCP' as const }],
-  ['with the polyfill', {}],
-])('in a browser %s', (_, options) => {
+describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form, options) => {
   test('a person’s page is a source for their assistant, and for nobody else’s', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member', options)
-    const isNative = await page.evaluate('/native code/.test(document.modelContext.executeTool)')
-    expect(isNative, 'which WebMCP it is').toBe('feature' in options)
+    expect(await formOf(page)).toBe(form)
     const mine = await useAssistant(app, 'member@demo.test')
     const others = await useAssistant(app, 'admin@demo.test')
 
@@ -60,11 +57,13 @@ describe.each([
     await expect.poll(count).toBe(3)
     await page.evaluate(`(() => {
       window.registration = new AbortController()
-      const tool = { name: 'wave', description: 'Waves', annotations: { readOnlyHint: true }, execute: () => 'hello' }
+      const tool = { name: 'wave', description: 'Waves', annotations: { readOnlyHint: true }, execute: ({ to }) => 'hello ' + to }
       return document.modelContext.registerTool(tool, { signal: window.registration.signal })
     })()`)
     await expect.poll(count).toBe(4)
-    expect((await mine.use('wave')).content).toMatchObject([{ type: 'text', text: 'hello' }, {}])
+    expect((await mine.use('wave', { to: 'Ann' })).content, 'a tool without a schema gets its input too').toMatchObject(
+      [{ type: 'text', text: 'hello Ann' }, {}],
+    )
     await page.evaluate('window.registration.abort()')
     await expect.poll(count).toBe(3)
     expect(await mine.use('wave')).toMatchObject({ isError: true })
