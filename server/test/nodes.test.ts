@@ -23,16 +23,14 @@ describe.skipIf(!inject('engines').redisUrl)('two nodes', { timeout: 120_000 }, 
     await offer(there, 'add')
     for (const node of [one, two]) expect((await me(node).call('add')).content[0].text).toContain('AMBIGUOUS_TOOL')
 
-    // Abuse case 24.
     const once = await ticket(one)
     const tries = Array.from({ length: 50 }, (_, n) => comesIn(n % 2 ? one : two, once))
     expect((await Promise.all(tries)).filter(Boolean)).toHaveLength(1)
 
-    // Abuse case 19.
-    const started = performance.now()
+    const pings = [here, there].map(countPings)
     await revoke(one)
     for (const { closed } of [here, there]) expect(await closed).toMatchObject({ code: 4403 })
-    expect(performance.now() - started).toBeLessThan(5_000)
+    for (const count of pings) expect(count(), 'at once, in the server’s own time').toBeLessThanOrEqual(1)
     await vi.waitFor(async () => expect(await me(one).sources()).toEqual([]))
   })
 
@@ -70,17 +68,19 @@ describe.skipIf(!inject('engines').redisUrl)('two nodes', { timeout: 120_000 }, 
 
   test('forget the pages of one that dies within 25 s; its calls end with one error', async () => {
     const { one, two, page, me } = await startNodes()
-    const lost = await page(two)
+    const kept = await page(one)
+    const lost = await page(two, { hello: { tab_id: 'tab-2' } })
     await offer(lost, 'add')
-    await vi.waitFor(async () => expect(await me(one).sources()).toEqual([lost.ready.session]))
+    const sources = [kept.ready.session, lost.ready.session]
+    await vi.waitFor(async () => expect(await me(one).sources()).toEqual(sources))
     const call = me(one).call('add')
     await lost.next('tool/call')
+    const pings = countPings(kept)
     two.signal('SIGKILL')
-    const started = performance.now()
     await two.finished
     expect((await call).content[0].text).toContain('SOURCE_GONE')
-    await vi.waitFor(async () => expect(await me(one).sources()).toEqual([]), patience)
-    expect(performance.now() - started).toBeLessThan(27_000)
+    await vi.waitFor(async () => expect(await me(one).sources()).toEqual([kept.ready.session]), patience)
+    expect(pings(), 'in the server’s own time').toBeLessThanOrEqual(2)
   })
 })
 
@@ -122,6 +122,15 @@ async function startNodes() {
     revoke: (node: ServerProcess) => node.call('DELETE', `/api/publishable-keys/${key.id}`, { token: admin }),
     me: (node: ServerProcess) => mcpClient(node, member),
   }
+}
+
+/** The server's clock as a page hears it: one ping in 15 s, so a slow machine slows both it and what it measures. */
+function countPings({ socket }: Page): () => number {
+  let count = 0
+  socket.on('ping', () => {
+    count += 1
+  })
+  return () => count
 }
 
 const comesIn = (node: ServerProcess, ticket: string): Promise<boolean> =>

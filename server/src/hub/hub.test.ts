@@ -1,4 +1,5 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { type AddressInfo, createServer } from 'node:net'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import { member, type Person, type Shop, startShop, useShop } from '../../test/shop.ts'
@@ -452,17 +453,23 @@ describe('what pages say', () => {
     return page.next('tools/accepted')
   }
 
-  // Abuse case 30.
   test('names and schemas are data: nothing is compiled, fetched or mistaken for a prototype', async () => {
     const page = await shop.page(member)
+    let visits = 0
+    const elsewhere = createServer((socket) => {
+      visits += 1
+      socket.destroy()
+    })
+    await new Promise<void>((resolve) => elsewhere.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void elsewhere.close())
     const inputSchema = {
       type: 'object',
       properties: {
-        a: { $ref: 'http://127.0.0.1:9/schema.json' },
+        a: { $ref: `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/schema.json` },
+        // Matching it against the input below would take longer than any test may.
         b: { type: 'string', pattern: '^(a+)+$' },
       },
     }
-    const started = performance.now()
     const accepted = await accept(
       page,
       ...['__proto__', 'constructor', 'toString'].map((name) => ({ name, inputSchema })),
@@ -474,7 +481,7 @@ describe('what pages say', () => {
     page.answer(({ name, args }) => `${name} ${JSON.stringify(args)}`)
     const { content } = await me.call('__proto__', { b: `${'a'.repeat(50_000)}!` })
     expect(content[0]).toMatchObject({ text: expect.stringMatching(/^__proto__ \{"b":"a+!"\}$/) })
-    expect(performance.now() - started).toBeLessThan(5_000)
+    expect(visits, 'nothing is fetched').toBe(0)
     await expect(me.call('hasOwnProperty')).rejects.toEqual(notFound('hub_tool', 'hasOwnProperty'))
     expect(({} as Record<string, unknown>).b).toBeUndefined()
   })
