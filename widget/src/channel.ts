@@ -38,7 +38,10 @@ export interface Look {
 }
 
 export type ToFrame =
-  | { type: 'connect'; idToken?: string }
+  /** `canRenew`: the page has a function that gives a fresh token. */
+  | { type: 'connect'; idToken?: string; canRenew: boolean }
+  /** The page was asked for a token and has none at the moment. */
+  | { type: 'no-token' }
   | { type: 'disconnect' }
   | { type: 'look'; look: Look }
   | { type: 'page'; url: string; title: string }

@@ -4,7 +4,7 @@ import { followPageTools, type PageTools } from './page-tools.ts'
 
 export type DisplayMode = 'pip' | 'inline' | 'fullscreen'
 
-/** A token, or how to get a fresh one: a function is asked again whenever the old one has run out. */
+/** A token, or a function that gets a fresh one; it is called again when the token has expired or isn't accepted. */
 export type IdTokenSource = string | (() => string | undefined | Promise<string | undefined>)
 
 export interface ConnectOptions {
@@ -228,14 +228,18 @@ export class InlayAgent extends PageElement {
     if (this.#isForgotten) return this.#report('TOKEN_EXPIRED', 'The ID token is needed again. Pass it to setAuth.')
     const source = this.#idToken
     const port = this.#port
+    const canRenew = typeof source === 'function'
+    // A function that answers late must not undo what the page said since.
+    const isCurrent = () => port === this.#port && (!canRenew || source === this.#idToken)
     if (typeof source === 'string') {
       this.#idToken = undefined
       this.#isForgotten = true
     }
     try {
-      const idToken = typeof source === 'function' ? await source() : source
-      if (port === this.#port) this.#send({ type: 'connect', ...(idToken !== undefined && { idToken }) })
+      const idToken = canRenew ? await source() : source
+      if (isCurrent()) this.#send({ type: 'connect', ...(idToken !== undefined && { idToken }), canRenew })
     } catch (error) {
+      if (isCurrent()) this.#send({ type: 'no-token' })
       this.#report('ID_TOKEN_UNAVAILABLE', `The page could not get an ID token: ${textOf(error)}`)
     }
   }

@@ -10,7 +10,7 @@ import type {
 
 export interface InlayAgentProps {
   publishableKey: string
-  /** A function is asked again whenever the old token has run out; keep it the same between renders. */
+  /** A function is called again when the token has expired or isn't accepted; keep it the same between renders. */
   idToken?: IdTokenSource | undefined
   apiBase?: string
   displayMode?: DisplayMode

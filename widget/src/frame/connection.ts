@@ -18,14 +18,14 @@ export type Status =
   | { state: 'connected' }
   /** Dropped; it tries again by itself. */
   | { state: 'waiting' }
-  /** The page has to bring a fresh ID token. */
-  | { state: 'unidentified' }
+  /** The page has to bring a fresh ID token; `problem` says what was wrong with the last one. */
+  | { state: 'unidentified'; problem?: { code: string; message: string } }
   /** Coming back is useless until something changes. */
   | { state: 'refused'; code: string; message: string }
 
 export interface Connection {
-  /** Connects, or goes on as this person. */
-  identify(idToken: string | undefined): void
+  /** Connects, or continues as this user. `canRenew`: the page can be asked for another token. */
+  identify(idToken: string | undefined, canRenew: boolean): void
   /** Whether the server knows the page: messages go out. */
   isReady(): boolean
   send(message: ClientMessageInput): void
@@ -52,6 +52,7 @@ const comingBack = 4000
 /** One socket to the runtime for as long as somebody wants it, whatever happens to it. */
 export function createConnection(options: ConnectionOptions): Connection {
   let idToken: string | undefined
+  let canRenew = false
   let socket: WebSocket | undefined
   let ready: Ready | undefined
   let bye: Bye | undefined
@@ -97,8 +98,11 @@ export function createConnection(options: ConnectionOptions): Connection {
 
   const refuseTicket = (error: unknown) => {
     if (!(error instanceof TicketRefused)) return retry()
-    if (error.code === 'TOKEN_EXPIRED') return options.onStatus({ state: 'unidentified' })
-    refuse(error.code, error.message)
+    const { code, message } = error
+    // The provider may have changed its keys, or the server its mind, so another token may well be accepted.
+    if (code === 'TOKEN_EXPIRED' || (code === 'INVALID_TOKEN' && canRenew))
+      return options.onStatus({ state: 'unidentified', problem: { code, message } })
+    refuse(code, message)
   }
 
   async function open(): Promise<void> {
@@ -176,8 +180,9 @@ export function createConnection(options: ConnectionOptions): Connection {
   return {
     send,
     isReady: () => ready !== undefined,
-    identify(token) {
+    identify(token, isRenewable) {
       idToken = token
+      canRenew = isRenewable
       failures = 0
       void (ready ? renew() : open())
     },

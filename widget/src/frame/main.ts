@@ -1,8 +1,8 @@
 import { channelWord, readyWord, type ToElement, type ToFrame } from '../channel.ts'
 import { Calls, sayStillAskingMs } from './calls.ts'
 import { createConnection, type Status } from './connection.ts'
+import { IdentityRequests } from './identity-requests.ts'
 import { explainProblem } from './problems.ts'
-import { retryDelay } from './retry-delay.ts'
 import { listTools, type SortedTools, sortTools, tellChanges } from './tool-messages.ts'
 import { createView } from './view.ts'
 
@@ -25,8 +25,8 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   let page = { url: embeddingOrigin, title: '' }
   let tools: SortedTools = { accepted: [], leftOut: [] }
   /** Whether the page wants a connection, and as whom. */
-  let wanted: { idToken: string | undefined } | undefined
-  let timesAsked = 0
+  let wanted: { idToken: string | undefined; canRenew: boolean } | undefined
+  const identityRequests = new IdentityRequests(() => say({ type: 'identify' }))
 
   const view = createView(document.body, {
     onClose: () => say({ type: 'close' }),
@@ -54,7 +54,6 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     page: () => page,
     onStatus: showStatus,
     onReady({ resumed }, { userId, orgId }) {
-      timesAsked = 0
       if (!resumed) calls.startOver()
       for (const message of listTools(tools.accepted)) connection.send(message)
       say({ type: 'initialized', userId, organizationId: orgId })
@@ -67,24 +66,26 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   })
 
   function showStatus(status: Status): void {
-    const [text, tone] = statusTexts[status.state]
+    if (status.state === 'connected') identityRequests.accepted()
+    // A first refusal is usually put right by the page's next token, so only a repeated one is shown.
+    const isRepeated = status.state === 'unidentified' && identityRequests.request()
+    const problem = status.state === 'refused' ? status : isRepeated ? status.problem : undefined
+    const [text, tone] = statusTexts[problem ? 'refused' : status.state]
     view.showStatus(text, tone)
-    view.showProblem(status.state === 'refused' ? explainProblem(status, isDevelopment) : undefined)
-    if (status.state === 'refused') say({ type: 'error', code: status.code, message: status.message })
-    if (status.state === 'unidentified') askForIdentity()
-  }
-
-  /** A page that keeps giving a token that has run out is asked ever more seldom. */
-  function askForIdentity(): void {
-    setTimeout(() => say({ type: 'identify' }), timesAsked === 0 ? 0 : retryDelay(timesAsked))
-    timesAsked += 1
+    view.showProblem(problem && explainProblem(problem, isDevelopment))
+    if (problem) say({ type: 'error', code: problem.code, message: problem.message })
   }
 
   port.onmessage = ({ data }: MessageEvent<ToFrame>) => {
     if (data.type === 'connect') {
-      wanted = { idToken: data.idToken }
-      connection.identify(data.idToken)
+      identityRequests.answered()
+      wanted = { idToken: data.idToken, canRenew: data.canRenew }
+      connection.identify(data.idToken, data.canRenew)
+    } else if (data.type === 'no-token') {
+      identityRequests.answered()
+      identityRequests.request()
     } else if (data.type === 'disconnect') {
+      identityRequests.answered()
       wanted = undefined
       connection.end()
     } else if (data.type === 'look') view.apply(data.look)
@@ -107,7 +108,9 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   document.addEventListener('visibilitychange', () => document.hidden || connection.check())
   // Leaving tells at once that the tools are gone; a page that the browser kept comes back on its own.
   window.addEventListener('pagehide', () => connection.end())
-  window.addEventListener('pageshow', ({ persisted }) => persisted && wanted && connection.identify(wanted.idToken))
+  window.addEventListener('pageshow', ({ persisted }) => {
+    if (persisted && wanted) connection.identify(wanted.idToken, wanted.canRenew)
+  })
 }
 
 const statusTexts = {

@@ -1,0 +1,91 @@
+import type { Page } from 'playwright-core'
+import { expect, onTestFinished, test } from 'vitest'
+import { buildWidget } from '../../../../widget/build.ts'
+import { startHttpService } from '../../http-server.ts'
+import { startTestProvider } from '../../oidc-provider.ts'
+import { usePage, useSite } from '../chromium.ts'
+import { frameOf, waitUntilConnected } from './shop.ts'
+
+/** A page whose `idToken` function the test answers, at an organization whose provider the test chooses. */
+async function visit(idToken: (timesAsked: number) => Promise<string>) {
+  await buildWidget()
+  const app = await startHttpService()
+  onTestFinished(() => app.close())
+  const token = await app.tokenFor('admin@demo.test', 'demo')
+  const { body: key } = await app.request('POST', '/publishable-keys', { token, body: { name: 'Page' } })
+  const page = await usePage()
+  let timesAsked = 0
+  await page.exposeFunction('getIdToken', () => {
+    timesAsked += 1
+    return idToken(timesAsked)
+  })
+  const connect = `document.querySelector('inlay-agent').connect({ publishableKey: '${key.key}', idToken: getIdToken })`
+  const html = `<!doctype html><script src="${app.url}/widget.js"></script>
+    <script>window.heard = []; addEventListener('inlay-error', ({ detail }) => heard.push(detail.code))</script>
+    <inlay-agent display-mode="inline"></inlay-agent>`
+  return {
+    page,
+    timesAsked: () => timesAsked,
+    trust: (issuer: string) =>
+      app.request('PATCH', '/identity-providers/config', {
+        token,
+        body: { idp_type: 'custom_oidc', idp_issuer: issuer, allowed_audiences: ['shop'] },
+      }),
+    async open() {
+      await page.goto(await useSite(html))
+      await page.evaluate(connect)
+    },
+    nextTicket: () => page.waitForResponse((answer) => answer.url().endsWith('/pk-ticket') && answer.ok()),
+  }
+}
+
+async function useProvider() {
+  const provider = await startTestProvider()
+  onTestFinished(() => provider.stop())
+  return provider
+}
+
+const errors = (page: Page) => page.evaluate('heard')
+
+test('a page whose token is no longer valid is asked for a fresh one, and stays connected with it', async () => {
+  const providers = [await useProvider(), await useProvider()] as const
+  let current: (typeof providers)[number] = providers[0]
+  const { page, timesAsked, trust, open, nextTicket } = await visit(() => current.idToken({ sub: 'ann' }))
+  await trust(providers[0].issuer)
+  await open()
+  await waitUntilConnected(page)
+  expect(timesAsked()).toBe(1)
+
+  current = providers[1]
+  const renewed = nextTicket()
+  await trust(providers[1].issuer)
+  await renewed
+  await waitUntilConnected(page)
+  expect(timesAsked(), 'once more').toBe(2)
+  expect(await errors(page), 'nothing that the page has to deal with').toEqual([])
+})
+
+test('a page that keeps giving tokens that are not valid is told so, and is connected once it gives a good one', async () => {
+  const [trusted, stranger] = [await useProvider(), await useProvider()]
+  let current = stranger
+  const { page, timesAsked, trust, open } = await visit(() => current.idToken({ sub: 'ann' }))
+  await trust(trusted.issuer)
+  await open()
+  await frameOf(page).getByRole('alert').filter({ hasText: 'INVALID_TOKEN' }).waitFor()
+  expect(timesAsked(), 'a second time at once, then less and less often').toBeGreaterThanOrEqual(2)
+  expect(await errors(page)).toContain('INVALID_TOKEN')
+  current = trusted
+  await waitUntilConnected(page)
+  expect(await frameOf(page).getByRole('alert').count(), 'the problem is gone').toBe(0)
+})
+
+test('a page that cannot get a token at the moment is asked again', async () => {
+  const provider = await useProvider()
+  const { page, trust, open } = await visit((timesAsked) =>
+    timesAsked < 3 ? Promise.reject(new Error('Bad gateway')) : provider.idToken({ sub: 'ann' }),
+  )
+  await trust(provider.issuer)
+  await open()
+  await waitUntilConnected(page)
+  expect(await errors(page)).toEqual(['ID_TOKEN_UNAVAILABLE', 'ID_TOKEN_UNAVAILABLE'])
+})

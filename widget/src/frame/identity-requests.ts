@@ -1,0 +1,43 @@
+import { retryDelay } from './retry-delay.ts'
+
+/** After so long on a connection, the next refused token is a new problem and not the same one again. */
+const calmMs = 60_000
+const longestDelayMs = 300_000
+
+/** Asks the page for a fresh ID token: one request at a time, and less often while its tokens keep being refused. */
+export class IdentityRequests {
+  readonly #ask: () => void
+  readonly #now: () => number
+  #count = 0
+  #acceptedAt: number | undefined
+  /** Set from the decision to ask until the page's answer. */
+  #pending: ReturnType<typeof setTimeout> | undefined
+
+  constructor(ask: () => void, now = () => performance.now()) {
+    this.#ask = ask
+    this.#now = now
+  }
+
+  /** Returns true if the page was asked before and its answer didn't help. */
+  request(): boolean {
+    if (this.#acceptedAt !== undefined && this.#now() - this.#acceptedAt >= calmMs) this.#count = 0
+    this.#acceptedAt = undefined
+    const isRepeated = this.#count > 0
+    if (this.#pending === undefined) {
+      this.#pending = setTimeout(this.#ask, isRepeated ? retryDelay(this.#count, longestDelayMs) : 0)
+      this.#count += 1
+    }
+    return isRepeated
+  }
+
+  /** The page answered, or said by itself who the user is. */
+  answered(): void {
+    clearTimeout(this.#pending)
+    this.#pending = undefined
+  }
+
+  /** The server accepted the identity. */
+  accepted(): void {
+    this.#acceptedAt = this.#now()
+  }
+}
