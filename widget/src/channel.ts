@@ -1,9 +1,11 @@
 /**
- * What the element in the customer's page and the frame on the service's origin say to each other, on a private
- * `MessageChannel`. Only these two words travel on `window`, where anybody can send and the receiver checks who did.
+ * The messages between the element in the customer's page and the frame on the service's origin, on a private
+ * `MessageChannel`. Only these three words travel on `window`, where anyone can send and the receiver checks who did.
  */
 export const readyWord = 'inlay:ready'
 export const channelWord = 'inlay:channel'
+/** The frame's only message on a page whose origin the key doesn't allow. */
+export const refusedWord = 'inlay:refused'
 
 /** Every hint that WebMCP and MCP define; a browser passes on the ones it knows. */
 export const annotationNames = [

@@ -1,4 +1,4 @@
-import { channelWord, type Look, readyWord, type ToElement, type ToFrame } from './channel.ts'
+import { channelWord, type Look, readyWord, refusedWord, type ToElement, type ToFrame } from './channel.ts'
 import { elementStyle } from './element-style.ts'
 import { followPageTools, type PageTools } from './page-tools.ts'
 
@@ -29,8 +29,9 @@ export interface InlayEvents {
 /** A frame that was loaded and says nothing for so long was blocked, or is not ours. */
 const frameAnswerMs = 2_000
 const frameLoadMs = 20_000
-/** Doubled with every time in vain. */
+/** Doubles with every failure. */
 const loadAgainMs = 10_000
+const longestLoadAgainMs = 300_000
 /** It may not lead the page elsewhere. */
 const frameRights = [
   'allow-scripts',
@@ -80,7 +81,8 @@ export class InlayAgent extends PageElement {
     root.adoptedStyleSheets = [style]
     this.#probe = make('span', { className: 'probe' })
     this.#note = make('p', { className: 'note', role: 'status', textContent: 'The assistant is not connected yet.' })
-    this.#frame = make('iframe', { title: 'Agent' })
+    // The server has to learn which page it is, whatever the page's own referrer policy says.
+    this.#frame = make('iframe', { title: 'Agent', referrerPolicy: 'origin' })
     this.#frame.sandbox.add(...frameRights)
     this.#panel = make('section', { className: 'panel', id: 'panel', ariaLabel: 'Agent' }, this.#note)
     this.#launcher = make('button', { className: 'launcher', type: 'button' }, makeIcon())
@@ -203,7 +205,9 @@ export class InlayAgent extends PageElement {
 
   readonly #onReady = ({ source, origin, data }: MessageEvent) => {
     const address = this.#address()
-    if (data !== readyWord || source !== this.#frame.contentWindow || origin !== address?.origin) return
+    if (source !== this.#frame.contentWindow || origin !== address?.origin) return
+    if (data === refusedWord) return this.#refused()
+    if (data !== readyWord) return
     this.#leave()
     this.#failures = 0
     const { port1, port2 } = new MessageChannel()
@@ -332,20 +336,30 @@ export class InlayAgent extends PageElement {
   #expectAnswer(ms: number): void {
     if (this.#port) return
     clearTimeout(this.#patience)
-    this.#patience = setTimeout(() => this.#giveUp(), ms)
+    this.#patience = setTimeout(() => this.#missing(), ms)
   }
 
-  /** For now: a service that was being restarted will be there again. */
-  #giveUp(): void {
+  #refused(): void {
+    const key = `${this.#key?.slice(0, 12)}…`
+    const remedy = `Add ${location.origin} to the key's allowed origins.`
+    this.#giveUp('ORIGIN_NOT_ALLOWED', `This origin isn't allowed for the key ${key}. ${remedy}`)
+  }
+
+  #missing(): void {
     const { origin = '' } = this.#address() ?? {}
-    this.#fail(
-      'FRAME_UNAVAILABLE',
-      `Nothing of the agent came from ${origin}. Either no service runs there, or it does not allow ${location.origin} to embed it: add that origin to the publishable key, or to the allowed domains of the organization.`,
-    )
+    const cause = `Either no Inlay server runs there, or it doesn't allow this origin`
+    const remedy = `add ${location.origin} to the key's allowed origins.`
+    this.#giveUp('FRAME_UNAVAILABLE', `The agent didn't load from ${origin}. ${cause}: ${remedy}`)
+  }
+
+  /** Only for a while: the server may be restarting, or an administrator may allow the origin. */
+  #giveUp(code: string, message: string): void {
+    this.#fail(code, message)
     const failures = this.#failures + 1
+    this.#leave()
     this.#unload()
     this.#failures = failures
-    this.#patience = setTimeout(() => this.#start(), loadAgainMs * 2 ** failures)
+    this.#patience = setTimeout(() => this.#start(), Math.min(longestLoadAgainMs, loadAgainMs * 2 ** failures))
   }
 
   /** In place of the frame. Who visits a page in production can do nothing about it and is told no more than that. */

@@ -22,8 +22,9 @@ async function createKey(app: TestService, allowed_origins: string[] = [], slug:
   return body as { id: string; key: string }
 }
 
-async function openFrame(app: TestService, key: string) {
-  const response = await app.fetch(`/embed/?key=${encodeURIComponent(key)}`)
+async function openFrame(app: TestService, key: string, referer?: string) {
+  const headers = { ...(referer && { referer }) }
+  const response = await app.fetch(`/embed/?key=${encodeURIComponent(key)}`, { headers })
   const policy = Object.fromEntries(
     (response.headers.get('content-security-policy') ?? '').split('; ').map((part) => part.split(/ (.*)/s)),
   )
@@ -82,6 +83,73 @@ describe('the frame', () => {
       expect((await openFrame(production, wrong)).policy['frame-ancestors'], wrong).toBe("'none'")
     }
     expect((await openFrame(development, 'pk_test_x')).policy['frame-ancestors']).toBe('*')
+  })
+
+  describe('on a page whose origin the key does not allow', () => {
+    const refusals = async (app: TestService, keyId: string) => {
+      const token = await app.tokenFor('admin@demo.test', 'demo')
+      const { body } = await app.request('GET', '/diagnostics/refusals?limit=100', { token })
+      return body.refusals.filter((each: { publishable_key_id: string }) => each.publishable_key_id === keyId)
+    }
+    const isRefused = (html: string) => html.includes(' data-refused>')
+
+    test('says so to the page, and the administrator reads which origin it was and how often', async () => {
+      const { id, key } = await createKey(production, ['https://shop.example.com', 'https://*.preview.example.com'])
+      for (const path of ['', 'cart?secret=1']) {
+        const { policy, html } = await openFrame(production, key, `https://www.example.com/${path}`)
+        expect([isRefused(html), policy['frame-ancestors'], policy['script-src']]).toEqual([true, '*', "'self'"])
+      }
+      expect(await refusals(production, id)).toEqual([
+        {
+          id: expect.any(String),
+          surface: 'ticket',
+          step: 'frame_origin',
+          code: 'ORIGIN_NOT_ALLOWED',
+          message:
+            'The widget isn’t shown on this page, because its origin isn’t allowed. Add https://www.example.com to the key’s allowed origins.',
+          expected: 'https://shop.example.com, https://*.preview.example.com',
+          seen: 'https://www.example.com',
+          origin: 'https://www.example.com',
+          publishable_key_id: id,
+          count: 2,
+          first_at: expect.any(String),
+          last_at: expect.any(String),
+        },
+      ])
+    })
+
+    test.each([
+      ['an allowed page', 'https://shop.example.com/cart'],
+      ['a page under an allowed wildcard', 'https://pr-1.preview.example.com/'],
+      ['nobody', undefined],
+      ['the service itself, as some browsers are set to say', 'https://inlay.example.com/embed/'],
+      ['something that is no page', 'about:blank'],
+      ['something that is no address', 'https://'],
+    ])('is never assumed when the browser names %s', async (_, referer) => {
+      const { id, key } = await createKey(production, ['https://shop.example.com', 'https://*.preview.example.com'])
+      const { html, policy } = await openFrame(production, key, referer)
+      expect([isRefused(html), policy['frame-ancestors']]).toEqual([
+        false,
+        'https://shop.example.com https://*.preview.example.com',
+      ])
+      expect(await refusals(production, id)).toEqual([])
+    })
+
+    test('cannot be used to fill the administrator’s list: it stays short, and so does what it holds', async () => {
+      const { id, key } = await createKey(development, ['https://shop.example.com'])
+      await openFrame(development, key, `https://${'a'.repeat(10_000)}.example`)
+      const [kept] = await refusals(development, id)
+      expect([kept.seen.length, kept.origin.length]).toEqual([300, 300])
+      expect(kept.message.length).toBeLessThan(500)
+      for (let n = 0; n < 300; n++) {
+        await openFrame(development, key, `https://n${n}.example`)
+        if (n % 40 === 0) await development.service.activity.flush()
+      }
+      await development.service.activity.flush()
+      const token = await development.tokenFor('admin@demo.test', 'demo')
+      const { body } = await development.request('GET', '/diagnostics/refusals', { token })
+      expect(body.total).toBe(200)
+    })
   })
 
   test('runs its own scripts alone and talks to its own server alone', async () => {

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { type Context, Hono } from 'hono'
 import { serviceUnavailable } from '../errors.ts'
+import { matchesOrigin } from '../lib/origins.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { allowedOrigins, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import type { Service } from '../service.ts'
@@ -35,13 +36,14 @@ export function serveWidget(service: Service): Hono {
 
   app.get('/embed/', async (c) => {
     const key = await service.keyLookup.find(c.req.query('key') ?? '')
+    const isRefused = key !== undefined && refuseOrigin(service, key, c.req.header('referer'))
     const [script, style] = await Promise.all([read('frame.js'), read('frame.css')])
     // The policy says who may embed it; this header could only forbid it to everybody.
     c.header('x-frame-options', undefined)
-    return c.body(framePage(service.config.mode, script.version, style.version), 200, {
+    return c.body(framePage(service.config.mode, isRefused, script.version, style.version), 200, {
       'content-type': 'text/html; charset=utf-8',
       'cache-control': 'no-store',
-      'content-security-policy': framePolicy(service, key),
+      'content-security-policy': framePolicy(service, isRefused ? '*' : frameAncestors(key, service.config.mode)),
       ...forEverybody,
     })
   })
@@ -70,22 +72,46 @@ function createReader({ config }: Service) {
   }
 }
 
-const framePage = (mode: string, script: string, style: string) => `<!doctype html>
-<html lang="en" data-mode="${mode}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+const framePage = (mode: string, isRefused: boolean, script: string, style: string) => `<!doctype html>
+<html lang="en" data-mode="${mode}"${isRefused ? ' data-refused' : ''}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Agent</title><link rel="stylesheet" href="/embed/frame.css?v=${style}"></head>
 <body><noscript>The assistant needs JavaScript.</noscript><script src="/embed/frame.js?v=${script}"></script></body></html>`
 
-function framePolicy({ config }: Service, key: LiveKey | undefined): string {
+function framePolicy({ config }: Service, ancestors: string): string {
   const socket = config.publicUrl.replace(/^http/, 'ws')
   return [
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
     `connect-src 'self' ${socket}`,
-    `frame-ancestors ${frameAncestors(key, config.mode)}`,
+    `frame-ancestors ${ancestors}`,
     "base-uri 'none'",
     "form-action 'none'",
   ].join('; ')
+}
+
+/**
+ * Keeps a refusal for the administrator when the browser names a page that the key isn't allowed on. Such a page gets a
+ * frame that does nothing but tell the element so, since a frame that the browser blocks could tell nobody.
+ */
+function refuseOrigin({ activity, config }: Service, key: LiveKey, referer: string | undefined): boolean {
+  const allowed = allowedOrigins(key)
+  const page = referer === undefined ? null : URL.parse(referer)
+  // Some browsers can be set to name the server itself instead of the page.
+  if (!page?.host || page.origin === config.publicUrl) return false
+  if (allowed.length === 0 || matchesOrigin(page.origin, allowed)) return false
+  const origin = page.origin.slice(0, 300)
+  activity.refused(key.organization_id, {
+    surface: 'ticket',
+    step: 'frame_origin',
+    code: 'ORIGIN_NOT_ALLOWED',
+    message: `The widget isn’t shown on this page, because its origin isn’t allowed. Add ${origin} to the key’s allowed origins.`,
+    expected: allowed.join(', '),
+    seen: origin,
+    origin,
+    publishable_key_id: key.id,
+  })
+  return true
 }
 
 /**

@@ -54,7 +54,7 @@ export async function exchangeTicket(
       expiresIn: briefSeconds,
     }
   } catch (error) {
-    throw keepRefusal(service, key, error, http.origin ?? embedding_origin)
+    throw keepRefusal(service, key, error, tellOrigin(service, http.origin, embedding_origin) ?? http.origin)
   }
 }
 
@@ -90,17 +90,19 @@ async function requireLiveKey({ keyLookup, metrics }: Service, text: string): Pr
 }
 
 /**
- * The browser's word counts. Only our own frame, whose page is elsewhere, and callers that are no browsers may say it
- * themselves; a foreign page never can.
+ * The embedding page's origin. A browser's `Origin` header wins over the body, unless it is our own frame's, whose page is
+ * elsewhere; a foreign page can never choose its origin.
  */
+const tellOrigin = ({ config }: Service, header: string | undefined, body: string | undefined): string | undefined =>
+  header !== undefined && header !== config.publicUrl ? header : body
+
 function requireOrigin(
-  { config }: Service,
+  service: Service,
   key: LiveKey,
   header: string | undefined,
   body: string | undefined,
 ): string | undefined {
-  const isForeign = header !== undefined && header !== config.publicUrl
-  const text = isForeign ? header : body
+  const text = tellOrigin(service, header, body)
   const known = text && key.origins.get(text)
   if (known) return known
   const origin = text === undefined ? undefined : readOrigin(text)

@@ -1,4 +1,4 @@
-import { channelWord, readyWord, type ToElement, type ToFrame } from '../channel.ts'
+import { channelWord, readyWord, refusedWord, type ToElement, type ToFrame } from '../channel.ts'
 import { Calls, sayStillAskingMs } from './calls.ts'
 import { createConnection, type Status } from './connection.ts'
 import { IdentityRequests } from './identity-requests.ts'
@@ -136,4 +136,5 @@ function tabId(): string {
   }
 }
 
-waitForChannel()
+if (document.documentElement.dataset.refused === undefined) waitForChannel()
+else window.parent.postMessage(refusedWord, '*')

@@ -19,6 +19,13 @@ async function createKey(allowed_origins: string[] = []) {
   return body as { id: string; key: string }
 }
 
+/** What an administrator reads about a key. */
+async function refusals(keyId: string): Promise<object[]> {
+  const token = await app.tokenFor('admin@demo.test', 'demo')
+  const { body } = await app.request('GET', '/diagnostics/refusals', { token })
+  return body.refusals.filter(({ publishable_key_id }: { publishable_key_id: string }) => publishable_key_id === keyId)
+}
+
 /** A page on another site than the service's, which keeps what the widget tells it. */
 const pageWith = (tag: string, head = '') => `<!doctype html><html lang="en"><head><title>Page</title>${head}
   <script nonce="ours">
@@ -84,13 +91,40 @@ describe('something wrong is never a blank box', () => {
     expect(await heard(page, 'error')).toMatchObject([{ code: 'INVALID_KEY' }])
   })
 
-  test('an origin that the key does not allow: the developer is told in the page', async () => {
-    const { key } = await createKey(['https://shop.example.com'])
-    const page = await visit(`<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`)
-    const note = page.getByRole('status').filter({ hasText: 'add that origin to the publishable key' })
+  test.each([
+    ['the key does not allow', ''],
+    ['the key does not allow, of a page that sends no referrer', '<meta name="referrer" content="no-referrer">'],
+  ])('an origin that %s: developer and administrator are told what to add', async (_, head) => {
+    const { id, key } = await createKey(['https://shop.example.com'])
+    const page = await visit(`<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`, head)
+    const { origin } = new URL(page.url())
+    const note = page.getByRole('status').filter({ hasText: `Add ${origin} to the key's allowed origins.` })
     await note.waitFor()
-    expect(await note.innerText()).toContain(new URL(page.url()).origin)
     expect(await page.locator('inlay-agent iframe').isVisible(), 'what the browser shows in its place').toBe(false)
+    expect(await heard(page, 'error')).toMatchObject([{ code: 'ORIGIN_NOT_ALLOWED' }])
+    expect(await refusals(id)).toMatchObject([
+      {
+        surface: 'ticket',
+        step: 'frame_origin',
+        code: 'ORIGIN_NOT_ALLOWED',
+        expected: 'https://shop.example.com',
+        seen: origin,
+        origin,
+      },
+    ])
+  })
+
+  test('an origin that the key does not allow, in a browser that names no pages: the developer is told in the page', async () => {
+    const { key } = await createKey(['https://shop.example.com'])
+    const initScript = `Object.defineProperty(HTMLIFrameElement.prototype, 'referrerPolicy', {
+      set() { this.setAttribute('referrerpolicy', 'no-referrer') },
+    })`
+    const page = await usePage({ initScript })
+    const tag = `<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`
+    await page.goto(await useSite(pageWith(tag)))
+    const note = page.getByRole('status').filter({ hasText: "didn't load from" })
+    await note.waitFor()
+    expect(await note.innerText()).toContain(`add ${new URL(page.url()).origin} to the key's allowed origins`)
     expect(await heard(page, 'error')).toMatchObject([{ code: 'FRAME_UNAVAILABLE' }])
   })
 
@@ -102,7 +136,7 @@ describe('something wrong is never a blank box', () => {
     )
     await page
       .getByRole('status')
-      .filter({ hasText: `Nothing of the agent came from ${nowhere}` })
+      .filter({ hasText: `The agent didn't load from ${nowhere}` })
       .waitFor()
   })
 
@@ -120,12 +154,14 @@ describe('something wrong is never a blank box', () => {
   })
 
   test('an ID token where no provider is trusted: the developer is told in the frame', async () => {
-    const { key } = await createKey()
+    const { id, key } = await createKey()
     const page = await visit('<inlay-agent display-mode="inline"></inlay-agent>')
     await page.evaluate(
       `document.querySelector('inlay-agent').connect({ publishableKey: '${key}', idToken: 'some.id.token' })`,
     )
     await frameOf(page).getByRole('alert').filter({ hasText: 'IDP_NOT_CONFIGURED' }).waitFor()
+    const { origin } = new URL(page.url())
+    expect(await refusals(id), 'the page’s origin, not the frame’s').toMatchObject([{ step: 'provider', origin }])
   })
 })
 
@@ -135,7 +171,7 @@ test('a service that comes back is found again', async () => {
   await page.clock.install()
   await page.route('**/embed/**', (route) => route.abort(), { times: 1 })
   await page.goto(await useSite(pageWith(`<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`)))
-  const note = page.getByRole('status').filter({ hasText: 'Nothing of the agent came from' })
+  const note = page.getByRole('status').filter({ hasText: "The agent didn't load from" })
   await expect.poll(async () => [await page.clock.runFor(1_000), await note.isVisible()][1]).toBe(true)
   await page.clock.runFor(20_000)
   await waitUntilConnected(page)
