@@ -64,6 +64,8 @@ export function createView(root: HTMLElement, { onClose, onDecision, onSize }: V
     if (key === 'Escape' && !dialog.open && !close.hidden) onClose()
   }
   const measure = new ResizeObserver(() => {
+    // While the element hides the frame, everything in it is as narrow as it gets.
+    if (root.offsetWidth === 0) return
     const height = header.offsetHeight + content.offsetHeight + footer.offsetHeight
     onSize(root.offsetWidth, Math.max(height, dialog.scrollHeight + dialogMargin))
   })
