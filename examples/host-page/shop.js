@@ -102,13 +102,17 @@ const tools = [
 ]
 for (const tool of tools) await document.modelContext?.registerTool(tool)
 
-const readSession = async () => (await fetch('/session')).json()
+/** Who is signed in may change while the page is open: the session can end on the server. */
+async function readSession() {
+  const session = await (await fetch('/session')).json()
+  find('person').textContent = session.name ? `Hello, ${session.name}` : ''
+  find('sign-in').hidden = session.name !== undefined
+  find('sign-out').hidden = session.name === undefined
+  return session
+}
 const { name } = await readSession()
-find('person').textContent = name ? `Hello, ${name}` : ''
-find('sign-in').hidden = name !== undefined
-find('sign-out').hidden = name === undefined
 
-// The widget asks again when the token has run out; it never stands in the page itself.
+// The widget calls the function again when it needs a fresh token; the token itself is never part of the page.
 const agent = document.querySelector('inlay-agent')
 await customElements.whenDefined('inlay-agent')
 agent.connect({
