@@ -41,7 +41,7 @@ async function visitWithNetwork() {
   await page.getByText('Hello, Demo Member').waitFor()
   await waitUntilConnected(page)
   const mine = await useAssistant(app, 'member@demo.test')
-  await expect.poll(async () => (await mine.sources()).map(({ toolCount }) => toolCount)).toEqual([3])
+  await expect.poll(mine.toolCounts).toEqual([3])
   return { page, network, mine }
 }
 
@@ -147,7 +147,7 @@ describe('the publishable key', () => {
     })
     expect((await renewed).status()).toBe(200)
     await page.evaluate(`document.modelContext.registerTool({ name: 'more', description: 'More', execute: () => 1 })`)
-    await expect.poll(async () => (await mine.sources()).map(({ toolCount }) => toolCount)).toEqual([4])
+    await expect.poll(mine.toolCounts).toEqual([4])
     expect(await sourceIds(mine)).toEqual(before)
   })
 

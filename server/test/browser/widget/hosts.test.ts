@@ -92,14 +92,14 @@ test('a page that leaves while a tool runs gives one error, and the next page is
     name: 'wait', description: 'Never ends', annotations: { readOnlyHint: true },
     execute: () => new Promise(() => { sessionStorage.runs = Number(sessionStorage.runs ?? 0) + 1 }),
   })`)
-  await expect.poll(async () => (await mine.sources())[0]?.toolCount).toBe(4)
+  await expect.poll(mine.toolCounts).toEqual([4])
   const [before] = await mine.sources()
   const waiting = mine.use('wait')
   await expect.poll(() => page.evaluate('sessionStorage.runs')).toBe('1')
   await page.reload()
   expect(await waiting).toMatchObject({ isError: true })
   await waitUntilConnected(page)
-  await expect.poll(async () => (await mine.sources()).map(({ toolCount }) => toolCount)).toEqual([3])
+  await expect.poll(mine.toolCounts).toEqual([3])
   const [after] = await mine.sources()
   expect(after?.sourceId).not.toBe(before?.sourceId)
   expect(await page.evaluate('sessionStorage.runs'), 'not tried again').toBe('1')
@@ -108,7 +108,7 @@ test('a page that leaves while a tool runs gives one error, and the next page is
 test('a caller that gives up stops the tool in the page', async () => {
   const page = await visitShop(app.shopUrl, 'Demo Member')
   const mine = await useAssistant(app, 'member@demo.test')
-  await expect.poll(async () => (await mine.sources())[0]?.toolCount).toBe(3)
+  await expect.poll(mine.toolCounts).toEqual([3])
   const patience = new AbortController()
   const adding = mine.use('add_to_cart', { product_id: 'notebook' }, undefined, patience.signal)
   const question = frameOf(page).getByRole('alertdialog')

@@ -53,26 +53,25 @@ describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form
   test('what the page registers and takes back is followed', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member', options)
     const mine = await useAssistant(app, 'member@demo.test')
-    const count = async () => (await mine.sources())[0]?.toolCount
-    await expect.poll(count).toBe(3)
+    await expect.poll(mine.toolCounts).toEqual([3])
     await page.evaluate(`(() => {
       window.registration = new AbortController()
       const tool = { name: 'wave', description: 'Waves', annotations: { readOnlyHint: true }, execute: ({ to }) => 'hello ' + to }
       return document.modelContext.registerTool(tool, { signal: window.registration.signal })
     })()`)
-    await expect.poll(count).toBe(4)
+    await expect.poll(mine.toolCounts).toEqual([4])
     expect((await mine.use('wave', { to: 'Ann' })).content, 'a tool without a schema gets its input too').toMatchObject(
       [{ type: 'text', text: 'hello Ann' }, {}],
     )
     await page.evaluate('window.registration.abort()')
-    await expect.poll(count).toBe(3)
+    await expect.poll(mine.toolCounts).toEqual([3])
     expect(await mine.use('wave')).toMatchObject({ isError: true })
   })
 
   test('a page that shows another address without being loaded anew stays the same source', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member', options)
     const mine = await useAssistant(app, 'member@demo.test')
-    await expect.poll(async () => (await mine.sources())[0]?.toolCount).toBe(3)
+    await expect.poll(mine.toolCounts).toEqual([3])
     const [before] = await mine.sources()
     await page.evaluate(`history.pushState(null, '', '/pens'); document.title = 'Pens'`)
     await expect
@@ -87,7 +86,7 @@ describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form
       name: 'stumble', description: 'Fails', annotations: { readOnlyHint: true },
       execute() { window.stumbles = (window.stumbles ?? 0) + 1; throw new Error('Ouch') },
     })`)
-    await expect.poll(async () => (await mine.sources())[0]?.toolCount).toBe(4)
+    await expect.poll(mine.toolCounts).toEqual([4])
     expect(await mine.use('stumble')).toMatchObject({ isError: true })
     expect(await page.evaluate('window.stumbles')).toBe(1)
   })
@@ -98,7 +97,7 @@ test('two tabs with the same tools need the source to be named', async () => {
   const second = await first.context().newPage()
   await second.goto(app.shopUrl)
   const mine = await useAssistant(app, 'member@demo.test')
-  await expect.poll(async () => (await mine.sources()).map(({ toolCount }) => toolCount)).toEqual([3, 3])
+  await expect.poll(mine.toolCounts).toEqual([3, 3])
   const [one, two] = await mine.sources()
   const unnamed = await mine.use('search_products')
   expect(unnamed.isError).toBe(true)

@@ -65,10 +65,15 @@ export async function useAssistant(app: HttpService, email: Email) {
   onTestFinished(() => client.close())
   const call = (name: string, args: Record<string, unknown> = {}, signal?: AbortSignal) =>
     client.callTool({ name, arguments: args }, { ...(signal && { signal }) })
+  async function sources(): Promise<
+    { sourceId: string; title: string; url: string; origin: string; toolCount: number }[]
+  > {
+    return ((await call('hub_list_sources')).structuredContent as { sources: [] }).sources
+  }
   return {
-    async sources(): Promise<{ sourceId: string; title: string; url: string; origin: string; toolCount: number }[]> {
-      return ((await call('hub_list_sources')).structuredContent as { sources: [] }).sources
-    },
+    sources,
+    /** Of every open page of the person: a page that an earlier test left is waited for until it is gone. */
+    toolCounts: async () => (await sources()).map(({ toolCount }) => toolCount),
     /** Calls a tool of an open page. */
     use: (tool_name: string, args: Record<string, unknown> = {}, source_id?: string, signal?: AbortSignal) =>
       call('hub_call_tool', { tool_name, args, ...(source_id && { source_id }) }, signal),
