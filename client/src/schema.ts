@@ -1293,7 +1293,7 @@ export interface components {
             };
             /** Format: date-time */
             created_at: string;
-            /** @description Covers the event and the hash before it */
+            /** @description An HMAC of the event and the hash before it, with a key that the database doesn’t have */
             hash: string;
         };
         AuditVerification: {
@@ -1301,6 +1301,8 @@ export interface components {
             status: "intact" | "broken";
             /** @description How many events fit, from the first one on */
             length: number;
+            /** @description The last event that fits: organization, sequence and hash. Keep it elsewhere: `npx inlay audit verify --from` proves later that the trail still contains it. */
+            head: string;
             /** @description The sequence of the first event that does not fit */
             broken_at: number | null;
         };

@@ -32,4 +32,5 @@ grant select, insert, update, delete on all tables in schema public to :service_
 revoke delete on organizations from :service_role;
 revoke update, delete on audit_events from :service_role;
 revoke delete on audit_chains from :service_role;
+revoke insert, update, delete on audit_keys from :service_role;
 revoke all on migrations from :service_role;

@@ -89,10 +89,10 @@ const commands: Record<string, Command> = {
     run: async () => (await import('./operator/demo.ts')).addDemoUsage(readConfig()),
   },
   'audit verify': {
-    usage: 'audit verify [--org <slug>]',
-    text: 'Recompute the audit chains and name the first row that does not fit',
-    options: { org: { type: 'string' } },
-    run: async ({ org }) => (await import('./operator/maintenance.ts')).verifyAudit(readConfig(), org),
+    usage: 'audit verify [--org <slug>] [--from <head or file>]',
+    text: 'Recompute the audit chains, name the first row that does not fit, and print each head. Keep the output elsewhere: with --from, rows that were cut and organizations that are gone since then are named too',
+    options: { org: { type: 'string' }, from: { type: 'string' } },
+    run: async ({ org, from }) => (await import('./operator/maintenance.ts')).verifyAudit(readConfig(), { org, from }),
   },
   'secret rotate': {
     usage: 'secret rotate',

@@ -11,7 +11,7 @@ const AuditEvent = z
     target: z.string().describe('What was changed'),
     data: z.record(z.string(), z.unknown()),
     created_at: Timestamp,
-    hash: z.string().describe('Covers the event and the hash before it'),
+    hash: z.string().describe('An HMAC of the event and the hash before it, with a key that the database doesn’t have'),
   })
   .meta({ id: 'AuditEvent' })
 
@@ -19,6 +19,11 @@ const Verification = z
   .strictObject({
     status: z.enum(['intact', 'broken']),
     length: z.int().describe('How many events fit, from the first one on'),
+    head: z
+      .string()
+      .describe(
+        'The last event that fits: organization, sequence and hash. Keep it elsewhere: `npx inlay audit verify --from` proves later that the trail still contains it.',
+      ),
     broken_at: z.int().nullable().describe('The sequence of the first event that does not fit'),
   })
   .meta({ id: 'AuditVerification' })

@@ -4,6 +4,7 @@ import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Input, Output } from '../operation.ts'
 import { missingFeature } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
+import { formatHead } from './chain.ts'
 import type * as contract from './contract.ts'
 import { type ChainReport, verifyAuditChain } from './verify.ts'
 
@@ -30,11 +31,16 @@ export async function listAuditEvents(
       order by sequence desc limit ${limit + 1}`
   })
   const events = rows.slice(0, limit)
-  const { length, broken } = await verify(service, organization.id)
+  const { length, head, broken } = await verify(service, organization.id)
   return {
     events,
     next_cursor: rows.length > limit ? String(events.at(-1)?.sequence) : null,
-    verification: { status: broken ? 'broken' : 'intact', length, broken_at: broken?.sequence ?? null },
+    verification: {
+      status: broken ? 'broken' : 'intact',
+      length,
+      head: formatHead({ organizationId: organization.id, sequence: length, hash: head }),
+      broken_at: broken?.sequence ?? null,
+    },
   }
 }
 
@@ -55,15 +61,11 @@ function verify(service: Service, organizationId: string): Promise<Verified> {
  * The whole chain is recomputed once a minute at most, a long one no sooner than after half a millisecond per row: a small
  * share of the time, however often somebody asks. A page in between recomputes what was added since the page before.
  */
-async function verifyFurther(
-  { database, clock }: Service,
-  organizationId: string,
-  known: Verified | undefined,
-): Promise<Verified> {
-  const wholeAt = clock()
+async function verifyFurther(service: Service, organizationId: string, known: Verified | undefined): Promise<Verified> {
+  const wholeAt = service.clock()
   if (!known || wholeAt - known.wholeAt >= Math.max(60_000, known.length / 2)) {
-    return { ...(await verifyAuditChain(database, organizationId)), wholeAt }
+    return { ...(await verifyAuditChain(service, organizationId)), wholeAt }
   }
   if (known.broken) return known
-  return { ...(await verifyAuditChain(database, organizationId, known)), wholeAt: known.wholeAt }
+  return { ...(await verifyAuditChain(service, organizationId, { from: known })), wholeAt: known.wholeAt }
 }

@@ -1,7 +1,12 @@
+import { readFileSync } from 'node:fs'
+import pg from 'pg'
+import { auditKeys, type ChainHead, findHeads, formatHead } from '../audit/chain.ts'
+import { keepFormerAuditKeys, retireAuditKeys } from '../audit/key-change.ts'
 import { verifyAuditChain } from '../audit/verify.ts'
 import type { Config } from '../config.ts'
 import { createSecrets } from '../lib/secrets.ts'
 import { dropFormerLogins } from '../stores/migrations.ts'
+import type { Stores } from '../stores/stores.ts'
 import { CommandFailed } from './command-failed.ts'
 import { resealColumns } from './reseal.ts'
 import { listOrganizations, withStores } from './stores.ts'
@@ -11,31 +16,60 @@ export async function migrateOnly(config: Config): Promise<void> {
   await withStores(config, async () => console.log('The schema is up to date'))
 }
 
-export async function verifyAudit(config: Config, slug: string | undefined): Promise<void> {
+/**
+ * Prints the head of each chain that is intact. Given such heads of an earlier time, it also finds rows that were cut
+ * from the end, and organizations that are gone with their whole trail: nothing in the database itself shows either.
+ */
+export async function verifyAudit(
+  config: Config,
+  { org, from }: Record<'org' | 'from', string | undefined>,
+): Promise<void> {
+  const heads = from === undefined ? [] : readHeads(from)
   await withStores(config, async (stores) => {
-    let brokenChains = 0
-    for (const { id, slug: name } of await listOrganizations(stores, slug)) {
-      const { length, head, broken } = await verifyAuditChain(stores.database, id)
-      if (broken) brokenChains += 1
+    let problems = 0
+    const organizations = await listOrganizations(stores, org)
+    for (const { id, slug } of organizations) {
+      const earlier = heads.filter(({ organizationId }) => organizationId === id)
+      const { length, head, broken } = await verifyAuditChain(stores, id, { earlier })
+      if (broken) problems += 1
       console.log(
         broken
-          ? `${name}: BROKEN at row ${broken.sequence}: ${broken.problem}`
-          : `${name}: ${length} rows, head ${head}`,
+          ? `${slug}: BROKEN at row ${broken.sequence}: ${broken.problem}`
+          : `${slug}: ${length} ${length === 1 ? 'row' : 'rows'}, head ${formatHead({ organizationId: id, sequence: length, hash: head })}`,
       )
     }
-    if (brokenChains > 0)
+    const known = new Set(organizations.map(({ id }) => id))
+    const missing = new Set(heads.map(({ organizationId }) => organizationId).filter((id) => !org && !known.has(id)))
+    for (const id of missing) console.log(`${id}: MISSING: the organization is gone with its audit trail`)
+    if (problems + missing.size > 0) {
       throw new CommandFailed('The audit trail was tampered with, or the database was restored in part')
+    }
   })
+}
+
+/** The text of a head, or a file with what an earlier `audit verify` printed. */
+function readHeads(from: string): ChainHead[] {
+  const given = findHeads(from)
+  if (given.length > 0) return given
+  let text: string
+  try {
+    text = readFileSync(from, 'utf8')
+  } catch (cause) {
+    throw new CommandFailed(`--from takes a head or a file with heads, and ${from} can't be read`, { cause })
+  }
+  const heads = findHeads(text)
+  if (heads.length === 0)
+    throw new CommandFailed(`${from} has no heads in it. Save the output of: npx inlay audit verify`)
+  return heads
 }
 
 /** Every value stands for itself, so a rotation that was killed is simply run again. */
 export async function rotateSecret(config: Config): Promise<void> {
   await withStores(config, async (stores) => {
+    const organizationIds = (await listOrganizations(stores)).map(({ id }) => id)
     let changed = await stores.kv.reseal()
-    changed += await resealColumns(
-      stores,
-      (await listOrganizations(stores)).map(({ id }) => id),
-    )
+    changed += await resealColumns(stores, organizationIds)
+    if (config.secrets.length > 1) await changeAuditKey(stores, organizationIds)
     // Every node uses the first one by now; the logins of the others must not outlive their secrets.
     await dropFormerLogins(stores.owner, createSecrets(config.secrets.slice(0, 1)))
     console.log(
@@ -44,4 +78,25 @@ export async function rotateSecret(config: Config): Promise<void> {
         : 'Everything is sealed with the only secret there is. To change it, put a new one in front: INLAY_SECRET=new,old',
     )
   })
+}
+
+/** Rows under the former keys stay verifiable, and from here on there are no more of them. */
+async function changeAuditKey({ owner, secrets }: Stores, organizationIds: readonly string[]): Promise<void> {
+  const retired = auditKeys(secrets)
+    .slice(1)
+    .map(({ id }) => id)
+  const client = new pg.Client(owner)
+  await client.connect()
+  try {
+    await keepFormerAuditKeys(client, secrets)
+    for (const organizationId of organizationIds) {
+      await client.query('begin')
+      await retireAuditKeys(client, secrets, organizationId, retired)
+      const { command } = await client.query('commit')
+      if (command !== 'COMMIT')
+        throw new CommandFailed('The change of the audit key could not be recorded. Run it again.')
+    }
+  } finally {
+    await client.end()
+  }
 }

@@ -11,7 +11,7 @@ export async function resealColumns({ owner, secrets }: Stores, organizationIds:
   try {
     let changed = 0
     for (const column of await sealedColumns(client)) {
-      for (const organizationId of organizationIds)
+      for (const organizationId of column.is_tenants ? organizationIds : [null])
         changed += await resealColumn(client, column, organizationId, secrets)
     }
     return changed
@@ -24,6 +24,8 @@ interface SealedColumn {
   table: string
   column: string
   key: 'id' | 'organization_id'
+  /** False for the few tables that belong to the installation. */
+  is_tenants: boolean
 }
 
 async function sealedColumns(client: pg.Client): Promise<SealedColumn[]> {
@@ -31,7 +33,10 @@ async function sealedColumns(client: pg.Client): Promise<SealedColumn[]> {
     select c.table_name as table, c.column_name as column,
            case when exists (select from information_schema.columns k
                              where k.table_schema = 'public' and k.table_name = c.table_name and k.column_name = 'id')
-                then 'id' else 'organization_id' end as key
+                then 'id' else 'organization_id' end as key,
+           exists (select from information_schema.columns k
+                   where k.table_schema = 'public' and k.table_name = c.table_name and k.column_name = 'organization_id')
+             as is_tenants
     from information_schema.columns c
     where c.table_schema = 'public' and c.column_name like '%\\_sealed' order by 1, 2`)
   return rows
@@ -40,22 +45,20 @@ async function sealedColumns(client: pg.Client): Promise<SealedColumn[]> {
 async function resealColumn(
   client: pg.Client,
   { table, column, key }: SealedColumn,
-  organizationId: string,
+  organizationId: string | null,
   secrets: Stores['secrets'],
 ): Promise<number> {
-  await client.query("select set_config('inlay.organization_id', $1, false)", [organizationId])
-  const where = 'organization_id = $1'
+  await client.query("select set_config('inlay.organization_id', $1, false)", [organizationId ?? ''])
+  const where = organizationId ? `organization_id = ${pg.escapeLiteral(organizationId)}` : 'true'
   const { rows } = await client.query<{ id: string; sealed: string }>(
     `select ${key} as id, ${column} as sealed from ${table} where ${where} and ${column} is not null`,
-    [organizationId],
   )
   const old = rows.filter(({ sealed }) => !secrets.isCurrent(sealed))
   for (const { id, sealed } of old) {
     const place = `${table}.${column}:${id}`
     const fresh = secrets.seal(secrets.open(sealed, place), place)
     // What was changed or dropped in the meantime stays as it is.
-    await client.query(`update ${table} set ${column} = $2 where ${where} and ${key} = $3 and ${column} = $4`, [
-      organizationId,
+    await client.query(`update ${table} set ${column} = $1 where ${where} and ${key} = $2 and ${column} = $3`, [
       fresh,
       id,
       sealed,

@@ -3,13 +3,15 @@ import pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { makeConfig } from '../../test/harness.ts'
+import { auditKeys } from '../audit/chain.ts'
 import { Failure } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
-import { createSecrets } from '../lib/secrets.ts'
+import { createSecrets, type DerivedKey } from '../lib/secrets.ts'
 import { type Database, type DatabaseOptions, isoTimestamp, openDatabase, type Sql } from './database.ts'
 import { migrate, serviceConnection } from './migrations.ts'
 
 let connection: pg.ClientConfig
+let auditKey: DerivedKey
 let database: Database
 let close: () => Promise<void>
 const [acme, globex] = [newId(), newId()]
@@ -20,7 +22,8 @@ beforeAll(async () => {
   const secrets = createSecrets(config.secrets)
   await migrate(owner, secrets)
   connection = serviceConnection(owner, secrets)
-  database = openDatabase({ connection })
+  ;[auditKey] = auditKeys(secrets)
+  database = openDatabase({ connection, auditKey })
   await Promise.all([acme, globex].map((id) => found(id)))
   close = async () => {
     await database.close()
@@ -31,7 +34,7 @@ afterAll(() => close())
 
 /** A pool for one test; with one connection, everything that the test does meets on it. */
 function openPool(options: Partial<DatabaseOptions> = {}): Database {
-  const pool = openDatabase({ connection, connections: 1, ...options })
+  const pool = openDatabase({ connection, auditKey, connections: 1, ...options })
   onTestFinished(() => pool.close())
   return pool
 }
@@ -230,6 +233,16 @@ describe('writes', () => {
       return 'done'
     })
     await expect(work).rejects.toThrow(message)
+    expect(await invited(email)).toBe(0)
+  })
+
+  test('are rolled back by a statement that nobody waited for, and its error is the cause', async () => {
+    const email = `${newId()}@example.com`
+    const work = database.asOrg(acme, async (sql) => {
+      await invite(sql, acme, email)
+      sql`select 1 / 0`.catch(() => undefined)
+    })
+    await expect(work).rejects.toMatchObject({ cause: { message: 'division by zero' } })
     expect(await invited(email)).toBe(0)
   })
 })

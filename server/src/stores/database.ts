@@ -1,12 +1,17 @@
 import { hash } from 'node:crypto'
 import pg from 'pg'
 import { serviceUnavailable } from '../errors.ts'
+import type { DerivedKey } from '../lib/secrets.ts'
 
 /**
  * Plain SQL in tagged templates: values become parameters, the text becomes a prepared statement.
  * Rows come back with the interface's names and ISO timestamps, so a row can be a response.
  */
-export type Sql = <Row = Record<string, unknown>>(strings: TemplateStringsArray, ...values: unknown[]) => Promise<Row[]>
+export interface Sql {
+  <Row = Record<string, unknown>>(strings: TemplateStringsArray, ...values: unknown[]): Promise<Row[]>
+  /** Authenticates the audit rows of the transaction. */
+  readonly auditKey: DerivedKey
+}
 
 export interface Database {
   /** A transaction that sees one organization's rows, and no others whatever its SQL says. */
@@ -35,16 +40,17 @@ const isOverload = (error: unknown): boolean => error instanceof pg.DatabaseErro
 
 export interface DatabaseOptions {
   connection: pg.ClientConfig
+  auditKey: DerivedKey
   connections?: number
   onIdleError?: (error: Error) => void
 }
 
-export function openDatabase({ connection, connections = 10, onIdleError }: DatabaseOptions): Database {
+export function openDatabase({ connection, auditKey, connections = 10, onIdleError }: DatabaseOptions): Database {
   const pool = new pg.Pool({
     ...connection,
     max: connections,
     pipeline: true,
-    types,
+    types: columnTypes,
     connectionTimeoutMillis: 5_000,
     options: '-c timezone=UTC -c statement_timeout=10s -c idle_in_transaction_session_timeout=15s',
   })
@@ -55,6 +61,8 @@ export function openDatabase({ connection, connections = 10, onIdleError }: Data
     const client = await connect(pool)
     // An error that the server did not report leaves the connection in an unknown state: it is not used again.
     let broken: Error | undefined
+    /** The first error of a statement, which the work may have swallowed. */
+    let failure: Error | undefined
     const onError = (error: Error) => {
       broken = error
     }
@@ -64,6 +72,7 @@ export function openDatabase({ connection, connections = 10, onIdleError }: Data
         // Made by hand: given as an object, a query is copied first, which takes as long as all the rest of sending it.
         const query = new pg.Query<never, unknown[]>(text, values, (error, result) => {
           if (!error) return resolve(result)
+          failure ??= error
           if (!(error instanceof pg.DatabaseError)) broken = error
           reject(error)
         })
@@ -72,7 +81,7 @@ export function openDatabase({ connection, connections = 10, onIdleError }: Data
     let statements = 0
     let latest: Promise<unknown> | undefined
     let isOver = false
-    const sql: Sql = <Row>(strings: TemplateStringsArray, ...values: unknown[]) => {
+    const run = <Row>(strings: TemplateStringsArray, ...values: unknown[]) => {
       // What a failed work left running must not reach into the transaction that has the connection next.
       if (isOver) return Promise.reject(new Error('The transaction has ended'))
       const rows = send(joinText(strings), values).then((result) => result.rows as Row[], leadBack)
@@ -80,6 +89,7 @@ export function openDatabase({ connection, connections = 10, onIdleError }: Data
       latest = rows
       return rows
     }
+    const sql: Sql = Object.assign(run, { auditKey })
     const commit = () => {
       isOver = true
       return send('commit', [])
@@ -97,7 +107,10 @@ export function openDatabase({ connection, connections = 10, onIdleError }: Data
       const outcome = await result
       await opened
       // Work that swallowed an error ends in a rollback, which PostgreSQL reports as success.
-      if ((await ended).command !== 'COMMIT') throw new Error('The transaction was rolled back by an earlier error')
+      if ((await ended).command !== 'COMMIT') {
+        if (isOverload(failure)) throw failure
+        throw new Error('The transaction was rolled back by an earlier error', { cause: failure })
+      }
       return outcome
     } catch (error) {
       isOver = true
@@ -172,7 +185,7 @@ const parsers = new Map<number, (text: string) => unknown>([
   [pg.types.builtins.NUMERIC, Number],
 ])
 
-const types: pg.CustomTypesConfig = {
+export const columnTypes: pg.CustomTypesConfig = {
   getTypeParser: (oid, format) =>
     (format !== 'binary' && parsers.get(oid)) || (pg.types.getTypeParser as (...args: unknown[]) => never)(oid, format),
 }

@@ -1,10 +1,14 @@
-import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { hash } from 'node:crypto'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { recordAudit } from '../audit/audit.ts'
+import { auditKeys } from '../audit/chain.ts'
+import { verifyAuditChain } from '../audit/verify.ts'
 import { newId } from '../lib/ids.ts'
 import { createSecrets } from '../lib/secrets.ts'
 import { openDatabase } from './database.ts'
@@ -75,7 +79,8 @@ async function killWhenBlocked(client: pg.Client): Promise<void> {
 
 /** What the service can do with its own connection. */
 async function serviceWorks(owner: pg.ClientConfig, by = secrets): Promise<void> {
-  const database = openDatabase({ connection: serviceConnection(owner, by), connections: 1 })
+  const [auditKey] = auditKeys(by)
+  const database = openDatabase({ connection: serviceConnection(owner, by), auditKey, connections: 1 })
   onTestFinished(() => database.close())
   const id = newId()
   await database.asOrg(id, (sql) => sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`)
@@ -151,6 +156,60 @@ describe('an up-to-date database', () => {
 })
 
 describe('a migration', () => {
+  test('to keyed audit chains keeps the rows before it verifiable, and closes them with a keyed one', async () => {
+    const { owner, client } = await makeDatabase()
+    const last = '0014_keyed_audit_chains.sql'
+    await client.query(
+      'create table migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
+    )
+    for (const name of shipped.filter((each) => each < last)) {
+      const text = readFileSync(join(server, 'migrations', name), 'utf8')
+      await client.query(text)
+      await client.query('insert into migrations (name, checksum) values ($1, $2)', [name, hash('sha256', text)])
+    }
+    const [old, empty] = [newId(), newId()]
+    for (const id of [old, empty]) {
+      await client.query('insert into organizations (id, name, slug) values ($1, $2, $3)', [id, 'Some', id])
+    }
+    for (let n = 0; n < 3; n += 1) {
+      await client.query(
+        `insert into audit_events (organization_id, id, actor, action, target, data) values ($1, $2, 'ann', 'done', 'x', '{"b": 1, "a": 2}')`,
+        [old, newId()],
+      )
+    }
+    await migrate(owner, secrets)
+    const [auditKey] = auditKeys(secrets)
+    const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+    onTestFinished(() => database.close())
+    const verify = async (id: string) => {
+      const { length, broken } = await verifyAuditChain({ database, secrets }, id)
+      return { length, broken }
+    }
+    expect(await verify(old)).toEqual({ length: 4, broken: undefined })
+    expect(await verify(empty), 'every organization has a trail').toEqual({ length: 1, broken: undefined })
+    await database.asOrg(old, (sql) => recordAudit(sql, { organizationId: old, actor: 'ann' }, 'done', 'x'))
+    expect(await verify(old)).toEqual({ length: 5, broken: undefined })
+
+    // What could be rewritten before is fixed by the keyed row.
+    await client.query('alter table audit_events no force row level security')
+    await client.query(
+      `update audit_events e set actor = 'mallory', hash = audit_hash(
+         (select hash from audit_events where organization_id = $1 and sequence = 2),
+         jsonb_populate_record(e, '{"actor": "mallory"}'))
+       where organization_id = $1 and sequence = 3`,
+      [old],
+    )
+    expect(await verify(old)).toMatchObject({ length: 3, broken: { sequence: 4 } })
+    await client.query('delete from audit_events where organization_id = $1 and sequence > 3', [old])
+    await client.query('alter table audit_chains no force row level security')
+    await client.query(
+      `update audit_chains c set length = 3, hash = e.hash from audit_events e
+       where c.organization_id = $1 and e.organization_id = $1 and sequence = 3`,
+      [old],
+    )
+    expect(await verify(old), 'nor can the keyed rows be left out').toMatchObject({ broken: { sequence: 1 } })
+  })
+
   test('that fails leaves nothing, and is run again once it is mended', async () => {
     const { owner, client } = await makeDatabase()
     await migrate(owner, secrets)

@@ -2,6 +2,8 @@ import { hash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
+import { plainHash } from '../audit/chain.ts'
+import { retireAuditKeys } from '../audit/key-change.ts'
 import type { DerivedKey, Secrets } from '../lib/secrets.ts'
 
 /**
@@ -18,7 +20,7 @@ export async function migrate(owner: pg.ClientConfig, secrets: Secrets): Promise
     await client.query(
       'create table if not exists migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
     )
-    const applied = await applyMigrations(client)
+    const applied = await applyMigrations(client, secrets)
     await grantToService(client, secrets)
     return { applied }
   } finally {
@@ -60,7 +62,15 @@ const migrationLock = 7_140_002
 const afterEach = 'after_each.sql'
 const passwordPurpose = 'database login'
 
-async function applyMigrations(client: pg.Client): Promise<string[]> {
+/** The parts of migrations that need the secret, each in the transaction of its migration. */
+const steps: Record<string, (client: pg.Client, secrets: Secrets) => Promise<void>> = {
+  async '0014_keyed_audit_chains.sql'(client, secrets) {
+    const { rows } = await client.query<{ id: string }>('select id from organizations')
+    for (const { id } of rows) await retireAuditKeys(client, secrets, id, [plainHash])
+  },
+}
+
+async function applyMigrations(client: pg.Client, secrets: Secrets): Promise<string[]> {
   const { rows } = await client.query<{ name: string; checksum: string }>(
     'select name, checksum from migrations where name <> $1',
     [afterEach],
@@ -79,6 +89,7 @@ async function applyMigrations(client: pg.Client): Promise<string[]> {
     try {
       await client.query('begin')
       await client.query(text)
+      await steps[name]?.(client, secrets)
       await client.query('insert into migrations (name, checksum) values ($1, $2)', [name, checksum])
       await client.query('commit')
     } catch (cause) {

@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
+import { auditKeys } from '../audit/chain.ts'
 import type { Config } from '../config.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
@@ -52,7 +53,9 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     if (applied.length > 0) onProgress?.(`Applied ${applied.length} migration${applied.length > 1 ? 's' : ''}`)
 
     const onError = (error: Error) => log.warn({ err: error }, 'a store is not reachable')
-    const database = openDatabase({ connection: serviceConnection(postgres.connection, secrets), onIdleError: onError })
+    const [auditKey] = auditKeys(secrets)
+    const connection = serviceConnection(postgres.connection, secrets)
+    const database = openDatabase({ connection, auditKey, onIdleError: onError })
     closers.push(() => database.close())
     mkdirSync(config.dataDir, { recursive: true })
     const kv = config.redisUrl

@@ -311,13 +311,13 @@ test('reading sums touches no event', async () => {
       ...database,
       asOrg: <T>(id: string, work: (sql: Sql) => Promise<T>) =>
         database.asOrg(id, async (sql) => {
-          const explain: Sql = async (strings, ...values) => {
+          const explain = async <Row>(strings: TemplateStringsArray, ...values: unknown[]) => {
             const [first = '', ...rest] = strings
             const texts = Object.assign([`explain (format json) ${first}`, ...rest], { raw: strings.raw })
             plans.push(...(await sql(texts, ...values)))
-            return sql(strings, ...values)
+            return sql<Row>(strings, ...values)
           }
-          return work(explain)
+          return work(Object.assign(explain, { auditKey: sql.auditKey }))
         }),
     },
   }

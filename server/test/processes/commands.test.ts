@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { startTestProvider } from '../oidc-provider.ts'
 import { useInstallation } from '../processes.ts'
@@ -63,11 +65,34 @@ test('the commands work with and without a server', async () => {
     expect.stringContaining('inlay: --plan is one of free'),
     'inlay: Nobody is known as nobody@example.com. Add them: npx inlay user add --email nobody@example.com',
   ])
-  expect(verified).toMatch(/^acme: \d+ rows, head [0-9a-f]{64}$/m)
+  expect(verified).toMatch(/^acme: \d+ rows?, head [0-9a-f-]{36}:\d+:[0-9a-f]{64}$/m)
   expectHealthy(health)
   const bob = await inlay.token('bob@example.com', 'acme')
   const created = await server.call('POST', '/api/publishable-keys', { token: bob, body: { name: 'of bob' } })
   expect(created.status).toBe(200)
+
+  const report = join(inlay.dataDir, 'heads.txt')
+  writeFileSync(report, await works('audit verify'))
+  const head = readFileSync(report, 'utf8').match(/^demo: .* head (\S+)$/m)?.[1]
+  expect(await works(`audit verify --from ${report}`)).toMatch(/^acme: \d+ rows?/)
+  expect(await works(`audit verify --from ${head} --org demo`)).toMatch(/^demo: \d+ rows?/)
+  expect(await fails('audit verify --from /nowhere')).toBe(
+    "inlay: --from takes a head or a file with heads, and /nowhere can't be read\n",
+  )
+  expect(await fails(`audit verify --from ${join(import.meta.dirname, 'commands.test.ts')}`)).toContain('has no heads')
+  // The last row of one organization, and everything of another, as somebody who writes the database could remove them.
+  await inlay.query(`
+    with cut as (
+      delete from audit_events where organization_id = (select id from organizations where slug = 'demo')
+      and sequence = (select length from audit_chains join organizations o on o.id = organization_id where slug = 'demo'))
+    update audit_chains c set length = c.length - 1, hash = e.hash from audit_events e, organizations o
+    where o.slug = 'demo' and c.organization_id = o.id and e.organization_id = o.id and sequence = c.length - 1`)
+  await inlay.query(`delete from organizations where slug = 'other'`)
+  expect(await works('audit verify'), 'what is left fits').not.toContain('other')
+  const cut = await inlay.run(`audit verify --from ${report}`)
+  expect(cut).toMatchObject({ code: 1, stderr: expect.stringContaining('tampered with') })
+  expect(cut.stdout).toMatch(/^demo: BROKEN at row \d+: rows up to \d+, which an earlier head includes, are missing$/m)
+  expect(cut.stdout).toMatch(/^[0-9a-f-]{36}: MISSING: /m)
 
   await inlay.query(`
     update audit_events set actor = 'somebody else'
@@ -75,8 +100,8 @@ test('the commands work with and without a server', async () => {
   const [tampered, untouched] = await Promise.all([inlay.run('audit verify'), works('audit verify --org demo')])
   expect(tampered).toMatchObject({ code: 1, stderr: expect.stringContaining('tampered with') })
   expect(tampered.stdout).toMatch(/^acme: BROKEN at row 2: /m)
-  expect(tampered.stdout, 'the others are still checked').toMatch(/^other: \d+ rows/m)
-  expect(untouched).toMatch(/^demo: \d+ rows/)
+  expect(tampered.stdout, 'the others are still checked').toMatch(/^demo: \d+ rows?/m)
+  expect(untouched).toMatch(/^demo: \d+ rows?/)
 })
 
 test('what cannot be done is said in a sentence, with what to do', async () => {
@@ -167,6 +192,11 @@ test('a secret is rotated without losing what the old one sealed, and the old on
   expect(await inlay.run('secret rotate', both)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Sealed 0/) })
   expect(await during.call(`/api/publishable-keys/${id}/reveal`)).toEqual({ status: 200, body: { key } })
   await during.stop()
+
+  expect(await inlay.run('audit verify', { INLAY_SECRET: newSecret }), 'rows under the old secret too').toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^demo: \d+ rows?/),
+  })
 
   const after = await serve(newSecret)
   expect(await after.call(`/api/publishable-keys/${id}/reveal`)).toEqual({ status: 200, body: { key } })
