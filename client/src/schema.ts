@@ -1119,7 +1119,7 @@ export interface paths {
         put?: never;
         /**
          * Read the subscriptions again from the billing provider
-         * @description Needs the admin role in the token’s organization.
+         * @description Needs a token that carries an organization.
          */
         post: operations["syncSubscription"];
         delete?: never;

@@ -46,7 +46,7 @@ export const settings = {
   },
   INLAY_ALLOWED_PRIVATE_NETWORKS: {
     parse: cidrList,
-    text: 'Comma-separated CIDRs of private networks that outbound calls to addresses chosen by administrators may reach. Default: none in production, loopback in development.',
+    text: 'Comma-separated CIDRs of private networks that outbound calls to addresses chosen by administrators may reach. The metadata addresses of clouds, such as 169.254.169.254, are not part of a wider network and have to be listed themselves. Default: none in production, loopback in development.',
   },
   SIGN_IN_ISSUER: {
     parse: url('https:', 'http:'),

@@ -30,6 +30,8 @@ export interface Foundation extends Pick<Stores, 'database' | 'kv' | 'bus' | 'ch
   config: Config & { publicUrl: string }
   /** For every address that an administrator or an outside document chose; see lib/safe-fetch.ts. */
   fetch: typeof fetch
+  /** For addresses that a member chose: never reaches a private network, whatever the operator allows. */
+  publicFetch: typeof fetch
   clock: Clock
   log: Log
   metrics: Metrics
@@ -40,8 +42,21 @@ export async function createService(
   { config, clock, log }: Pick<Foundation, 'config' | 'clock' | 'log'>,
 ): Promise<Service> {
   const safeFetch = createSafeFetch({ allowedPrivateNetworks: config.allowedPrivateNetworks })
+  const publicFetch = createSafeFetch({ allowedPrivateNetworks: [] })
   const metrics = createMetrics()
-  const foundation: Foundation = { database, kv, bus, changes, secrets, config, clock, log, metrics, fetch: safeFetch }
+  const foundation: Foundation = {
+    database,
+    kv,
+    bus,
+    changes,
+    secrets,
+    config,
+    clock,
+    log,
+    metrics,
+    fetch: safeFetch,
+    publicFetch,
+  }
   const activity = createActivity(foundation)
   const builtInNames = new Set(tools.map(({ name }) => name))
   const hub = await createHub(foundation, builtInNames, createRemoteTools(foundation, activity, builtInNames))
@@ -59,6 +74,7 @@ export async function createService(
       await hub.close()
       await activity.close()
       await safeFetch.close()
+      await publicFetch.close()
     },
   }
 }

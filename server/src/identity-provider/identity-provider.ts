@@ -45,13 +45,14 @@ export async function updateConfig(
 
 export async function testProvider(
   service: Service,
-  _caller: OrgCaller,
+  { role }: OrgCaller,
   { idp_type, idp_domain = null, idp_issuer = null, allowed_audiences = null }: Input<typeof contract.testProvider>,
 ): Promise<Output<typeof contract.testProvider>> {
   try {
     const trusted = trustedIssuer({ idp_type, idp_domain, idp_issuer, allowed_audiences }, service.config.mode)
     if (!trusted) throw new InvalidProvider('idp_type', 'Choose a provider')
-    const { issuer, jwks_uri } = await discover(service, trusted)
+    const fetch = role === 'admin' ? service.fetch : service.publicFetch
+    const { issuer, jwks_uri } = await discover({ ...service, fetch }, trusted)
     return { success: true, issuer, jwks_uri, error: null }
   } catch (error) {
     if (error instanceof InvalidProvider) throw invalid(error.field, error.message)

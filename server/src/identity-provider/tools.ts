@@ -83,7 +83,7 @@ export const testIdpConnection = tool({
   name: 'test_idp_connection',
   title: 'Test an identity provider',
   description:
-    'Fetches a provider’s OIDC discovery document and says whether it can be used, without saving anything. Use it before `manage_idp_config` with `update`.',
+    'Fetches a provider’s OIDC discovery document and says whether it can be used, without saving anything. Use it before `manage_idp_config` with `update`. Providers in private networks can be tested by admins only.',
   access: 'org',
   input: z.strictObject({ idp_type: ToolIdpType, ...connection }),
   output: z.discriminatedUnion('success', [

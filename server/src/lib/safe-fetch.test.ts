@@ -54,7 +54,11 @@ describe('addresses', () => {
     ['private, class C', '192.168.0.1'],
     ['carrier-grade NAT', '100.64.0.1'],
     ['cloud metadata', '169.254.169.254'],
-    ['protocol assignments', '192.0.0.192'],
+    ['cloud metadata of containers', '169.254.170.2'],
+    ['cloud metadata of Alibaba', '100.100.100.200'],
+    ['cloud metadata of Oracle', '192.0.0.192'],
+    ['the wire server of Azure', '168.63.129.16'],
+    ['protocol assignments', '192.0.0.8'],
     ['documentation', '203.0.113.7'],
     ['benchmarking', '198.18.0.1'],
     ['6to4 relay', '192.88.99.1'],
@@ -86,7 +90,18 @@ describe('addresses', () => {
     ['6to4', '[2002:7f00:1::]'],
     ['NAT64', '[64:ff9b::10.0.0.1]'],
     ['NAT64, local use', '[64:ff9b:1::8.8.8.8]'],
+    ['NAT64, cloud metadata', '[64:ff9b::a83f:8110]'],
+    ['NAT64, local use, cloud metadata', '[64:ff9b:1:a9fe:a9:fe00::]'],
+    ['IPv4-mapped, the wire server of Azure', '[::ffff:168.63.129.16]'],
     ['Teredo', '[2001:0:7f00:1::]'],
+    ['Teredo of a public server', '[2001:0:808:808:8000:0:5601:5601]'],
+    ['6to4 of a public host', '[2002:808:808::1]'],
+    ['ISATAP', '[2606:4700::5efe:10.0.0.1]'],
+    ['ISATAP of a public host', '[2606:4700::200:5efe:8.8.8.8]'],
+    ['IPv6 cloud metadata of Google', '[fd20:ce::254]'],
+    ['IPv6 documentation, the newer range', '[3fff::1]'],
+    ['IPv6 protocol assignments', '[2001:1::1]'],
+    ['IPv6 segment routing', '[5f00::1]'],
     ['the name localhost', 'localhost'],
   ])('refuses %s: %s', async (_name, host) => {
     const safeFetch = createFetch({ allowedPrivateNetworks: [] })
@@ -128,6 +143,36 @@ describe('addresses', () => {
   ])('refuses a name that resolves to %s', async (_name, addresses) => {
     const safeFetch = createFetch({ allowedPrivateNetworks: [], lookup: resolveTo(addresses) })
     await expect(safeFetch('https://name.test/')).rejects.toMatchObject({ reason: 'blocked_address' })
+  })
+
+  const metadata = ['169.254.169.254', '168.63.129.16', '100.100.100.200', '192.0.0.192', 'fd00:ec2::254']
+  test.each([
+    ...metadata.map((address) => [address, ['0.0.0.0/0', '::/0', '169.0.0.0/8', '100.64.0.0/10', 'fc00::/7']] as const),
+    ['64:ff9b::a9fe:a9fe', ['::/0', '64:ff9b::/96']] as const,
+    ['2002:a9fe:a9fe::', ['::/0', '2002::/16']] as const,
+    ['2001:0:a9fe:a9fe::', ['::/0']] as const,
+    ['2001:0:808:808::5601:5601', ['::/0']] as const,
+    ['::169.254.169.254', ['::/0']] as const,
+    ['::ffff:169.254.169.254', ['::/0', '0.0.0.0/0']] as const,
+    ['fd00::5efe:169.254.169.254', ['fd00::/8']] as const,
+  ])('refuses %s although %j are allowed', async (address, allowedPrivateNetworks) => {
+    const safeFetch = createFetch({ allowedPrivateNetworks, lookup: resolveTo([address]) })
+    await expect(safeFetch('https://name.test/')).rejects.toMatchObject({ reason: 'blocked_address' })
+  })
+
+  test.each([
+    ['169.254.169.254', '169.254.169.254/32'],
+    ['169.254.169.254', '169.254.0.0/16'],
+    ['168.63.129.16', '168.63.129.16/32'],
+    ['fd00:ec2::254', 'fd00:ec2::254/128'],
+  ])('tries %s if %s is allowed', async (address, network) => {
+    const safeFetch = createFetch({
+      allowedPrivateNetworks: [network],
+      lookup: resolveTo([address]),
+      timeoutMs: 50,
+    })
+    const error = await safeFetch('https://name.test:9/').catch((reason) => reason)
+    expect(error.reason).not.toBe('blocked_address')
   })
 
   test('keeps the address out of the message', async () => {

@@ -249,7 +249,7 @@ function createConnector(allowed: Network[], lookup: LookupAll, timeout: number)
 /** Addresses stay out of the messages, which tenants see, and go to the causes, which the operator logs. */
 function refuse(protocol: string, host: string, addresses: Pick<LookupAddress, 'address'>[], allowed: Network[]) {
   if (addresses.length === 0) return explainDnsFailure(host)
-  const outside = addresses.map(({ address }) => address).filter((address) => !isInside(address, allowed))
+  const outside = addresses.map(({ address }) => address).filter((address) => !isAllowed(address, allowed))
   const blocked = outside.find((address) => !isPublic(address))
   if (blocked !== undefined) {
     const message = `${host} leads to a private or reserved address, which this server does not allow`
@@ -261,21 +261,68 @@ function refuse(protocol: string, host: string, addresses: Pick<LookupAddress, '
   return null
 }
 
-function isInside(address: string, networks: Network[]): boolean {
+/**
+ * Where clouds serve credentials and their own control messages: AWS, Google, Azure and others on link-local addresses,
+ * Azure's wire server, Alibaba Cloud, Oracle Cloud, and the IPv6 addresses of AWS and Google.
+ */
+const cloudNetworks = [
+  ...['169.254.0.0/16', '168.63.129.16/32', '100.100.100.200/32', '192.0.0.192/32'],
+  ...['fd00:ec2::/32', 'fd20:ce::254/128'],
+].map((cidr): Network => ipaddr.parseCIDR(cidr))
+
+/** A network that the operator allows doesn't include a cloud's addresses, unless it was allowed for them alone. */
+function isAllowed(address: string, allowed: Network[]): boolean {
   const ip = parseAddress(address)
-  return networks.some(([network, bits]) => network.kind() === ip?.kind() && ip.match(network, bits))
+  if (!ip) return false
+  const cloud = [ip, ...embeddedIpv4(ip)].flatMap((each) => cloudNetworks.filter((network) => isInside(each, network)))
+  const isForCloud = ([network, bits]: Network) =>
+    cloud.every((reserved) => bits >= reserved[1] && isInside(network, reserved))
+  return allowed.some((network) => isInside(ip, network) && isForCloud(network))
 }
+
+const isInside = (ip: IpAddress, [network, bits]: Network): boolean =>
+  network.kind() === ip.kind() && ip.match(network, bits)
 
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3')
 const nat64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
+/** Not for hosts, and unknown to the library: protocol assignments, and documentation (RFC 9637). */
+const reservedIpv6 = ['2001::/23', '3fff::/20'].map((cidr) => ipaddr.IPv6.parseCIDR(cidr))
 
 function isPublic(address: string): boolean {
   const ip = parseAddress(address)
   if (!ip) return false
-  if (ip instanceof ipaddr.IPv4) return ip.range() === 'unicast'
+  if (ip instanceof ipaddr.IPv4) return isPublicIpv4(ip)
+  const embedded = embeddedIpv4(ip)
   // Networks without IPv4 reach the IPv4 hosts of the Internet through this prefix.
-  if (ip.match(nat64)) return new ipaddr.IPv4(ip.toByteArray().slice(-4)).range() === 'unicast'
-  return ip.match(globalUnicast) && ip.range() === 'unicast'
+  if (ip.match(nat64)) return embedded.every(isPublicIpv4)
+  const isReserved = reservedIpv6.some((network) => ip.match(network))
+  return ip.match(globalUnicast) && ip.range() === 'unicast' && !isReserved && embedded.length === 0
+}
+
+const isPublicIpv4 = (ip: ipaddr.IPv4): boolean =>
+  ip.range() === 'unicast' && !cloudNetworks.some((network) => isInside(ip, network))
+
+/** The IPv4 hosts that an IPv6 address may be a way to, by each of the known transitions. */
+function embeddedIpv4(ip: IpAddress): ipaddr.IPv4[] {
+  if (ip instanceof ipaddr.IPv4) return []
+  const bytes = ip.toByteArray()
+  const at = (start: number, flip = 0) => new ipaddr.IPv4(bytes.slice(start, start + 4).map((byte) => byte ^ flip))
+  switch (ip.range()) {
+    case '6to4':
+      return [at(2)]
+    case 'teredo':
+      // The relay, and the client, which is stored inverted.
+      return [at(4), at(12, 0xff)]
+    case 'rfc6052':
+      // Under the prefix of 48 bits it may also follow that, around byte 8 (RFC 6052, section 2.2).
+      return ip.match(nat64) ? [at(12)] : [at(12), new ipaddr.IPv4([6, 7, 9, 10].map((index) => bytes[index] ?? 0))]
+    case 'rfc6145':
+      return [at(12)]
+  }
+  const isCompatible = bytes.slice(0, 12).every((byte) => byte === 0)
+  // RFC 5214: ISATAP marks the interface with 00-00-5e-fe or 02-00-5e-fe, under any prefix.
+  const isIsatap = ((bytes[8] ?? 0) & ~0x02) === 0 && bytes[9] === 0 && bytes[10] === 0x5e && bytes[11] === 0xfe
+  return isCompatible || isIsatap ? [at(12)] : []
 }
 
 /** IPv4-mapped IPv6 addresses come back as the IPv4 address that they reach. */

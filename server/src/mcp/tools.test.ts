@@ -218,6 +218,10 @@ describe('what the tools answer', () => {
       issuer: provider.issuer,
       jwks_uri: expect.stringContaining(provider.issuer),
     })
+    expect(await answer('test_idp_connection', wanted, 'member'), 'private networks are for admins').toEqual({
+      success: false,
+      error: `${new URL(provider.issuer).hostname} leads to a private or reserved address, which this server does not allow`,
+    })
     await provider.stop()
     expect(await answer('test_idp_connection', wanted)).toEqual({ success: false, error: sentence })
   })

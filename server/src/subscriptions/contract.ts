@@ -101,7 +101,7 @@ export const syncSubscription = operation({
   id: 'syncSubscription',
   method: 'post',
   path: '/subscriptions/sync',
-  access: 'admin',
+  access: 'org',
   summary: 'Read the subscriptions again from the billing provider',
   response: z.strictObject({
     synced: z.int().describe('Subscriptions that the provider has'),
