@@ -1499,7 +1499,7 @@ export interface components {
             external_id: string;
             /** @description Empty when the provider says none */
             email: string;
-            /** @description JSON text of the other claims about the person */
+            /** @description JSON text of the other claims about the person, 8 KiB at most: larger claims are left out */
             metadata: string;
             /** Format: date-time */
             last_activity_at: string;

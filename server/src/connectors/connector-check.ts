@@ -5,6 +5,7 @@ import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
 import { createAccessTokens } from './access-tokens.ts'
 import { openConnector, type StoredConnector } from './connectors.ts'
+import { checkAuthorizationServer } from './consent.ts'
 import { type testConnector as contract, testSteps } from './contract.ts'
 import { readSetup, requireDelegate, requireIdentity, type Setup } from './delegates.ts'
 import { answerWithinMs, connectClient, explain, withBearer } from './remote-clients.ts'
@@ -77,6 +78,7 @@ async function takeConsentSteps(
   found: Map<TestStep, string>,
 ): Promise<undefined> {
   const delegate = await requireDelegate(service, caller, setup, connector)
+  await checkAuthorizationServer(service, delegate)
   const token = await createAccessTokens(service).get(delegate)
   found.set('consent', 'You have allowed it')
   found.set('tools_list', await countTools(service, connector.server_url, token))

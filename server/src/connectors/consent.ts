@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import {
   auth,
   computeScopeUnion,
+  discoverOAuthServerInfo,
   extractWWWAuthenticateParams,
   type OAuthClientInformationContext,
   type OAuthClientProvider,
@@ -16,6 +17,7 @@ import { fingerprint, UnreadableSecret } from '../lib/secrets.ts'
 import type { Foundation } from '../service.ts'
 import { openSecret, type StoredConnector } from './connectors.ts'
 import { splitScopes } from './id-jag.ts'
+import { checkEndpoints } from './server-metadata.ts'
 import { type Step, StepFailed } from './steps.ts'
 
 /** Somebody who allows Inlay to act for them at a third party's server. */
@@ -97,6 +99,8 @@ export async function beginConsent(service: Working, who: Consenting): Promise<U
   })
   const [target] = targets
   if (!target) throw new StepFailed('consent', 'The server asks for no consent')
+  // Also where the library makes the address itself, for a server without metadata.
+  checkEndpoints('consent', { authorization_endpoint: target.href }, who.connector.server_url)
   await service.kv.set(visitKey(state), visit, visitSeconds)
   return target
 }
@@ -222,6 +226,30 @@ async function authorize(
   }
 }
 
+/** For the test of a connector: whether people could consent, without sending anybody anywhere. */
+export async function checkAuthorizationServer(service: Working, who: Consenting): Promise<void> {
+  const { resourceMetadataUrl } = await askForChallenge(service, who)
+  try {
+    const found = await discoverOAuthServerInfo(who.connector.server_url, {
+      fetchFn: service.fetch,
+      ...(resourceMetadataUrl && { resourceMetadataUrl }),
+    })
+    checkDiscovery(found, who.connector)
+  } catch (error) {
+    throw explain('consent', error)
+  }
+}
+
+function checkDiscovery(
+  { authorizationServerUrl, authorizationServerMetadata }: OAuthDiscoveryState,
+  { server_url }: StoredConnector,
+): void {
+  const { authorization_endpoint, token_endpoint, registration_endpoint, revocation_endpoint, jwks_uri } =
+    (authorizationServerMetadata ?? {}) as Record<string, unknown>
+  const endpoints = { authorization_endpoint, token_endpoint, registration_endpoint, revocation_endpoint, jwks_uri }
+  checkEndpoints('consent', { issuer: authorizationServerUrl, ...endpoints }, server_url)
+}
+
 /** The library throws what the other side said, and what it found wrong with it. */
 export function explain(step: Step, error: unknown): unknown {
   if (error instanceof StepFailed) return error
@@ -311,7 +339,9 @@ function createClient(
       if (visit) visit.code_verifier = verifier
     },
     codeVerifier: () => visit?.code_verifier ?? '',
+    // Called before anything of the discovery is used.
     saveDiscoveryState(discovery) {
+      checkDiscovery(discovery, connector)
       if (visit) visit.discovery = discovery
     },
     discoveryState: () => visit?.discovery,

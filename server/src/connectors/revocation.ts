@@ -3,7 +3,7 @@ import { createLimit } from '../lib/limit.ts'
 import type { Service } from '../service.ts'
 import { selectStoredConnectors } from './connectors.ts'
 import { type ConsentedToken, type Consenting, explain, findClient, takeToken } from './consent.ts'
-import { findAuthorizationServer } from './server-metadata.ts'
+import { checkEndpoints, findAuthorizationServer } from './server-metadata.ts'
 import { keepFailure, StepFailed } from './steps.ts'
 
 type Client = NonNullable<Awaited<ReturnType<typeof findClient>>>
@@ -48,6 +48,7 @@ async function revoke(service: Service, who: Consenting, token: ConsentedToken, 
   const server = (await findAuthorizationServer({ fetch: fetchInTime }, 'revocation', issuer)) ?? {}
   const { revocation_endpoint: endpoint, token_endpoint_auth_methods_supported: methods } = server
   if (typeof endpoint !== 'string') return
+  checkEndpoints('revocation', { revocation_endpoint: endpoint }, issuer)
   const client = await findClient(service, who, issuer)
   if (!client) throw new StepFailed('revocation', 'It is no longer known as which client the tokens were got')
   const method = selectClientAuthMethod(client, Array.isArray(methods) ? methods : [])

@@ -1,3 +1,4 @@
+import { findEndpointProblem } from '../lib/endpoints.ts'
 import type { Foundation } from '../service.ts'
 import { readDocument } from './exchanges.ts'
 import { type Step, StepFailed } from './steps.ts'
@@ -27,9 +28,10 @@ export async function readServerMetadata(service: Fetching, serverUrl: string): 
     return { issuer: resource ? issuer : serverUrl, token_endpoint, authentication: 'client_secret_post' }
   }
   const { token_endpoint } = server
-  if (typeof token_endpoint !== 'string' || !URL.canParse(token_endpoint)) {
+  if (typeof token_endpoint !== 'string') {
     throw new StepFailed(step, 'The authorization server’s metadata has no token_endpoint')
   }
+  checkEndpoints(step, { token_endpoint }, serverUrl)
   return { issuer, token_endpoint, authentication: chooseAuthentication(server) }
 }
 
@@ -43,6 +45,17 @@ export async function findAuthorizationServer(
   if (!server || server.issuer === issuer) return server
   const found = { expected: issuer, seen: show(server.issuer) }
   throw new StepFailed(step, 'The authorization server’s metadata is that of another issuer', found)
+}
+
+const links = new Set(['authorization_endpoint'])
+
+/** Addresses that a document of the other side names; those that it leaves out are not missed here. */
+export function checkEndpoints(step: Step, endpoints: Document, namedBy: string): void {
+  for (const [name, address] of Object.entries(endpoints)) {
+    if (address === undefined) continue
+    const problem = findEndpointProblem({ name, address, namedBy, isLink: links.has(name) })
+    if (problem) throw new StepFailed(step, `In the authorization server’s metadata, ${problem}`)
+  }
 }
 
 async function findDocument(

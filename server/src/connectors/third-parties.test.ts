@@ -166,7 +166,7 @@ describe('whoever disconnects', () => {
       () => {
         third.metadata = { revocation_endpoint: 'javascript:alert(1)' }
       },
-      /^third: The URL must start with https/,
+      /^third: .* revocation_endpoint must start with https/,
     ],
     [
       'is another by now',
@@ -266,4 +266,39 @@ test.each<[string, (id: string) => Promise<unknown>]>([
   expect(revokedForms()).toEqual(bothOf(tokens))
   expect(await stored()).toBeUndefined()
   expect(await stored('admin@demo.test')).toBeDefined()
+})
+
+describe('a server whose metadata names', () => {
+  test.each<[string, Record<string, unknown>, string]>([
+    [
+      'a file to go to',
+      { authorization_endpoint: 'file:///etc/passwd' },
+      'authorization_endpoint must start with https',
+    ],
+    ['a script to go to', { authorization_endpoint: 'javascript:alert(1)' }, 'authorization_endpoint'],
+    [
+      'plain http on another host to go to',
+      { authorization_endpoint: 'http://elsewhere.example/authorize' },
+      'authorization_endpoint must start with https',
+    ],
+    ['credentials', { authorization_endpoint: 'https://user:pw@elsewhere.example/' }, 'a user name or a password'],
+    ['a token endpoint that is a file', { token_endpoint: 'file:///token' }, 'token_endpoint must start with https'],
+    ['registration by another protocol', { registration_endpoint: 'ftp://x.example/' }, 'registration_endpoint'],
+    ['revocation by another protocol', { revocation_endpoint: 'ftp://x.example/' }, 'revocation_endpoint'],
+    ['another issuer', { issuer: 'https://elsewhere.example' }, 'elsewhere.example'],
+  ])('%s is not gone to, and both the page and the test say why', async (_, metadata, message) => {
+    third.metadata = metadata
+    const ours = await new Browser(app.url).open(`/connect/${connectorId}`)
+    await ours.press('admin@demo.test')
+    await ours.press('Connect')
+    expect(ours.page?.status).toBe(400)
+    expect(ours.text).toContain(message)
+    expect(ours.text).not.toContain('Continue at')
+    expect(third.registrations).toBe(0)
+    expect((await asAdmin('POST', `/connectors/${connectorId}/test`)).body.steps[0]).toEqual({
+      step: 'consent',
+      status: 'failed',
+      message: expect.stringContaining(message),
+    })
+  })
 })

@@ -8,7 +8,9 @@ const EndUser = z
     organization_id: z.string(),
     external_id: z.string().describe('The subject at the organization’s identity provider'),
     email: z.string().describe('Empty when the provider says none'),
-    metadata: z.string().describe('JSON text of the other claims about the person'),
+    metadata: z
+      .string()
+      .describe('JSON text of the other claims about the person, 8 KiB at most: larger claims are left out'),
     last_activity_at: Timestamp,
     created_at: Timestamp,
     updated_at: Timestamp,

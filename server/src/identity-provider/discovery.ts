@@ -1,3 +1,4 @@
+import { findEndpointProblem } from '../lib/endpoints.ts'
 import { SafeFetchError } from '../lib/safe-fetch.ts'
 import type { Service } from '../service.ts'
 import type { TrustedIssuer } from './issuers.ts'
@@ -33,11 +34,13 @@ export async function discover(service: Pick<Service, 'fetch'>, trusted: Trusted
       `Expected the issuer ${trusted.issuer}, but ${address} says ${show(issuer)}`,
     )
   }
-  if (typeof jwks_uri !== 'string' || !URL.canParse(jwks_uri)) {
-    throw new DiscoveryFailed('no_jwks_uri', `${address} has no jwks_uri`)
+  if (typeof jwks_uri !== 'string') throw new DiscoveryFailed('no_jwks_uri', `${address} has no jwks_uri`)
+  const endpoints = { jwks_uri, ...(typeof token_endpoint === 'string' && { token_endpoint }) }
+  for (const [name, endpoint] of Object.entries(endpoints)) {
+    const problem = findEndpointProblem({ name, address: endpoint, namedBy: trusted.issuer })
+    if (problem) throw new DiscoveryFailed('endpoint', `In ${address}, ${problem}`)
   }
-  const hasTokenEndpoint = typeof token_endpoint === 'string' && URL.canParse(token_endpoint)
-  return { issuer, jwks_uri, token_endpoint: hasTokenEndpoint ? token_endpoint : undefined }
+  return { issuer, token_endpoint: undefined, ...endpoints }
 }
 
 export async function fetchJson(

@@ -1,4 +1,5 @@
-import { compactVerify, decodeProtectedHeader } from 'jose'
+import { base64url, compactVerify, decodeProtectedHeader } from 'jose'
+import { InvalidJson, parseJson } from '../lib/json.ts'
 import { DiscoveryFailed } from './discovery.ts'
 import type { TrustedIssuer } from './issuers.ts'
 import type { ProviderKeys } from './provider-keys.ts'
@@ -8,9 +9,9 @@ export interface VerifiedIdentity {
   subject: string
   email: string
   email_verified: boolean
-  /** Milliseconds since the Unix epoch. */
+  /** Milliseconds since the Unix epoch, a day from the verification at most. */
   expires_at: number
-  /** The other claims about the person, as JSON. */
+  /** The other claims about the person, as JSON of 8 KiB at most. */
   metadata: string
 }
 
@@ -38,6 +39,13 @@ export class IdTokenRefused extends Error {
 const skewSeconds = 60
 const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
 const maxTokenLength = 16 * 1024
+/** However long the provider lets a token live. */
+const maxLifetimeMs = 24 * 60 * 60_000
+/** The last second of the year 9999. Later times are mistakes, such as milliseconds. */
+const lastTime = 253_402_300_799
+/** RFC 5321, section 4.5.3.1: 64 before the @ and 255 after it. */
+const maxEmailLength = 320
+const maxMetadataBytes = 8 * 1024
 
 type Claims = Record<string, unknown>
 type Check = (claims: Claims, context: { trusted: TrustedIssuer; issuer: string; now: number }) => void
@@ -67,15 +75,15 @@ export async function verifyIdToken(
   })
   if (!key)
     throw new IdTokenRefused('key', 'The provider publishes no key with the id of the token’s', {
-      seen: kid ?? 'no kid',
+      seen: kid === undefined ? 'no kid' : show(kid),
     })
   const claims = await readClaims(token, key, alg)
   for (const check of checks) check(claims, { trusted, issuer, now: Math.floor(now / 1000) })
   return {
     subject: claims.sub as string,
-    email: typeof claims.email === 'string' ? claims.email.toLowerCase() : '',
+    email: readEmail(claims),
     email_verified: claims.email_verified === true,
-    expires_at: (claims.exp as number) * 1000,
+    expires_at: Math.min(Math.floor((claims.exp as number) * 1000), now + maxLifetimeMs),
     metadata: JSON.stringify(profileOf(claims)),
   }
 }
@@ -83,6 +91,7 @@ export async function verifyIdToken(
 /** The header only chooses an algorithm of our list and a key of the provider's; a key or an address in it is ignored. */
 function readHeader(token: string): { alg: string; kid: string | undefined } {
   if (token.length > maxTokenLength) throw new IdTokenRefused('format', 'The token is longer than 16 KiB')
+  if (!token.split('.').every(isCanonical)) throw new IdTokenRefused('format', 'This is not a JSON Web Token')
   try {
     const { alg, kid, crit } = decodeProtectedHeader(token)
     if (crit) throw new IdTokenRefused('format', 'The token’s header asks for extensions')
@@ -100,16 +109,36 @@ function readHeader(token: string): { alg: string; kid: string | undefined } {
   }
 }
 
-async function readClaims(token: string, key: Parameters<typeof compactVerify>[1], alg: string): Promise<Claims> {
+/** Decoders ignore spare bits, so that one token could come in many spellings. */
+function isCanonical(part: string): boolean {
   try {
-    const { payload } = await compactVerify(token, key, { algorithms: [alg] })
-    const claims: unknown = JSON.parse(new TextDecoder().decode(payload))
-    if (typeof claims === 'object' && claims !== null && !Array.isArray(claims)) return claims as Claims
-  } catch (cause) {
-    throw new IdTokenRefused('signature', 'The token’s signature is not the provider’s', { cause })
+    return base64url.encode(base64url.decode(part)) === part
+  } catch {
+    return false
   }
+}
+
+async function readClaims(token: string, key: Parameters<typeof compactVerify>[1], alg: string): Promise<Claims> {
+  const { payload } = await compactVerify(token, key, { algorithms: [alg] }).catch((cause) => {
+    throw new IdTokenRefused('signature', 'The token’s signature is not the provider’s', { cause })
+  })
+  const claims = parseClaims(payload)
+  if (typeof claims === 'object' && claims !== null && !Array.isArray(claims)) return claims as Claims
   throw new IdTokenRefused('format', 'The token’s payload is not an object')
 }
+
+/** Refuses text that the database can't hold, such as NUL, wherever it stands. */
+function parseClaims(payload: Uint8Array): unknown {
+  try {
+    return parseJson(utf8.decode(payload))
+  } catch (cause) {
+    if (!(cause instanceof InvalidJson || cause instanceof TypeError)) throw cause
+    const why = cause instanceof InvalidJson ? cause.message : 'The text is not UTF-8'
+    throw new IdTokenRefused('format', `The token’s payload can’t be used: ${why}`, { cause })
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 function checkIssuer({ iss }: Claims, { issuer }: { issuer: string }): void {
   if (iss !== issuer)
@@ -143,7 +172,10 @@ function checkAuthorizedParty({ aud, azp }: Claims, { trusted: { audiences } }: 
 }
 
 function checkExpiry({ exp }: Claims, { now }: { now: number }): void {
-  if (typeof exp !== 'number' || !Number.isFinite(exp)) throw new IdTokenRefused('expiry', 'The token has no expiry')
+  if (typeof exp !== 'number') throw new IdTokenRefused('expiry', 'The token has no expiry')
+  if (!(Math.abs(exp) <= lastTime)) {
+    throw new IdTokenRefused('expiry', 'The token’s expiry is not a time in seconds', { seen: show(exp) })
+  }
   if (exp + skewSeconds <= now) {
     const times = { expected: `after ${iso(now)}`, seen: iso(exp) }
     throw new IdTokenRefused('expiry', 'The token has expired; sign in again', { code: 'TOKEN_EXPIRED', ...times })
@@ -190,8 +222,24 @@ const protocolClaims = new Set([
   ...['acr', 'amr', 'sid', 'email'],
 ])
 
-const profileOf = (claims: Claims) =>
-  Object.fromEntries(Object.entries(claims).filter(([name]) => !protocolClaims.has(name)))
+/** An address that is too long to be one is left out. */
+const readEmail = ({ email }: Claims): string =>
+  typeof email === 'string' && email.length <= maxEmailLength ? email.toLowerCase() : ''
+
+/** As many of the claims as fit, the smallest first: a long list of groups must not keep anybody out. */
+function profileOf(claims: Claims): Claims {
+  const profile = Object.entries(claims).filter(([name]) => !protocolClaims.has(name))
+  const sizes = new Map(profile.map(([name, value]) => [name, Buffer.byteLength(JSON.stringify({ [name]: value }))]))
+  const sizeOf = (name: string) => sizes.get(name) ?? 0
+  let room = maxMetadataBytes
+  const kept = new Set<string>()
+  for (const name of [...sizes.keys()].sort((a, b) => sizeOf(a) - sizeOf(b))) {
+    room -= sizeOf(name)
+    if (room < 0) break
+    kept.add(name)
+  }
+  return Object.fromEntries(profile.filter(([name]) => kept.has(name)))
+}
 
 const show = (value: unknown) =>
   value === undefined ? 'none' : (JSON.stringify(value) ?? 'none').replace(/^"|"$/g, '').slice(0, 200)

@@ -5,9 +5,9 @@ import { DiscoveryFailed, discover, fetchJson } from './discovery.ts'
 import type { TrustedIssuer } from './issuers.ts'
 
 /**
- * The signing keys of identity providers, fetched once and remembered. A key that is not among them may be new, so it is
- * looked for again, but a storm of made-up key ids causes one fetch in thirty seconds. When a provider is down its last
- * keys go on serving for a day.
+ * The signing keys of identity providers, cached. A key that a provider withdraws is accepted for five more minutes, or
+ * for an hour while the provider can't be reached. A key that isn't in the cache may be new, so the keys are fetched
+ * again, but a storm of made-up key ids causes one fetch in thirty seconds.
  */
 export interface ProviderKeys {
   find(
@@ -17,8 +17,8 @@ export interface ProviderKeys {
   ): Promise<{ issuer: string; key: KeyObject | undefined }>
 }
 
-const freshMs = 10 * 60_000
-const staleMs = 24 * 60 * 60_000
+const freshMs = 5 * 60_000
+const staleMs = 60 * 60_000
 const retryMs = 30_000
 const rememberedIssuers = 1_000
 

@@ -86,6 +86,6 @@ function checkWildcardParent(host: string) {
   }
 }
 
-function isLocal(host: string): boolean {
+export function isLocal(host: string): boolean {
   return host === 'localhost' || host.endsWith('.localhost') || host === '127.0.0.1' || host === '[::1]'
 }
