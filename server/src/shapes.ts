@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { isId } from './lib/ids.ts'
+import { nameProblem, tidyName } from './lib/names.ts'
 import { InvalidOrigin, parseOriginPattern } from './lib/origins.ts'
 
 /** Shapes that several contracts share. */
@@ -38,3 +39,15 @@ export const originPatterns = (max: number) =>
     .array(OriginPattern)
     .max(max)
     .transform((origins) => [...new Set(origins)])
+
+/** A name that people choose; `lib/names.ts` says what is refused and why. */
+export const name = (max: number, messages: { empty?: string; long?: string } = {}) =>
+  z
+    .string()
+    .overwrite(tidyName)
+    .min(1, messages.empty)
+    .max(max, messages.long)
+    .superRefine((text, context) => {
+      const problem = nameProblem(text)
+      if (problem) context.addIssue({ code: 'custom', message: problem })
+    })

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { operation } from '../operation.ts'
-import { Id, Page, Success, Timestamp } from '../shapes.ts'
+import { Id, name, Page, Success, Timestamp } from '../shapes.ts'
 import { parseDomain } from './domains.ts'
 
-const Name = z.string().trim().min(1).max(100)
+const Name = name(100)
 const Type = z.enum(['okta', 'azure', 'google', 'onelogin', 'generic'])
 const Status = z.enum(['active', 'inactive'])
 

@@ -3,6 +3,7 @@ import type { Config } from '../config.ts'
 import { Failure } from '../errors.ts'
 import { systemClock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
+import { nameProblem } from '../lib/names.ts'
 import { issueAccessToken, resources, serverUrlKey } from '../oauth/access-tokens.ts'
 import { Role } from '../organizations/contract.ts'
 import { foundOrganization, slugOf } from '../organizations/organizations.ts'
@@ -51,6 +52,7 @@ export async function addUser(
   { name, org, role = 'member' }: { name: string | undefined; org: string | undefined; role: string | undefined },
 ): Promise<void> {
   if (!/^\S+@\S+$/.test(email)) throw new CommandFailed(`"${email}" is not an email address`)
+  if (name !== undefined) checkName(name)
   if (!Role.safeParse(role).success) throw new CommandFailed(`--role is one of ${Role.options.join(', ')}`)
   await withStores(config, async (stores) => {
     const [organization] = org ? await listOrganizations(stores, org) : []
@@ -84,6 +86,7 @@ export async function addOrganization(
   config: Config,
   { name, admin, slug, plan }: { name: string; admin: string; slug: string | undefined; plan: string | undefined },
 ): Promise<void> {
+  checkName(name)
   const planIds = config.plans.map(({ id }) => id)
   if (plan && !planIds.includes(plan)) throw new CommandFailed(`--plan is one of ${planIds.join(', ')}`)
   if (slug && slug !== slugOf(slug))
@@ -100,6 +103,11 @@ export async function addOrganization(
     })
     console.log(`${organization.name} (${organization.slug}), admin ${founder.email}`)
   })
+}
+
+function checkName(name: string): void {
+  const problem = nameProblem(name)
+  if (problem) throw new CommandFailed(`The name isn't valid: ${problem}`)
 }
 
 async function requireUser(stores: Stores, email: string) {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { operation } from '../operation.ts'
-import { Id, Success, Timestamp } from '../shapes.ts'
+import { Id, name, Success, Timestamp } from '../shapes.ts'
 
 export const Role = z.enum(['admin', 'member'])
 export type Role = z.infer<typeof Role>
@@ -65,7 +65,7 @@ export const createOrganization = operation({
   path: '/organizations',
   access: 'user',
   summary: 'Create an organization; whoever creates it is its first admin',
-  body: z.strictObject({ name: z.string().trim().min(1).max(100) }),
+  body: z.strictObject({ name: name(100) }),
   response: Organization,
   errors: [],
 })

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { operation } from '../operation.ts'
-import { Id, originPatterns, Timestamp } from '../shapes.ts'
+import { Id, name, originPatterns, Timestamp } from '../shapes.ts'
 
-const Name = z.string().trim().min(1).max(100)
+const Name = name(100)
 
 const AllowedOrigins = originPatterns(20)
 

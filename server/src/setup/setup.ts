@@ -5,6 +5,7 @@ import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { oneTime } from '../lib/one-time.ts'
 import { foundOrganization } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
+import { name } from '../shapes.ts'
 import { addLocalUser } from '../users/local-accounts.ts'
 
 /**
@@ -24,10 +25,10 @@ const hasUsers = async ({ database }: Service) =>
 
 const Form = z.object({
   token: z.string().max(100),
-  name: z.string().trim().min(1, 'Enter your name').max(100, 'Your name is too long'),
+  name: name(100, { empty: 'Enter your name', long: 'Your name is too long' }),
   email: z.email('Enter an email address').max(254),
   password: NewPassword,
-  organization: z.string().trim().min(1, 'Enter the organization’s name').max(100, 'The name is too long'),
+  organization: name(100, { empty: 'Enter the organization’s name', long: 'The organization’s name is too long' }),
 })
 
 export function serveSetup(service: Service): Hono {

@@ -1,5 +1,6 @@
 import { isMap, isScalar, isSeq, Lexer, type ParsedNode, parse, parseDocument } from 'yaml'
 import { type Failure, invalid } from '../errors.ts'
+import { nameProblem } from '../lib/names.ts'
 
 export const contentLimit = 256 * 1024
 const frontmatterLimit = 16 * 1024
@@ -120,11 +121,9 @@ function readText(fields: Fields, field: Field): string | null {
   return value.trim() || null
 }
 
-/** What nobody can see, such as a filler or a variation selector, is part of no name. */
 const nameFormat = (() => {
-  const start = '[[\\p{Ll}\\p{Lo}\\p{Lm}\\p{N}]--\\p{Default_Ignorable_Code_Point}]'
-  const mark = '[[\\p{Mn}\\p{Mc}]--\\p{Default_Ignorable_Code_Point}]'
-  const word = `${start}(?:${start}|${mark})*`
+  const start = '[\\p{Ll}\\p{Lo}\\p{Lm}\\p{N}]'
+  const word = `${start}[\\p{Ll}\\p{Lo}\\p{Lm}\\p{N}\\p{Mn}\\p{Mc}]*`
   return new RegExp(`^${word}(?:-${word})*$`, 'v')
 })()
 
@@ -133,7 +132,7 @@ function readName(fields: Fields): string {
   if (!name) throw refusal('name', 'name is required')
   if (name !== name.toLowerCase()) throw refusal('name', 'name must be lowercase')
   if (lengthOf(name) > 64) throw refusal('name', 'name exceeds 64 characters')
-  if (!nameFormat.test(name)) throw refusal('name', 'invalid name format')
+  if (!nameFormat.test(name) || nameProblem(name)) throw refusal('name', 'invalid name format')
   return name
 }
 

@@ -1,5 +1,6 @@
 import { type Caller, endSession, revokeToken } from '../access.ts'
 import { newId } from '../lib/ids.ts'
+import { cleanName } from '../lib/names.ts'
 import type { Output } from '../operation.ts'
 import { acceptInvitations } from '../organizations/invitations.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
@@ -33,7 +34,8 @@ export function readIdentity(issuer: string, claims: Record<string, unknown>): I
     subject,
     email,
     email_verified: claims.email_verified === true,
-    name: text('name') || email,
+    // A sign-in must not fail because of a profile, so its name is cleaned where others would be refused.
+    name: cleanName(text('name'), 200) || email,
     avatar_url: text('picture'),
   }
 }

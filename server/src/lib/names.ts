@@ -1,0 +1,119 @@
+/**
+ * The one rule for names that people read and choose by: organizations, keys, people, skills, connectors, directories,
+ * registered clients. Two different names must look different, and a name must not change how the text around it looks.
+ * So a name has no control, bidirectional or invisible characters, and its only white space is single spaces between words.
+ */
+
+/** Characters that show nothing, act on their neighbours, or have no agreed meaning. */
+const refused =
+  /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\u2800\uFFFC]/u
+
+/**
+ * Two uses of invisible characters are legitimate and visible in their effect. An emoji may be a sequence with joiners,
+ * selectors or tags: those on Unicode's own list of emoji are accepted as a whole. Some scripts spell words with joiners,
+ * so they are accepted where they change the shape, which is RFC 5892's rule (appendix A): both after a virama, and the
+ * non-joiner after an Arabic letter that would otherwise join the next one. Elsewhere they are refused.
+ */
+const accepted = (() => {
+  const virama = '[\\u094D\\u09CD\\u0A4D\\u0ACD\\u0B4D\\u0BCD\\u0C4D\\u0CCD\\u0D4D\\u0DCA]'
+  const arabicThatJoins =
+    '[\\u0620\\u0626\\u0628\\u062A-\\u062E\\u0633-\\u063F\\u0641-\\u0647\\u0649\\u064A\\u066E\\u066F\\u0678-\\u0687\\u069A-\\u06BF\\u06C1\\u06C2\\u06CC\\u06CE\\u06D0\\u06D1\\u06FA-\\u06FC\\u06FF]'
+  const arabic = '[[\\p{Script=Arabic}&&\\p{L}]--[\\u0621]]'
+  return new RegExp(
+    `\\p{RGI_Emoji}|(?<=${virama})[\\u200C\\u200D](?=\\p{L})|(?<=${arabicThatJoins})\\u200C(?=${arabic})`,
+    'gv',
+  )
+})()
+
+/** What is wrong with a name, for its author to read, or undefined. Positions count characters from 1. */
+export function nameProblem(text: string): string | undefined {
+  if (text === '') return 'Must not be empty'
+  // Each accepted sequence stays as many harmless characters, so that positions stay what the author counts.
+  const checked = [...text.replace(accepted, (sequence) => 'x'.repeat([...sequence].length))]
+  const index = checked.findIndex((character, at) => refused.test(character) || isStraySpace(checked, at))
+  if (index >= 0) return `Contains ${describe(checked[index] ?? '', checked)} at position ${index + 1}`
+  if (/^\p{M}/u.test(text)) return 'Must not begin with a combining mark'
+  return undefined
+}
+
+/** Composes letters with their marks, and makes every run of spaces of any width one plain space. */
+export const tidyName = (text: string): string =>
+  text
+    .normalize('NFC')
+    .replace(/\p{Zs}+/gu, ' ')
+    .replace(/^ | $/g, '')
+
+/** Makes a name of text that cannot be refused, such as a profile from an identity provider. Empty when nothing is left. */
+export function cleanName(text: string, max: number): string {
+  const visible = text
+    .toWellFormed()
+    .slice(0, max * 20)
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')
+  const short = [...tidyName(strip(visible))].slice(0, max).join('')
+  return tidyName(strip(short))
+}
+
+function strip(text: string): string {
+  let kept = ''
+  let end = 0
+  const keep = (part: string) => {
+    kept += [...part].filter((character) => !refused.test(character)).join('')
+  }
+  for (const { 0: sequence, index } of text.matchAll(accepted)) {
+    keep(text.slice(end, index))
+    kept += sequence
+    end = index + sequence.length
+  }
+  keep(text.slice(end))
+  return kept.replace(/^[\p{M}\p{Zs}]+/u, '')
+}
+
+function isStraySpace(text: readonly string[], at: number): boolean {
+  const character = text[at] ?? ''
+  if (!/\p{Zs}/u.test(character)) return false
+  return character !== ' ' || at === 0 || at === text.length - 1 || text[at - 1] === ' '
+}
+
+const characterNames: Record<number, string> = {
+  0: 'null character',
+  9: 'tab',
+  10: 'line feed',
+  13: 'carriage return',
+  160: 'no-break space',
+  173: 'soft hyphen',
+  8203: 'zero width space',
+  8204: 'zero width non-joiner',
+  8205: 'zero width joiner',
+  8206: 'left-to-right mark',
+  8207: 'right-to-left mark',
+  8232: 'line separator',
+  8233: 'paragraph separator',
+  8234: 'left-to-right embedding',
+  8235: 'right-to-left embedding',
+  8236: 'pop directional formatting',
+  8237: 'left-to-right override',
+  8238: 'right-to-left override',
+  8288: 'word joiner',
+  8294: 'left-to-right isolate',
+  8295: 'right-to-left isolate',
+  8296: 'first strong isolate',
+  8297: 'pop directional isolate',
+  12644: 'Hangul filler',
+  65279: 'byte order mark',
+}
+
+function describe(character: string, text: readonly string[]): string {
+  if (character === ' ') return text[0] === ' ' || text.at(-1) === ' ' ? 'a space at an end,' : 'two spaces in a row'
+  const code = character.codePointAt(0) ?? 0
+  const number = `U+${code.toString(16).toUpperCase().padStart(4, '0')}`
+  return `${number} (${characterNames[code] ?? kindOf(character)})`
+}
+
+function kindOf(character: string): string {
+  if (/\p{Cc}/u.test(character)) return 'control character'
+  if (/\p{Cs}/u.test(character)) return 'half of a surrogate pair'
+  if (/\p{Co}/u.test(character)) return 'private-use character'
+  if (/\p{Noncharacter_Code_Point}/u.test(character)) return 'not a character'
+  if (/\p{Zs}/u.test(character)) return 'unusual space'
+  return 'invisible character'
+}

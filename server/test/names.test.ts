@@ -1,0 +1,57 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readIdentity } from '../src/users/users.ts'
+import { startTestService, type TestService } from './harness.ts'
+import { samples } from './samples.ts'
+
+let app: TestService
+beforeAll(async () => {
+  app = await startTestService()
+})
+afterAll(() => app.close())
+
+/** Every operation with which somebody gives a thing a name that others read. */
+const naming = [
+  ['createOrganization', 'POST', '/organizations'],
+  ['createPublishableKey', 'POST', '/publishable-keys'],
+  ['updatePublishableKey', 'PATCH', '/publishable-keys/{id}'],
+  ['createDirectory', 'POST', '/directories'],
+  ['updateDirectory', 'PATCH', '/directories/{id}'],
+  ['createConnector', 'POST', '/connectors'],
+] as const
+
+describe.each(naming)('%s', (id, method, path) => {
+  test.each([
+    ['Dem\u200Bo', /U\+200B \(zero width space\) at position 4/],
+    ['Dem\u202Eo', /U\+202E \(right-to-left override\) at position 4/],
+    ['Dem\u0007o', /U\+0007 \(control character\) at position 4/],
+    ['\u3164', /U\+3164 \(Hangul filler\) at position 1/],
+  ])('refuses the name %j and says why', async (name, reason) => {
+    const sample = samples[id]
+    const params = (await sample?.prepare?.(app, 'demo')) ?? { id: randomUUID() }
+    const { status, body } = await app.request(method, path.replace('{id}', params.id ?? ''), {
+      token: await app.tokenFor('admin@demo.test', 'demo'),
+      body: { ...(sample?.body?.() as object), name },
+    })
+    expect({ status, data: body.data }).toEqual({
+      status: 400,
+      data: {
+        code: 'VALIDATION_ERROR',
+        field: 'name',
+        // A connector's name is part of its tools' names, so it has a narrower rule, and says so.
+        details:
+          id === 'createConnector' ? expect.stringContaining('lower-case letters') : expect.stringMatching(reason),
+      },
+    })
+  })
+})
+
+test('a profile name that an identity provider sends is cleaned, because a sign-in must not fail over it', () => {
+  const nameOf = (name: unknown) =>
+    readIdentity('https://idp.example', { sub: '1', email: 'ada@example.com', name })?.name
+  expect(nameOf('Ada\u202E  Lovelace\u200B\n')).toBe('Ada Lovelace')
+  expect(nameOf('x'.repeat(10_000))).toBe('x'.repeat(200))
+  expect(nameOf('\u200B\u3164')).toBe('ada@example.com')
+  expect(nameOf('\uD800Ada')).toBe('ada@example.com')
+  expect(nameOf(undefined)).toBe('ada@example.com')
+})
