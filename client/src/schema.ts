@@ -207,7 +207,7 @@ export interface paths {
         put?: never;
         /**
          * Create a key for the widget
-         * @description Needs the admin role in the token’s organization.
+         * @description Each allowed origin is a site of the plan, and a wildcard is one site. Needs the admin role in the token’s organization.
          */
         post: operations["createPublishableKey"];
         delete?: never;
@@ -235,7 +235,7 @@ export interface paths {
         head?: never;
         /**
          * Rename a key or change where it may be used
-         * @description Needs the admin role in the token’s organization.
+         * @description Each allowed origin is a site of the plan, and a wildcard is one site. Needs the admin role in the token’s organization.
          */
         patch: operations["updatePublishableKey"];
         trace?: never;
@@ -356,13 +356,33 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The origins that the widget was seen on, or that were declared for it
-         * @description Needs a token that carries an organization.
+         * The origins that an administrator allowed, on a key or in the organization’s domains
+         * @description A site whose origin is no longer allowed stays listed while usage is recorded for it. Only allowed ones count towards the plan. Needs a token that carries an organization.
          */
         get: operations["listSites"];
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sites/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a site that is no longer allowed; its usage moves to “no site”
+         * @description While a key or the allowed domains still name the origin, the response is a 409 with the code `SITE_STILL_ALLOWED` that says where to remove it. Needs the admin role in the token’s organization.
+         */
+        delete: operations["deleteSite"];
         options?: never;
         head?: never;
         patch?: never;
@@ -664,6 +684,26 @@ export interface paths {
          * @description The last 200 different refusals; the same one again counts up. Needs the admin role in the token’s organization.
          */
         get: operations["listRefusals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/diagnostics/warnings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Settings that an administrator should change, for as long as they are so
+         * @description A key without allowed origins, in an organization without allowed domains, works on any website. Its requests count for no site. Needs the admin role in the token’s organization.
+         */
+        get: operations["listWarnings"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1930,11 +1970,12 @@ export interface components {
         };
         Site: {
             id: string;
+            /** @description As an administrator allowed it; a wildcard such as `https://*.example.com` is one site */
             origin: string;
             name: string;
             /** Format: date-time */
             created_at: string;
-            /** @description Null for a site that was declared and has not been seen */
+            /** @description Null until the widget is used there */
             last_seen_at: string | null;
         };
         SiteUsage: {
@@ -2149,6 +2190,22 @@ export interface components {
                 field: string;
                 details: string;
             };
+        };
+        Warning: {
+            /** @enum {string} */
+            code: "KEY_ALLOWS_ANY_ORIGIN";
+            /** @description What is wrong, and what to set */
+            message: string;
+            publishable_key_id: string;
+            /** @description Where the key was used lately; a sample of at most 20 origins per organization */
+            origins: {
+                origin: string;
+                count: number;
+                /** Format: date-time */
+                first_at: string;
+                /** Format: date-time */
+                last_at: string;
+            }[];
         };
     };
     responses: never;
@@ -3016,13 +3073,13 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description Access denied, or Organization context required, or Subscription required */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description Resource not found */
@@ -3175,13 +3232,13 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description Access denied, or Organization context required, or Subscription required */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description Resource not found */
@@ -3748,6 +3805,75 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description An Inlay error occurred */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    deleteSite: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        success: boolean;
+                    };
+                };
+            };
+            /** @description Authentication required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Access denied, or Organization context required */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Resource not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description An Inlay error occurred */
@@ -5249,6 +5375,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Authentication required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Access denied, or Organization context required */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description An Inlay error occurred */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listWarnings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        warnings: components["schemas"]["Warning"][];
+                    };
                 };
             };
             /** @description Authentication required */

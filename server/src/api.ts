@@ -6,6 +6,7 @@ import * as connectors from './connectors/connectors.ts'
 import * as connectorsContract from './connectors/contract.ts'
 import * as diagnosticsContract from './diagnostics/contract.ts'
 import * as refusals from './diagnostics/refusals.ts'
+import * as warnings from './diagnostics/warnings.ts'
 import * as directoriesContract from './directories/contract.ts'
 import * as directories from './directories/directories.ts'
 import * as endUsersContract from './end-users/contract.ts'
@@ -71,6 +72,7 @@ export const api = [
   route(idpContract.getAllowedDomains, idp.getAllowedDomains),
   route(idpContract.setAllowedDomains, idp.setAllowedDomains),
   route(sitesContract.listSites, sites.listSites),
+  route(sitesContract.deleteSite, sites.deleteSite),
 
   route(endUsersContract.listEndUsers, endUsers.listEndUsers),
   route(endUsersContract.getEndUser, endUsers.getEndUser),
@@ -96,6 +98,7 @@ export const api = [
   route(skillsContract.restoreSkill, skills.restoreSkill),
 
   route(diagnosticsContract.listRefusals, refusals.listRefusals),
+  route(diagnosticsContract.listWarnings, warnings.listWarnings),
 
   route(governanceContract.getProvider, governance.getProvider),
   route(governanceContract.updateProvider, governance.updateProvider),

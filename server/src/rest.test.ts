@@ -58,7 +58,7 @@ const errors: Record<ErrorCode, [Provoke, Record<string, unknown>]> = {
 test.each(Object.keys(errors) as ErrorCode[])('%s has exactly its envelope', async (code) => {
   const [provoke, data] = errors[code]
   const { status, code: outer, message } = errorTable[code]
-  const said = code === 'PAYMENT_REQUIRED' ? 'All 3 seats of the plan are taken' : message
+  const said = code === 'PAYMENT_REQUIRED' ? 'Your plan includes 3 seats, and all are in use' : message
   expect((await provoke()).body).toEqual({ defined: true, code: outer, status, message: said, data: { code, ...data } })
 })
 

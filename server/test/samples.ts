@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { startThread } from '../src/threads/threads.ts'
 import type { TestService } from './harness.ts'
+import { addSite } from './usage-records.ts'
 
 type Slug = 'demo' | 'other'
 
@@ -44,6 +45,9 @@ const thread = async (app: TestService, slug: Slug) => ({
     startThread(sql, { endUserId: null, siteId: null }),
   ),
 })
+
+/** A site whose origin was allowed once, and was used. */
+const site = async (app: TestService, slug: Slug) => ({ id: await addSite(app, await app.organization(slug)) })
 
 const newDirectory = () => ({ name: 'Sample', type: 'okta', domain: `d-${randomUUID()}.example` })
 const directory = (app: TestService, slug: Slug) => post(app, slug, '/directories', newDirectory())
@@ -119,6 +123,7 @@ export const samples: Record<string, Sample> = {
   getAllowedDomains: {},
   setAllowedDomains: { body: () => ({ allowed_domains: ['https://app.example.com'] }) },
   listSites: {},
+  deleteSite: { prepare: site },
 
   listEndUsers: {},
   getEndUser: { prepare: endUser },
@@ -147,6 +152,7 @@ export const samples: Record<string, Sample> = {
   restoreSkill: { prepare: skill, body: () => ({ version: 1 }) },
 
   listRefusals: {},
+  listWarnings: {},
 
   getGovernanceProvider: {},
   updateGovernanceProvider: { body: () => ({ interceptor_name: 'sample', is_enabled: true }) },

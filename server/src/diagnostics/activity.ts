@@ -10,6 +10,8 @@ import type { Sql } from '../stores/database.ts'
 export interface Activity {
   keyUsed(organizationId: string, keyId: string): void
   siteSeen(organizationId: string, siteId: string): void
+  /** A key was used on an origin that nobody allowed. */
+  unallowedOriginSeen(organizationId: string, keyId: string, origin: string): void
   endUserActive(organizationId: string, endUserId: string): void
   refused(organizationId: string, refusal: Refusal): void
   flush(): Promise<void>
@@ -32,6 +34,8 @@ interface Pending {
   keys: Map<string, number>
   sites: Map<string, number>
   endUsers: Map<string, number>
+  /** By key and origin. */
+  origins: Map<string, { keyId: string; origin: string; count: number; at: number }>
   refusals: Map<string, Refusal & { fingerprint: string; count: number; at: number }>
 }
 
@@ -39,13 +43,15 @@ const flushEveryMs = 1_000
 const keptRefusals = 200
 /** Different refusals of one organization in one second; more than a person could read. */
 const pendingRefusals = 50
+/** A sample of origins that nobody allowed, per organization: whoever has a key can send any number of them. */
+const keptOrigins = 20
 
 export function createActivity({ database, clock, log, metrics }: Foundation): Activity {
   let pending = new Map<string, Pending>()
   const of = (organizationId: string): Pending => {
     const known = pending.get(organizationId)
     if (known) return known
-    const fresh = { keys: new Map(), sites: new Map(), endUsers: new Map(), refusals: new Map() }
+    const fresh = { keys: new Map(), sites: new Map(), endUsers: new Map(), origins: new Map(), refusals: new Map() }
     pending.set(organizationId, fresh)
     return fresh
   }
@@ -73,6 +79,15 @@ export function createActivity({ database, clock, log, metrics }: Foundation): A
     keyUsed: (organizationId, keyId) => void of(organizationId).keys.set(keyId, clock()),
     siteSeen: (organizationId, siteId) => void of(organizationId).sites.set(siteId, clock()),
     endUserActive: (organizationId, endUserId) => void of(organizationId).endUsers.set(endUserId, clock()),
+    unallowedOriginSeen(organizationId, keyId, origin) {
+      const { origins } = of(organizationId)
+      const place = `${keyId} ${origin}`
+      const known = origins.get(place)
+      if (known) {
+        known.count += 1
+        known.at = clock()
+      } else if (origins.size < keptOrigins) origins.set(place, { keyId, origin, count: 1, at: clock() })
+    },
     refused(organizationId, refusal) {
       metrics.countRefusal(refusal.surface, refusal.code)
       const fingerprint = hash('sha256', JSON.stringify(refusal), 'base64url')
@@ -91,7 +106,7 @@ export function createActivity({ database, clock, log, metrics }: Foundation): A
 }
 
 /** In the order of ids, so that two nodes that write at once cannot wait for each other. */
-async function write(sql: Sql, { keys, sites, endUsers, refusals }: Pending): Promise<void> {
+async function write(sql: Sql, { keys, sites, endUsers, origins, refusals }: Pending): Promise<void> {
   const columns = (moments: Map<string, number>) => {
     const sorted = [...moments].sort(([a], [b]) => (a < b ? -1 : 1))
     return [sorted.map(([id]) => id), sorted.map(([, at]) => new Date(at).toISOString())] as const
@@ -114,7 +129,24 @@ async function write(sql: Sql, { keys, sites, endUsers, refusals }: Pending): Pr
       update end_users t set last_activity_at = greatest(t.last_activity_at, n.at)
       from unnest(${ids}::uuid[], ${moments}::timestamptz[]) as n (id, at) where t.id = n.id`
   }
+  if (origins.size > 0) await writeOrigins(sql, origins)
   if (refusals.size > 0) await writeRefusals(sql, [...refusals.values()])
+}
+
+async function writeOrigins(sql: Sql, origins: Pending['origins']): Promise<void> {
+  const rows = [...origins].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row)
+  await sql`
+    insert into unallowed_origins (organization_id, publishable_key_id, origin, count, first_at, last_at)
+    select current_organization(), key_id, origin, count, at, at
+    from unnest(${rows.map(({ keyId }) => keyId)}::uuid[], ${rows.map(({ origin }) => origin)}::text[],
+                ${rows.map(({ count }) => count)}::bigint[], ${rows.map(({ at }) => new Date(at).toISOString())}::timestamptz[])
+         as seen (key_id, origin, count, at)
+    on conflict (organization_id, publishable_key_id, origin) do update
+      set count = unallowed_origins.count + excluded.count, last_at = greatest(unallowed_origins.last_at, excluded.last_at)`
+  await sql`
+    delete from unallowed_origins where (publishable_key_id, origin) in (
+      select publishable_key_id, origin from unallowed_origins
+      order by last_at desc, publishable_key_id, origin offset ${keptOrigins})`
 }
 
 async function writeRefusals(sql: Sql, refusals: (Refusal & { fingerprint: string; count: number; at: number })[]) {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import type { Refusal } from './activity.ts'
 
@@ -63,4 +63,71 @@ test('what is still in memory is written when the service closes', async () => {
   await activity.close()
   const rows = await database.asOrg(demo, (sql) => sql`select from refusals where seen = 'https://last.example'`)
   expect(rows).toHaveLength(1)
+})
+
+describe('a key without origins, in an organization without allowed domains', () => {
+  async function useOpenKey() {
+    const app = await useTestService()
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const { body } = await app.request('POST', '/publishable-keys', { token, body: { name: 'Widget' } })
+    const visit = (origin: string) =>
+      app.request('POST', '/auth/pk-ticket', { body: { publishable_key: body.key }, headers: { origin } })
+    const warnings = async () => (await app.request('GET', '/diagnostics/warnings', { token })).body.warnings
+    return { app, token, key: body as { id: string; key: string; key_prefix: string }, visit, warnings }
+  }
+
+  test('is a standing warning that says what to set and where the key was used', async () => {
+    const { app, token, key, visit, warnings } = await useOpenKey()
+    const warning = {
+      code: 'KEY_ALLOWS_ANY_ORIGIN',
+      message: `The key “Widget” (${key.key_prefix}…) works on any website. Set its allowed origins, or the organization’s allowed domains.`,
+      publishable_key_id: key.id,
+    }
+    expect(await warnings(), 'before anybody came').toEqual([{ ...warning, origins: [] }])
+    await visit('https://one.example')
+    app.clock.now += 1_000
+    await visit('https://two.example')
+    await visit('https://two.example')
+    const at = expect.stringMatching(/Z$/)
+    expect(await warnings()).toEqual([
+      {
+        ...warning,
+        origins: [
+          { origin: 'https://two.example', count: 2, first_at: at, last_at: at },
+          { origin: 'https://one.example', count: 1, first_at: at, last_at: at },
+        ],
+      },
+    ])
+    const other = await app.tokenFor('admin@other.test', 'other')
+    expect((await app.request('GET', '/diagnostics/warnings', { token: other })).body.warnings).toEqual([])
+    const body = { allowed_origins: ['https://one.example'] }
+    await app.request('PATCH', `/publishable-keys/${key.id}`, { token, body })
+    expect(await warnings(), 'gone with its cause').toEqual([])
+  })
+
+  test('is none once the organization has allowed domains', async () => {
+    const { app, token, warnings } = await useOpenKey()
+    const body = { allowed_domains: ['https://one.example'] }
+    await app.request('PUT', '/organizations/current/allowed-domains', { token, body })
+    expect(await warnings()).toEqual([])
+  })
+
+  test('tells of twenty origins at most, the latest, however many strangers send', async () => {
+    const { app, visit, warnings } = await useOpenKey()
+    for (let n = 0; n < 30; n += 1) {
+      await visit(`https://early-${n}.example`)
+      if (n % 10 === 0) await app.service.activity.flush()
+    }
+    await app.service.activity.flush()
+    app.clock.now += 60_000
+    await visit('https://late.example')
+    const [warning] = await warnings()
+    expect(warning.origins).toHaveLength(20)
+    expect(warning.origins[0].origin).toBe('https://late.example')
+    const rows = await app.service.database.asOrg(
+      await app.organization('demo'),
+      (sql) => sql`select from unallowed_origins`,
+    )
+    expect(rows).toHaveLength(20)
+  })
 })

@@ -117,12 +117,12 @@ describe('the configuration', () => {
     const declare = (...allowed_domains: string[]) => app.request('PATCH', path, { token, body: { allowed_domains } })
     const sites = async () =>
       (await app.request('GET', '/sites', { token })).body.map(({ origin }: { origin: string }) => origin)
-    expect((await declare('https://one.example', 'https://*.preview.example.com')).status).toBe(200)
-    expect(await sites()).toEqual(['https://one.example'])
-    expect((await declare('https://one.example', 'https://two.example')).body.message).toBe(
-      'All 1 sites of the plan are taken',
+    expect((await declare('https://*.preview.example.com')).status).toBe(200)
+    expect(await sites(), 'a wildcard is one site').toEqual(['https://*.preview.example.com'])
+    expect((await declare('https://*.preview.example.com', 'https://two.example')).body.message).toBe(
+      'Your plan includes 1 site, and it’s in use',
     )
-    expect((await declare('https://two.example')).status, 'one that nobody saw makes room').toBe(200)
+    expect((await declare('https://two.example')).status, 'the other one makes room').toBe(200)
     expect(await sites()).toEqual(['https://two.example'])
   })
 })

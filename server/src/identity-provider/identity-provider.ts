@@ -3,7 +3,7 @@ import { recordAudit, trailOf } from '../audit/audit.ts'
 import { invalid } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
-import { declareSites } from '../sites/sites.ts'
+import { settleSites } from '../sites/sites.ts'
 import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
@@ -35,7 +35,7 @@ export async function updateConfig(
         updated_at = now()`
     const updated = await readConfig(sql)
     requireUsable(updated, service.config.mode)
-    if (changes.allowed_domains) await declareSites(sql, changes.allowed_domains)
+    if (changes.allowed_domains) await settleSites(sql)
     await recordAudit(sql, trailOf(caller), 'identity_provider.updated', caller.organization.id, changes)
     return updated
   })

@@ -34,12 +34,15 @@ export function parseOriginPattern(text: string): string {
 export function matchesOrigin(origin: string, patterns: readonly string[]): boolean {
   try {
     const canonical = parseOrigin(origin)
-    return patterns.includes(canonical) || patterns.includes(canonical.replace(/\/\/[^.]+\./, '//*.'))
+    return patterns.includes(canonical) || patterns.includes(wildcardOf(canonical))
   } catch (error) {
     if (error instanceof InvalidOrigin) return false
     throw error
   }
 }
+
+/** The pattern with a wildcard that covers a canonical origin: `https://a.example.com` → `https://*.example.com`. */
+export const wildcardOf = (origin: string): string => origin.replace(/\/\/[^.]+\./, '//*.')
 
 function splitOrigin(text: string) {
   if (/[\s\p{Cc}]/u.test(text)) throw new InvalidOrigin('An origin must not contain spaces or control characters')

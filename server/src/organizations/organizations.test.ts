@@ -194,7 +194,7 @@ describe('invitations', () => {
       defined: true,
       code: 'PAYMENT_REQUIRED',
       status: 403,
-      message: 'All 3 seats of the plan are taken',
+      message: 'Your plan includes 3 seats, and all are in use',
       data: { code: 'PAYMENT_REQUIRED' },
     })
     expect((await app.request('GET', path, { token })).body).toHaveLength(1)

@@ -103,5 +103,5 @@ test('a service with plans of the operator’s own goes by them', async () => {
   expect(body).toMatchObject({ count: 1, plans: [{ id: 'free', name: 'Solo' }] })
   const invitation = { email: 'third@example.com', role: 'member' }
   const answer = await app.request('POST', '/organizations/current/invitations', { token, body: invitation })
-  expect(answer.body.message).toBe('All 2 seats of the plan are taken')
+  expect(answer.body.message).toBe('Your plan includes 2 seats, and all are in use')
 })

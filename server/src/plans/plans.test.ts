@@ -99,7 +99,7 @@ describe('the current plan', () => {
 describe('checking a feature', () => {
   const check = async (slug: 'demo' | 'other', body: unknown) =>
     (await app.request('POST', '/plan-tiers/check-feature', { token: tokens[slug], body })).body
-  const seatsTaken = 'All 3 seats of the plan are taken'
+  const seatsTaken = 'Your plan includes 3 seats, and all are in use'
 
   test.each<[object, string | null]>([
     [{ feature: 'sso' }, 'The Free plan does not include single sign-on'],
@@ -114,7 +114,7 @@ describe('checking a feature', () => {
     [{ feature: 'seats', current_usage: 1e9 }, seatsTaken],
     [{ feature: 'end_users' }, null],
     [{ feature: 'end_users', current_usage: 99 }, null],
-    [{ feature: 'end_users', current_usage: 100 }, 'All 100 end users of the plan are taken'],
+    [{ feature: 'end_users', current_usage: 100 }, 'Your plan includes 100 end users, and all are in use'],
   ])('on the free plan: %j', async (body, reason) => {
     expect(await check('other', body)).toEqual({ feature: 'feature' in body && body.feature, allowed: !reason, reason })
   })

@@ -92,12 +92,20 @@ export async function requireFeature(sql: Sql, feature: Feature): Promise<void> 
 
 type Limit = keyof Plan['limits']
 
-const limitNames: Record<Limit, string> = { seats: 'seats', end_users: 'end users', sites: 'sites', skills: 'skills' }
+const limitNames: Record<Limit, [one: string, many: string]> = {
+  seats: ['seat', 'seats'],
+  end_users: ['end user', 'end users'],
+  sites: ['site', 'sites'],
+  skills: ['skill', 'skills'],
+}
 
 /** Why one more does not fit beside those that are there, or null when it does. */
 function lackOfRoom({ limits }: Plan, limit: Limit, used: number): string | null {
   const allowed = limits[limit]
-  return allowed > 0 && used >= allowed ? `All ${allowed} ${limitNames[limit]} of the plan are taken` : null
+  if (allowed === 0 || used < allowed) return null
+  return allowed === 1
+    ? `Your plan includes 1 ${limitNames[limit][0]}, and it’s in use`
+    : `Your plan includes ${allowed} ${limitNames[limit][1]}, and all are in use`
 }
 
 /**
@@ -123,7 +131,7 @@ const selectUsed: Record<Limit, (sql: Sql) => Promise<{ used: number }[]>> = {
   seats: (sql) => sql`
     select (select count(*) from members where deactivated_at is null) + (select count(*) from invitations) as used`,
   end_users: (sql) => sql`select count(*) as used from end_users`,
-  sites: (sql) => sql`select count(*) as used from sites`,
+  sites: (sql) => sql`select count(*) as used from sites where is_allowed`,
   skills: (sql) => sql`select count(*) as used from organization_skills where archived_at is null`,
 }
 

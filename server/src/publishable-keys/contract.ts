@@ -39,9 +39,10 @@ export const createKey = operation({
   path: '/publishable-keys',
   access: 'admin',
   summary: 'Create a key for the widget',
+  description: 'Each allowed origin is a site of the plan, and a wildcard is one site.',
   body: z.strictObject({ name: Name, allowed_origins: AllowedOrigins.prefault([]) }),
   response: PublishableKey.extend({ key: z.string() }).meta({ id: 'CreatedPublishableKey' }),
-  errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
+  errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
 })
 
 export const updateKey = operation({
@@ -51,10 +52,11 @@ export const updateKey = operation({
   path: '/publishable-keys/{id}',
   access: 'admin',
   summary: 'Rename a key or change where it may be used',
+  description: 'Each allowed origin is a site of the plan, and a wildcard is one site.',
   params: Id,
   body: z.strictObject({ name: Name.optional(), allowed_origins: AllowedOrigins.optional() }),
   response: PublishableKey,
-  errors: ['RESOURCE_NOT_FOUND'],
+  errors: ['RESOURCE_NOT_FOUND', 'PAYMENT_REQUIRED'],
 })
 
 export const revealKey = operation({

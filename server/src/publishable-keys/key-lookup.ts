@@ -12,7 +12,7 @@ export interface LiveKey {
   organization_id: string
   allowed_origins: readonly string[]
   provider: IdentityProviderConfig
-  /** Origins that passed the checks, by their text, and sites that the key was used on, by origin. */
+  /** Origins that passed the checks, by their text, and the sites that they are on, by origin; an empty id is no site. */
   origins: BoundedMap<string, string>
   siteIds: BoundedMap<string, string>
 }

@@ -5,6 +5,7 @@ import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
+import { settleSites } from '../sites/sites.ts'
 import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
@@ -34,6 +35,7 @@ export async function createKey(
       insert into publishable_keys (organization_id, id, name, key_prefix, key_hash, key_sealed, allowed_origins)
       values (current_organization(), ${id}, ${name}, ${prefixOf(key)}, ${fingerprint(key)},
               ${secrets.seal(key, sealedKeyPlace(id))}, ${allowed_origins})`
+    if (allowed_origins.length > 0) await settleSites(sql)
     await recordAudit(sql, trailOf(caller), 'publishable_key.created', id, { name, allowed_origins })
     return { ...(await selectKey(sql, id)), key }
   })
@@ -51,6 +53,7 @@ export async function updateKey(
           allowed_origins = coalesce(${changes.allowed_origins ?? null}, allowed_origins)
       where id = ${id} returning id`
     if (!found) throw notFound('publishable_key', id)
+    if (changes.allowed_origins) await settleSites(sql)
     await recordAudit(sql, trailOf(caller), 'publishable_key.updated', id, changes)
     return selectKey(sql, id)
   })
@@ -80,7 +83,10 @@ export async function revokeKey(
     const [newly] = await sql`
       update publishable_keys set revoked_at = now(), key_sealed = null
       where id = ${id} and revoked_at is null returning id`
-    if (newly) await recordAudit(sql, trailOf(caller), 'publishable_key.revoked', id)
+    if (newly) {
+      await settleSites(sql)
+      await recordAudit(sql, trailOf(caller), 'publishable_key.revoked', id)
+    }
     return selectKey(sql, id)
   })
   changes.announce(topics.key(id))

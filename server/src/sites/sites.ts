@@ -1,10 +1,14 @@
 import type { OrgCaller } from '../access.ts'
-import { recordAudit } from '../audit/audit.ts'
+import { recordAudit, trailOf } from '../audit/audit.ts'
+import { failure, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
-import type { Output } from '../operation.ts'
+import { wildcardOf } from '../lib/origins.ts'
+import type { Input, Output } from '../operation.ts'
 import { requireRoom } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
 import type { Sql } from '../stores/database.ts'
+import { moveThreadsOffSite } from '../threads/threads.ts'
+import { moveUsageOffSite } from '../usage/usage.ts'
 import type * as contract from './contract.ts'
 
 type Site = Output<typeof contract.listSites>[number]
@@ -16,28 +20,81 @@ export async function listSites({ database }: Service, { organization }: OrgCall
   )
 }
 
-/** Origins that an administrator allows are sites before anybody was there. A wildcard stands for sites yet to be seen. */
-export async function declareSites(sql: Sql, origins: readonly string[]): Promise<void> {
-  const declared = origins.filter((origin) => !origin.includes('*'))
-  await sql`delete from sites where last_seen_at is null and not origin = any(${declared})`
-  let added = 0
-  for (const origin of declared) added += (await addSite(sql, origin, false)).length
-  if (added > 0) await requireRoom(sql, 'sites')
+/** Usage and threads of the site stay, as those of no site. */
+export async function deleteSite(
+  { database }: Service,
+  caller: OrgCaller,
+  { id }: Input<typeof contract.deleteSite>,
+): Promise<Output<typeof contract.deleteSite>> {
+  await database.asOrg(caller.organization.id, async (sql) => {
+    // Usage that is being recorded locks the site too: it is either here already, or finds no site and counts for none.
+    const [site] = await sql<{ origin: string; is_allowed: boolean }>`
+      select origin, is_allowed from sites where id = ${id} for update`
+    if (!site) throw notFound('site', id)
+    if (site.is_allowed) throw stillAllowed(site.origin, await selectAllowing(sql, site.origin))
+    await moveUsageOffSite(sql, id)
+    await moveThreadsOffSite(sql, id)
+    await sql`delete from sites where id = ${id}`
+    await recordAudit(sql, trailOf(caller), 'site.deleted', id, { origin: site.origin })
+  })
+  return { success: true }
 }
 
-/** The site that a ticket is asked for on: found, or made within the plan's limit. */
-export async function findOrAddSite(sql: Sql, organizationId: string, origin: string): Promise<string> {
-  const [known] = await sql<{ id: string }>`select id from sites where origin = ${origin}`
-  if (known) return known.id
-  const [added] = await addSite(sql, origin, true)
-  // Somebody else's first visit at the same moment.
-  if (!added) return findOrAddSite(sql, organizationId, origin)
-  await requireRoom(sql, 'sites')
-  await recordAudit(sql, { organizationId, actor: 'widget' }, 'site.added', added.id, { origin })
-  return added.id
+/**
+ * Call it in every transaction that changes where the widget may be embedded: it makes the sites those origins, within the
+ * plan's limit. An origin that is no longer allowed keeps its site while something was recorded there.
+ */
+export async function settleSites(sql: Sql): Promise<void> {
+  // Changes queue, so that each sees those before it.
+  await sql`select from organizations where id = current_organization() for no key update`
+  const before = await countAllowed(sql)
+  const allowed = (
+    await sql<{ origin: string }>`
+    select unnest(allowed_origins) as origin from publishable_keys where revoked_at is null
+    union select unnest(allowed_domains) from identity_providers order by origin`
+  ).map(({ origin }) => origin)
+  await sql`
+    insert into sites (organization_id, id, origin, name, is_allowed)
+    select current_organization(), id, origin, name, true
+    from unnest(${allowed.map(newId)}::uuid[], ${allowed}::text[], ${allowed.map(hostOf)}::text[]) as given (id, origin, name)
+    on conflict (organization_id, origin) do update set is_allowed = true where not sites.is_allowed`
+  await sql`update sites set is_allowed = false where is_allowed and not origin = any(${allowed})`
+  await deleteUnused(sql)
+  if ((await countAllowed(sql)) > before) await requireRoom(sql, 'sites')
 }
 
-const addSite = (sql: Sql, origin: string, isSeen: boolean) => sql<{ id: string }>`
-  insert into sites (organization_id, id, origin, name, last_seen_at)
-  values (current_organization(), ${newId()}, ${origin}, ${new URL(origin).host}, case when ${isSeen} then now() end)
-  on conflict (organization_id, origin) do nothing returning id`
+/** The site that an origin is on, if an administrator allowed it: by itself, or by the wildcard that covers it. */
+export async function findSite(sql: Sql, origin: string): Promise<string | undefined> {
+  const [site] = await sql<{ id: string }>`
+    select id from sites where is_allowed and origin in (${origin}, ${wildcardOf(origin)})
+    order by origin = ${origin} desc limit 1`
+  return site?.id
+}
+
+async function countAllowed(sql: Sql): Promise<number> {
+  const [row] = await sql<{ count: number }>`select count(*) as count from sites where is_allowed`
+  return row?.count ?? 0
+}
+
+async function deleteUnused(sql: Sql): Promise<void> {
+  // Locked by a statement of its own: the next one then sees what was recorded until now, and nothing is added meanwhile.
+  await sql`select from sites where not is_allowed order by id for update`
+  await sql`
+    delete from sites where not is_allowed
+      and not exists (select from usage_events where site_id = sites.id)
+      and not exists (select from threads where site_id = sites.id)`
+}
+
+const selectAllowing = (sql: Sql, origin: string) => sql<{ name: string; key_prefix: string }>`
+  select name, key_prefix from publishable_keys where revoked_at is null and ${origin} = any(allowed_origins) order by id limit 1`
+
+function stillAllowed(origin: string, [key]: { name: string; key_prefix: string }[]) {
+  const place = key
+    ? `the allowed origins of the key “${key.name}” (${key.key_prefix}…)`
+    : 'the organization’s allowed domains'
+  return failure(409, 'CONFLICT', `${origin} is still allowed. Remove it from ${place} first.`, {
+    data: { code: 'SITE_STILL_ALLOWED' },
+  })
+}
+
+const hostOf = (origin: string) => origin.replace(/^[a-z]+:\/\//, '')

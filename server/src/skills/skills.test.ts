@@ -165,7 +165,7 @@ describe('creating', () => {
       defined: true,
       code: 'PAYMENT_REQUIRED',
       status: 403,
-      message: 'All 10 skills of the plan are taken',
+      message: 'Your plan includes 10 skills, and all are in use',
       data: { code: 'PAYMENT_REQUIRED' },
     }
     expect(answers.find(({ status }) => status !== 200)?.body).toEqual(full)

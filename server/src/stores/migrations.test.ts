@@ -42,12 +42,13 @@ async function makeDatabase(): Promise<{ owner: pg.ClientConfig; client: pg.Clie
   return { owner: ownerOf(name), client: await connect(ownerOf(name)) }
 }
 
-/** The product's code with more migrations: a later release. */
-async function makeRelease(migrations: Record<string, string>): Promise<typeof migrate> {
+/** The product's code with more migrations, or with those up to a number: a later release, or an earlier one. */
+async function makeRelease(migrations: Record<string, string>, newest = '9999'): Promise<typeof migrate> {
   const folder = mkdtempSync(join(tmpdir(), 'inlay-release-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   for (const part of ['src', 'migrations']) cpSync(join(server, part), join(folder, part), { recursive: true })
   symlinkSync(join(server, '../node_modules'), join(folder, 'node_modules'))
+  for (const name of shipped.filter((one) => one.slice(0, 4) > newest)) rmSync(join(folder, 'migrations', name))
   for (const [name, sql] of Object.entries(migrations)) writeFileSync(join(folder, 'migrations', name), sql)
   return (await import(pathToFileURL(join(folder, 'src/stores/migrations.ts')).href)).migrate
 }
@@ -287,4 +288,80 @@ test('an owner that may not create roles is told so, and can go on once it may',
   await cluster.query(`alter role ${name} createrole`)
   await migrate(owner, secrets)
   await serviceWorks(owner)
+})
+
+describe('a database in which every origin that somebody sent became a site', () => {
+  test('keeps the sites that an administrator allowed; usage of the others moves to the wildcard that covers them, or to no site', async () => {
+    const { owner } = await makeDatabase()
+    const earlier = await makeRelease({}, '0011')
+    await earlier(owner, secrets)
+    const database = openDatabase({ connection: serviceConnection(owner, secrets), connections: 1 })
+    onTestFinished(() => database.close())
+    const [organization, other] = [newId(), newId()]
+    for (const id of [organization, other]) {
+      await database.asOrg(id, async (sql) => {
+        await sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`
+        await sql`
+          insert into publishable_keys (organization_id, id, name, key_prefix, key_hash, allowed_origins, revoked_at)
+          values (${id}, ${newId()}, 'Live', 'pk', ${newId()}, '{https://shop.example,https://*.preview.example,https://new.example}', null),
+                 (${id}, ${newId()}, 'Old', 'pk', ${newId()}, '{https://old.example,https://unused.example}', now())`
+        await sql`insert into identity_providers (organization_id, allowed_domains) values (${id}, '{https://help.example}')`
+        const origins = [
+          'shop',
+          'a.preview',
+          'b.preview',
+          'old',
+          'unused',
+          'help',
+          'stranger-1',
+          'stranger-2',
+          'a.b.preview',
+        ]
+        for (const name of origins) {
+          const siteId = newId()
+          await sql`
+            insert into sites (organization_id, id, origin, name) values (${id}, ${siteId}, ${`https://${name}.example`}, ${name})`
+          if (name === 'unused') continue
+          const threadId = newId()
+          await sql`insert into threads (organization_id, id, site_id) values (${id}, ${threadId}, ${siteId})`
+          await sql`
+            insert into usage_events (organization_id, id, site_id, thread_id, prompt_tokens, completion_tokens, model, finish_reason, created_at)
+            values (${id}, ${newId()}, ${siteId}, ${threadId}, 10, 1, 'm', 'stop', '2026-03-10T00:00:00Z')`
+          await sql`
+            insert into usage_site_days (organization_id, day, site_id, requests, prompt_tokens, completion_tokens)
+            values (${id}, '2026-03-10', ${siteId}, 1, 10, 1)`
+        }
+      })
+    }
+    await migrate(owner, secrets)
+    for (const id of [organization, other]) {
+      const [sites, sums, events, threads] = await database.asOrg(id, (sql) =>
+        Promise.all([
+          sql`select origin, name, is_allowed from sites order by origin collate "C"`,
+          sql`
+            select origin, requests, prompt_tokens, completion_tokens from usage_site_days left join sites on id = site_id
+            order by origin collate "C"`,
+          sql`select origin, count(*) from usage_events left join sites s on s.id = site_id group by origin order by origin collate "C"`,
+          sql`select origin, count(*) from threads left join sites s on s.id = site_id group by origin order by origin collate "C"`,
+        ]),
+      )
+      expect(sites.map(Object.values)).toEqual([
+        ['https://*.preview.example', '*.preview.example', true],
+        ['https://help.example', 'help', true],
+        ['https://new.example', 'new.example', true],
+        ['https://old.example', 'old', false],
+        ['https://shop.example', 'shop', true],
+      ])
+      const counts: [string | null, number][] = [
+        ['https://*.preview.example', 2],
+        ['https://help.example', 1],
+        ['https://old.example', 1],
+        ['https://shop.example', 1],
+        [null, 3],
+      ]
+      expect(sums.map(Object.values)).toEqual(counts.map(([origin, count]) => [origin, count, 10 * count, count]))
+      expect(events.map(Object.values)).toEqual(counts)
+      expect(threads.map(Object.values)).toEqual(counts)
+    }
+  })
 })

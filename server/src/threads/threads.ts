@@ -71,7 +71,7 @@ export async function getThreadAnalytics(
   return analytics as Output<typeof contract.getThreadAnalytics>
 }
 
-/** A new conversation, of an end user or of an anonymous visitor. */
+/** A new conversation, of an end user or of an anonymous visitor. A site that was deleted meanwhile is no site. */
 export async function startThread(
   sql: Sql,
   { endUserId, siteId }: { endUserId: string | null; siteId: string | null },
@@ -79,8 +79,23 @@ export async function startThread(
   const id = newId()
   await sql`
     insert into threads (organization_id, id, end_user_id, site_id)
-    values (current_organization(), ${id}, ${endUserId}, ${siteId})`
+    values (current_organization(), ${id}, ${endUserId}, (select id from sites where id = ${siteId} for key share))`
   return id
+}
+
+/** Takes a site off its conversations. The caller has locked the site, so no new ones begin there. */
+export async function moveThreadsOffSite(sql: Sql, siteId: string): Promise<void> {
+  while (await detachThreads(sql, siteId, 10_000));
+}
+
+async function detachThreads(sql: Sql, siteId: string, most: number): Promise<number> {
+  const [row] = await sql<{ changed: number }>`
+    with changed as (
+      update threads set site_id = null
+      where id in (select id from threads where site_id = ${siteId} order by id limit ${most}) returning id
+    )
+    select count(*) as changed from changed`
+  return row?.changed ?? 0
 }
 
 /** Adds a message to what is known of a conversation. */

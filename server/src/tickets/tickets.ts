@@ -6,7 +6,7 @@ import { InvalidOrigin, matchesOrigin, parseOrigin } from '../lib/origins.ts'
 import type { HttpExchange, Input, Output } from '../operation.ts'
 import { allowedOrigins, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import type { Service } from '../service.ts'
-import { findOrAddSite } from '../sites/sites.ts'
+import { findSite } from '../sites/sites.ts'
 import { briefSeconds } from '../stores/kv.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
 
@@ -35,8 +35,7 @@ export async function exchangeTicket(
     const origin = requireOrigin(service, key, http.origin, embedding_origin)
     if (http.origin) http.allowOrigin(http.origin)
     const endUser = id_token === undefined ? undefined : await requireEndUser(service, key, id_token)
-    const siteId =
-      origin && (key.siteIds.get(origin) ?? (await requireSite(service, key, origin, endUser !== undefined)))
+    const siteId = origin && ((key.siteIds.get(origin) ?? (await lookUpSite(service, key, origin))) || undefined)
     const holder: TicketHolder = {
       organization_id: key.organization_id,
       publishable_key_id: key.id,
@@ -45,7 +44,7 @@ export async function exchangeTicket(
       end_user: endUser,
     }
     const ticket = await service.kv.brief.issue(holder)
-    noteUse(service, key, siteId)
+    noteUse(service, key, origin, siteId)
     return {
       ticket,
       userId: endUser?.id ?? key.id,
@@ -165,28 +164,23 @@ function requireProvider({ provider }: LiveKey, mode: 'development' | 'productio
   }
 }
 
-/** Somebody known gets a ticket on any site; beyond the plan's sites it is just not counted for one. */
-async function requireSite(
-  { database }: Service,
-  { organization_id, siteIds }: LiveKey,
-  origin: string,
-  isSignedIn: boolean,
-): Promise<string | undefined> {
-  try {
-    const siteId = await database.asOrg(organization_id, (sql) => findOrAddSite(sql, organization_id, origin))
-    siteIds.set(origin, siteId)
-    return siteId
-  } catch (error) {
-    if (!isFull(error)) throw error
-    if (isSignedIn) return undefined
-    throw new StepFailed('plan', error, { message: error.message, seen: origin })
-  }
+/** Requests from an origin that nobody allowed count for no site, which is cached as an empty id. */
+async function lookUpSite({ database }: Service, key: LiveKey, origin: string): Promise<string> {
+  const siteId = (await database.asOrg(key.organization_id, (sql) => findSite(sql, origin))) ?? ''
+  key.siteIds.set(origin, siteId)
+  return siteId
 }
 
 const isFull = (error: unknown): error is Failure =>
   error instanceof Failure && error.envelope.code === 'PAYMENT_REQUIRED'
 
-function noteUse({ activity }: Service, { id, organization_id }: LiveKey, siteId: string | undefined): void {
+function noteUse(
+  { activity }: Service,
+  { id, organization_id }: LiveKey,
+  origin: string | undefined,
+  siteId: string | undefined,
+): void {
   activity.keyUsed(organization_id, id)
   if (siteId) activity.siteSeen(organization_id, siteId)
+  else if (origin) activity.unallowedOriginSeen(organization_id, id, origin)
 }

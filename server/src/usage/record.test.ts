@@ -110,7 +110,6 @@ describe('recording', () => {
     ['an id that is none', 'id', { id: 'x' }],
     ['an end user that is none', 'end_user_id', { end_user_id: 'x' }],
     ['an unknown end user', 'end_user_id', { end_user_id: newId() }],
-    ['an unknown site', 'site_id', { site_id: newId() }],
     ['an unknown thread', 'thread_id', { thread_id: newId() }],
     ['an unknown organization', 'organization_id', { organization_id: newId() }],
     ['an empty model', 'model', { model: '' }],
@@ -128,7 +127,6 @@ describe('recording', () => {
   // Abuse cases 8 and 55.
   test.each<[string, keyof UsageRecord, () => Promise<string>]>([
     ['end user', 'end_user_id', () => addEndUser(app, other)],
-    ['site', 'site_id', () => addSite(app, other)],
     [
       'thread',
       'thread_id',
@@ -144,6 +142,20 @@ describe('recording', () => {
     expect(foreign).toMatchObject(refusal(field).envelope)
     expect(foreign).toEqual(unknown)
     expect([await countEvents(), await countEvents(other)]).toEqual(before)
+  })
+
+  test.each([
+    ['was deleted while a session went on', async () => newId()],
+    ['is another organization’s', () => addSite(app, other)],
+  ])('counts what happened on a site that %s for no site', async (_, find) => {
+    const event = usageRecord(demo, { site_id: await find() })
+    expect(await recordUsage(app.service, event)).toBe(1)
+    const [row] = await app.service.database.asOrg(
+      demo,
+      (sql) => sql`select site_id from usage_events where id = ${event.id}`,
+    )
+    expect(row).toEqual({ site_id: null })
+    expect(await findWrongSums(app, demo)).toEqual([])
   })
 
   test('refuses a batch of two organizations', async () => {

@@ -40,7 +40,8 @@ export function checkUsage(event: UsageRecord): void {
 /**
  * Adds events of one organization and their sums, all or nothing, in one statement, and says how many were new. Each table
  * is written in the order of its keys, so that writers may wait for each other but never in a circle. People are locked
- * before anything else, as in erasing one: whoever is gone by then is refused by the foreign key.
+ * before anything else, as in erasing one: whoever is gone by then is refused by the foreign key. So are sites, as in
+ * deleting one: usage of a session that began on a site which is gone by then counts for no site.
  */
 export async function recordUsage(
   { database }: Pick<Service, 'database'>,
@@ -61,7 +62,7 @@ export async function recordUsage(
       first.organization_id,
       (sql) => sql<{ added: number }>`
         with given as (
-          select distinct on (event.id) event.* from unnest(
+          select distinct on (event.id) event.*, place.id as known_site_id from unnest(
             ${column('id')}::uuid[], ${column('end_user_id')}::uuid[], ${column('site_id')}::uuid[],
             ${column('thread_id')}::uuid[], ${column('prompt_tokens')}::int[], ${column('completion_tokens')}::int[],
             ${column('model')}::text[], ${column('finish_reason')}::text[], ${column('created_at')}::timestamptz[]
@@ -70,11 +71,14 @@ export async function recordUsage(
           left join (
             select id from end_users where id = any(${column('end_user_id')}) order by id for key share
           ) person on person.id = event.end_user_id
+          left join (
+            select id from sites where id = any(${column('site_id')}) order by id for key share
+          ) place on place.id = event.site_id
           order by event.id, position
         ), added as (
           insert into usage_events (organization_id, id, end_user_id, site_id, thread_id, prompt_tokens,
                                     completion_tokens, model, finish_reason, created_at)
-          select current_organization(), id, end_user_id, site_id, thread_id, prompt_tokens,
+          select current_organization(), id, end_user_id, known_site_id, thread_id, prompt_tokens,
                  completion_tokens, model, finish_reason, created_at
           from given order by id
           on conflict (organization_id, id) do nothing
@@ -120,7 +124,6 @@ const tooMuch = () => invalid('prompt_tokens', 'The total would pass 90071992547
 const refusals: Record<string, () => Failure> = {
   usage_events_organization_id_fkey: () => invalid('organization_id', 'Unknown organization'),
   usage_events_end_user: () => invalid('end_user_id', 'Unknown end user'),
-  usage_events_site: () => invalid('site_id', 'Unknown site'),
   usage_events_thread: () => invalid('thread_id', 'Unknown thread'),
   usage_site_days_exact: tooMuch,
   usage_end_users_exact: tooMuch,

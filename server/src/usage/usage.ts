@@ -113,10 +113,42 @@ export async function listEndUserHistory(
  * the threads after this: events that still name one would be changed a second time.
  */
 export async function eraseEndUserUsage(sql: Sql, endUserId: string): Promise<void> {
+  await lockEvents(sql)
   await sql`delete from usage_end_users where end_user_id = ${endUserId}`
   await sql`delete from usage_end_user_days where end_user_id = ${endUserId}`
   // In portions: a statement may take ten seconds, and some have written for years.
   while (await anonymiseEvents(sql, endUserId, 10_000));
+}
+
+/** Moves what was recorded on a site to no site. The caller has locked the site, so nothing is added to it meanwhile. */
+export async function moveUsageOffSite(sql: Sql, siteId: string): Promise<void> {
+  await lockEvents(sql)
+  while (await detachEvents(sql, siteId, 10_000));
+  // In the order in which usage is recorded, so that the two may wait for each other but never in a circle.
+  await sql`
+    with moved as (
+      delete from usage_site_days where site_id = ${siteId} returning day, requests, prompt_tokens, completion_tokens
+    )
+    insert into usage_site_days as kept (organization_id, day, site_id, requests, prompt_tokens, completion_tokens)
+    select current_organization(), day, ${noSite}, requests, prompt_tokens, completion_tokens from moved order by day
+    on conflict (organization_id, day, site_id) do update set
+      requests = kept.requests + excluded.requests,
+      prompt_tokens = kept.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = kept.completion_tokens + excluded.completion_tokens`
+}
+
+/** Only one transaction of an organization rewrites events at a time: two would lock the same rows in different orders. */
+const lockEvents = (sql: Sql) =>
+  sql`select pg_advisory_xact_lock(hashtextextended('usage_events:' || current_organization(), 0))`
+
+async function detachEvents(sql: Sql, siteId: string, most: number): Promise<number> {
+  const [row] = await sql<{ changed: number }>`
+    with changed as (
+      update usage_events set site_id = null
+      where id in (select id from usage_events where site_id = ${siteId} limit ${most}) returning id
+    )
+    select count(*) as changed from changed`
+  return row?.changed ?? 0
 }
 
 async function anonymiseEvents(sql: Sql, endUserId: string, most: number): Promise<number> {
