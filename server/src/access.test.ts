@@ -206,7 +206,7 @@ describe('an external sign-in issuer', () => {
     return { url: url(), token }
   }
 
-  test('vouches for people who are known from their first request on, and invited ones join', async () => {
+  test('vouches for people who are known from their first request on, and invited ones may join', async () => {
     const issuer = await startIssuer()
     const app = await useTestService({ SIGN_IN_ISSUER: issuer.url, SIGN_IN_AUDIENCE: 'inlay' })
     const invite = await app.request('POST', '/organizations/current/invitations', {
@@ -215,12 +215,16 @@ describe('an external sign-in issuer', () => {
     })
     expect(invite.status).toBe(200)
 
-    const stranger = await app.request('GET', '/users/me', {
-      token: await issuer.token({ email_verified: false, sub: 'mallory' }),
-    })
-    expect(stranger.body.organizations, 'an unverified address accepts nothing').toEqual([])
+    const mallory = await issuer.token({ email_verified: false, sub: 'mallory' })
+    const stranger = await app.request('GET', '/users/me/invitations', { token: mallory })
+    expect(stranger.body, 'an unverified address has none').toEqual([])
+    const accept = `/users/me/invitations/${invite.body.id}/accept`
+    expect((await app.request('POST', accept, { token: mallory })).status).toBe(404)
 
     const org_id = await app.organization('demo')
+    const unasked = await app.request('GET', '/users/me', { token: await issuer.token({}) })
+    expect(unasked.body.organizations, 'nobody is a member unasked').toEqual([])
+    expect((await app.request('POST', accept, { token: await issuer.token({}) })).status).toBe(200)
     const { body } = await app.request('GET', '/users/me', { token: await issuer.token({ org_id }) })
     expect(body).toMatchObject({
       email: 'ann@example.com',

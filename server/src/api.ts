@@ -54,9 +54,13 @@ export const api = [
   route(organizationsContract.listMembers, members.listMembers),
   route(organizationsContract.updateMember, members.updateMember),
   route(organizationsContract.removeMember, members.removeMember),
+  route(organizationsContract.leaveOrganization, members.leaveOrganization),
   route(organizationsContract.listInvitations, invitations.listInvitations),
   route(organizationsContract.createInvitation, invitations.createInvitation),
   route(organizationsContract.deleteInvitation, invitations.deleteInvitation),
+  route(organizationsContract.listMyInvitations, invitations.listMyInvitations),
+  route(organizationsContract.acceptInvitation, invitations.acceptInvitation),
+  route(organizationsContract.declineInvitation, invitations.declineInvitation),
   route(organizationsContract.getOrganization, organizations.getOrganization),
 
   route(keysContract.listKeys, keys.listKeys),

@@ -53,6 +53,7 @@ describe.each(named.filter(([, { access }]) => access !== 'public'))('%s', (_, o
     const params = await samples[operation.id]?.prepare?.(app, 'demo')
     const { status, body } = await call(operation, await app.tokenFor('admin@demo.test', 'demo'), params)
     expect({ status, body }).toMatchObject({ status: 200 })
+    await samples[operation.id]?.undo?.(app, 'admin@demo.test', 'demo')
   })
 })
 
@@ -77,6 +78,7 @@ describe.each(tenantOperations)('%s', (_, operation) => {
       expect(await auditLength('demo'), 'a refused call leaves no trace').toBe(before)
     } else {
       expect(status).toBe(200)
+      await samples[operation.id]?.undo?.(app, 'member@demo.test', 'demo')
     }
   })
 })

@@ -49,5 +49,6 @@ describe('drives every operation', () => {
       } as never,
     )
     expect({ status: response.status, data: data !== undefined }).toEqual({ status: 200, data: true })
+    await sample?.undo?.(app, 'admin@demo.test', 'demo')
   })
 })

@@ -94,13 +94,17 @@ export async function startTestService(env: Record<string, string> = {}): Promis
   await seedDemo(service)
   const app = await createApp(service)
 
+  const organizations = new Map<string, string>()
   const organization = async (slug: string) => {
+    const known = organizations.get(slug)
+    if (known) return known
     const people = { demo: 'admin@demo.test', other: 'admin@other.test' }
     const user = await findUserByEmail(service, people[slug as 'demo'])
     const [row] = await service.database.asUser(
       user?.id ?? '',
       (sql) => sql<{ id: string }>`select id from organizations where slug = ${slug}`,
     )
+    organizations.set(slug, row?.id as string)
     return row?.id as string
   }
   const fetchRequest = (request: Request) => answerRequest(app, request)

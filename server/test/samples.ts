@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
+import { foundOrganization } from '../src/organizations/organizations.ts'
 import { startThread } from '../src/threads/threads.ts'
-import type { TestService } from './harness.ts'
+import { findUserByEmail } from '../src/users/local-accounts.ts'
+import type { Email, TestService } from './harness.ts'
 import { addSite } from './usage-records.ts'
 
 type Slug = 'demo' | 'other'
@@ -11,6 +13,8 @@ export interface Sample {
   prepare?: (app: TestService, slug: Slug) => Promise<Record<string, string>>
   query?: Record<string, string>
   body?: () => unknown
+  /** Puts back what the request took from everybody who calls later. */
+  undo?: (app: TestService, email: Email, slug: Slug) => Promise<void>
 }
 
 const admins = { demo: 'admin@demo.test', other: 'admin@other.test' } as const
@@ -27,6 +31,41 @@ const key = (app: TestService, slug: Slug) => post(app, slug, '/publishable-keys
 
 const invitation = (app: TestService, slug: Slug) =>
   post(app, slug, '/organizations/current/invitations', { email: newEmail(), role: 'member' })
+
+/** An invitation of a new organization: to the admin of demo, or to somebody else when it is to be another's. */
+async function myInvitation(app: TestService, slug: Slug) {
+  const founder = await findUserByEmail(app.service, 'admin@other.test')
+  if (!founder) throw new Error('The demo lacks people')
+  const organization = await foundOrganization(app.service, { name: 'Inviting', founder })
+  const id = randomUUID()
+  await app.service.database.asOrg(
+    organization.id,
+    (sql) => sql`
+      insert into invitations (organization_id, id, email, role, invited_by)
+      values (current_organization(), ${id}, ${slug === 'demo' ? 'admin@demo.test' : newEmail()}, 'member', 'admin@other.test')`,
+  )
+  return { id }
+}
+
+/** A second admin, so that the first may leave. */
+async function anotherAdmin(app: TestService, slug: Slug) {
+  const { id } = await member(app, slug)
+  await app.service.database.asOrg(
+    await app.organization(slug),
+    (sql) => sql`update members set role = 'admin' where id = ${id}`,
+  )
+  return {}
+}
+
+async function comeBack(app: TestService, email: Email, slug: Slug) {
+  const user = await findUserByEmail(app.service, email)
+  await app.service.database.asOrg(
+    await app.organization(slug),
+    (sql) => sql`
+      insert into members (organization_id, id, user_id, role)
+      values (current_organization(), ${randomUUID()}, ${user?.id}, ${email.startsWith('admin') ? 'admin' : 'member'})`,
+  )
+}
 
 async function endUser(app: TestService, slug: Slug) {
   const id = randomUUID()
@@ -106,9 +145,13 @@ export const samples: Record<string, Sample> = {
   listMembers: {},
   updateMember: { prepare: member, body: () => ({ role: 'admin' }) },
   removeMember: { prepare: member },
+  leaveOrganization: { prepare: anotherAdmin, undo: comeBack },
   listInvitations: {},
   createInvitation: { body: () => ({ email: newEmail(), role: 'member' }) },
   deleteInvitation: { prepare: invitation },
+  listMyInvitations: {},
+  acceptInvitation: { prepare: myInvitation },
+  declineInvitation: { prepare: myInvitation },
 
   listPublishableKeys: {},
   createPublishableKey: { body: () => ({ name: 'Sample', allowed_origins: ['https://app.example.com'] }) },

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { type Context, Hono } from 'hono'
 import type { Provider } from 'oidc-provider'
 import type { Caller } from '../access.ts'
@@ -8,9 +7,7 @@ import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { isId } from '../lib/ids.ts'
 import { oneTime } from '../lib/one-time.ts'
 import type { NodeEnv } from '../oauth/authorization-server.ts'
-import { findPerson } from '../oauth/grants.ts'
-import { ownPagesClientId } from '../oauth/own-pages.ts'
-import { signInOfSession } from '../oauth/records.ts'
+import { findSignedIn, signInUrl } from '../oauth/browser-session.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
 import { selectStoredConnectors } from './connectors.ts'
@@ -43,11 +40,7 @@ export function serveConnect(service: Service, currentProvider: () => Promise<Pr
   const app = new Hono<NodeEnv>()
   const { publicUrl } = service.config
 
-  async function personOf(c: Context<NodeEnv>): Promise<Caller['user'] | undefined> {
-    const provider = await currentProvider()
-    const session = await provider.Session.get(provider.createContext(c.env.incoming, c.env.outgoing))
-    return session.accountId ? findPerson(service, session.accountId, signInOfSession(session)) : undefined
-  }
+  const personOf = async (c: Context<NodeEnv>) => findSignedIn(service, await currentProvider(), c)
 
   /** Of an organization that the person belongs to. */
   async function find(person: Caller['user'], id: string): Promise<Seen | undefined> {
@@ -126,7 +119,7 @@ export function serveConnect(service: Service, currentProvider: () => Promise<Pr
   app.get('/connect/:id', async (c) => {
     const person = await personOf(c)
     const id = c.req.param('id')
-    if (!person) return isId(id) ? c.redirect(signInUrl(publicUrl, id), 303) : showNothing(c)
+    if (!person) return isId(id) ? c.redirect(signInUrl(publicUrl, '/connect/signed-in', id), 303) : showNothing(c)
     const seen = await find(person, id)
     return seen ? showConnector(c, seen) : showNothing(c)
   })
@@ -184,18 +177,4 @@ const formOf = ({ connector, userId }: Consenting) => `${userId} ${connector.id}
 function describeProblem(error: unknown): string {
   if (error instanceof StepFailed) return error.message
   throw error
-}
-
-/** The authorization server signs the person in, in this browser; the code that it sends along is not used. */
-function signInUrl(publicUrl: string, connectorId: string): string {
-  const query = new URLSearchParams({
-    client_id: ownPagesClientId,
-    response_type: 'code',
-    scope: 'openid',
-    redirect_uri: `${publicUrl}/connect/signed-in`,
-    state: connectorId,
-    code_challenge: randomBytes(32).toString('base64url'),
-    code_challenge_method: 'S256',
-  })
-  return `/oauth/authorize?${query}`
 }

@@ -4,6 +4,7 @@ import { cors } from 'hono/cors'
 import type { Provider } from 'oidc-provider'
 import { serveConnect } from '../connectors/connect-pages.ts'
 import { ownPagesOnly, refuseForeign } from '../forms.ts'
+import { serveInvitations } from '../organizations/invitation-pages.ts'
 import type { Service } from '../service.ts'
 import { scope } from './access-tokens.ts'
 import { serveInteractions } from './interactions.ts'
@@ -79,6 +80,10 @@ export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
   app.route(
     '/',
     serveConnect(service, async () => (await current()).provider),
+  )
+  app.route(
+    '/',
+    serveInvitations(service, async () => (await current()).provider),
   )
   for (const endpoint of endpoints) {
     app.all(

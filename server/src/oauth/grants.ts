@@ -1,6 +1,7 @@
 import type { Grant, KoaContextWithOIDC, Provider } from 'oidc-provider'
 import type { Caller } from '../access.ts'
 import { fingerprint } from '../lib/secrets.ts'
+import { listMyInvitations } from '../organizations/invitations.ts'
 import type { Service } from '../service.ts'
 import { scope } from './access-tokens.ts'
 import { ownPagesClientId } from './own-pages.ts'
@@ -58,6 +59,9 @@ export async function loadGrant(service: Service, { oidc }: KoaContextWithOIDC):
   const consent = await readConsent(service, who)
   if (!consent || !readResources(params?.resource).every((one) => consent.resources.includes(one))) return undefined
   if (!(await findPerson(service, who.userId, who.signIn, consent.organization_id))) return undefined
+  // Somebody who has just signed in is asked about their invitations first. A silent renewal never is: a stranger's
+  // invitation must not disturb a client.
+  if (result?.login && (await listMyInvitations(service, { user: { id: who.userId } })).length > 0) return undefined
   return provider.Grant.find(await saveGrant(provider, who, consent))
 }
 

@@ -1,5 +1,6 @@
 import { problemText, tokenField } from '../forms.ts'
 import { escapeHtml } from '../html.ts'
+import { invitationList } from '../organizations/invitation-pages.ts'
 import type { SignInMethods } from '../sign-in/sign-in.ts'
 import { describeTarget } from './redirect-uris.ts'
 
@@ -20,6 +21,7 @@ export interface ClientView {
 export interface OrganizationView {
   id: string
   name: string
+  slug: string
 }
 
 export const style = `
@@ -50,13 +52,19 @@ export function organizationPage(
   client: ClientView,
   email: string,
   organizations: readonly OrganizationView[],
+  invitations: Parameters<typeof invitationList>[0],
 ): string {
   const choices = organizations.map(
-    ({ id, name }) => `<li><a href="?organization=${encodeURIComponent(id)}">${escapeHtml(name)}</a></li>`,
+    ({ id, name, slug }) =>
+      `<li><a href="?organization=${encodeURIComponent(id)}">${escapeHtml(name)}</a> <small>${escapeHtml(slug)}</small></li>`,
   )
+  const asked = invitationList(invitations, (fields) => form(context, 'invitation', fields))
   const create = `<label>New organization <input name="name" required maxlength="100" autocomplete="organization"></label>
     <button>Create it</button>`
-  return `<h1>Choose an organization</h1>
+  const heading = asked
+    ? `<h1>You’re invited</h1>${asked}<h2>Choose an organization</h2>`
+    : '<h1>Choose an organization</h1>'
+  return `${heading}
     <p>${strong(client.name)} will work in the one that you choose.</p>
     ${problemText(context.problem)}
     ${choices.length > 0 ? `<ul>${choices.join('')}</ul>` : '<p>You belong to none yet.</p>'}
@@ -84,7 +92,7 @@ export function consentPage(context: PageContext, view: ConsentView): string {
   const rows = [
     ['Application', `${escapeHtml(client.name)}${provenHost ? ` (${escapeHtml(provenHost)})` : ''}`],
     ['Sends you on to', escapeHtml(describeTarget(client.redirectUri))],
-    ['Organization', organization ? escapeHtml(organization.name) : 'none'],
+    ['Organization', organization ? `${escapeHtml(organization.name)} (${escapeHtml(organization.slug)})` : 'none'],
     ['It may, as you', view.resources.map((name) => abilities[name]).join('<br>')],
     ['Until', 'you sign out of it or leave the organization, a year at most'],
   ]

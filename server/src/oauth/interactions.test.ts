@@ -35,7 +35,7 @@ describe('signing in', () => {
     expect(browser.text).toContain('Signed in as ann@example.com')
   })
 
-  test('lets in whoever was invited', async () => {
+  test('asks about invitations, and nobody becomes a member unasked', async () => {
     await addLocalUser(app.service, { email: 'eve@example.com', name: 'Eve', password: 'correct horse battery' })
     const token = await app.tokenFor('admin@demo.test', 'demo')
     await app.request('POST', '/organizations/current/invitations', {
@@ -44,7 +44,51 @@ describe('signing in', () => {
     })
     const { browser } = await begin()
     await browser.press('Sign in', { email: 'eve@example.com', password: 'correct horse battery' })
-    expect(browser.text).toContain('Organization Demo')
+    expect(browser.text).toContain('admin@demo.test invited you to join Demo (demo) as a member.')
+    expect(browser.text).toContain('You belong to none yet.')
+    await browser.press('Accept')
+    expect(browser.text).toContain('Organization Demo (demo)')
+  })
+
+  test('leaves out an invitation that was declined', async () => {
+    await addLocalUser(app.service, { email: 'flo@example.com', name: 'Flo', password: 'correct horse battery' })
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const body = { email: 'flo@example.com', role: 'admin' }
+    await app.request('POST', '/organizations/current/invitations', { token, body })
+    const { browser } = await begin()
+    await browser.press('Sign in', { email: 'flo@example.com', password: 'correct horse battery' })
+    expect(browser.text).toContain('invited you to join Demo (demo) as an admin.')
+    await browser.press('Decline')
+    expect(browser.text).not.toContain('invited')
+    expect(browser.text).toContain('You belong to none yet.')
+    const members = (await app.request('GET', '/organizations/current/members', { token })).body
+    expect(JSON.stringify(members)).not.toContain('flo@example.com')
+  })
+
+  test('asks before a client goes on that was allowed before, but never instead of a silent renewal', async () => {
+    await addLocalUser(app.service, { email: 'gus@example.com', name: 'Gus', password: 'correct horse battery' })
+    const signIn = { email: 'gus@example.com', password: 'correct horse battery' }
+    const { config, attempt, browser } = await begin()
+    await browser.press('Sign in', signIn)
+    await browser.follow('Continue without an organization')
+    await browser.press('Allow')
+    expect(browser.left).toBeDefined()
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const body = { email: 'gus@example.com', role: 'member' }
+    await app.request('POST', '/organizations/current/invitations', { token, body })
+
+    const silent = await prepare(config, { prompt: 'none' }, browser)
+    await browser.open(silent.url)
+    expect(browser.left?.searchParams.get('code'), 'a stranger’s invitation disturbs no client').toBeTruthy()
+    const elsewhere = await prepare(config, {})
+    await elsewhere.browser.open(elsewhere.url)
+    await elsewhere.browser.press('Sign in', signIn)
+    expect(elsewhere.browser.left).toBeUndefined()
+    expect(elsewhere.browser.text).toContain('invited you to join Demo (demo)')
+    await elsewhere.browser.follow('Continue without an organization')
+    await elsewhere.browser.press('Allow')
+    expect(elsewhere.browser.left?.searchParams.get('code')).toBeTruthy()
+    expect(attempt.verifier).toBeTruthy()
   })
 
   // Abuse case 39.

@@ -6,6 +6,8 @@ import { limitForm, ownPagesOnly, readForm } from '../forms.ts'
 import { page, pageHeaders } from '../html.ts'
 import { oneTime } from '../lib/one-time.ts'
 import * as contract from '../organizations/contract.ts'
+import { decideInvitation } from '../organizations/invitation-pages.ts'
+import { listMyInvitations } from '../organizations/invitations.ts'
 import { createOrganization, listOrganizations } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
 import {
@@ -114,10 +116,13 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
   async function showConsent(visit: Visit, person: SignedIn, problem?: string): Promise<Response> {
     const { c, client, interaction, view } = visit
     const organizations = await listOrganizations(service, { user: person })
-    const wanted = c.req.query('organization') ?? (await guessOrganization(visit, person, organizations))
+    const chosen = c.req.query('organization')
+    // Whoever has chosen an organization has seen the invitations, and left them open.
+    const invitations = chosen ? [] : await listMyInvitations(service, { user: person })
+    const wanted = chosen ?? (await guessOrganization(visit, person, organizations))
     const organization = organizations.find(({ id }) => id === wanted)
-    if (!organization && wanted !== 'none') {
-      const html = (context: PageContext) => organizationPage(context, view, person.email, organizations)
+    if (invitations.length > 0 || (!organization && wanted !== 'none')) {
+      const html = (context: PageContext) => organizationPage(context, view, person.email, organizations, invitations)
       return show(visit, 'Choose an organization', html, problem)
     }
     const asked = readResources(interaction.params.resource)
@@ -188,6 +193,13 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     if (!input.success) return showConsent(visit, person, 'Enter a name of up to 100 characters.')
     const { id } = await createOrganization(service, { user: person }, input.data)
     return visit.c.redirect(`${visit.path}?organization=${id}`, 303)
+  })
+
+  onPost('invitation', async (visit, form) => {
+    const person = await personOf(visit)
+    if (!person) return undefined
+    await decideInvitation(service, person, form)
+    return visit.c.redirect(visit.path, 303)
   })
 
   onPost('consent', async (visit, { decision, organization }) => {

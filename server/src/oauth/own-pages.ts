@@ -3,11 +3,15 @@ import type { ClientMetadata } from 'oidc-provider'
 /** The pages of this server, as a client of its own: they only want to know who sits at the browser. */
 export const ownPagesClientId = 'inlay-pages'
 
+/** Pages that send people to sign in, and where they come back to. */
+const ownPages = ['/connect/signed-in', '/invitations'] as const
+export type OwnPage = (typeof ownPages)[number]
+
 export const ownPagesClient = (publicUrl: string): ClientMetadata => ({
   client_id: ownPagesClientId,
   client_name: 'Inlay',
   token_endpoint_auth_method: 'none',
-  redirect_uris: [`${publicUrl}/connect/signed-in`],
+  redirect_uris: ownPages.map((path) => publicUrl + path),
   grant_types: ['authorization_code'],
   response_types: ['code'],
   scope: 'openid',

@@ -39,9 +39,24 @@ const Invitation = z
     email: z.string(),
     role: Role,
     invited_by: z.string().describe('Address of the admin who sent it'),
+    url: z.string().describe('Where the invited person accepts or declines it; send it to them'),
     created_at: Timestamp,
   })
   .meta({ id: 'Invitation' })
+
+const MyInvitation = z
+  .strictObject({
+    id: z.string(),
+    organization: z.strictObject({
+      id: z.string(),
+      name: z.string(),
+      slug: z.string().describe('Unique, unlike the name'),
+    }),
+    role: Role,
+    invited_by: z.string().describe('Address of the admin who sent it'),
+    created_at: Timestamp,
+  })
+  .meta({ id: 'MyInvitation' })
 
 const organizations = { tag: 'Organizations', resource: 'organization' } as const
 const members = { tag: 'Members', resource: 'member' } as const
@@ -132,6 +147,18 @@ export const removeMember = operation({
   errors: ['RESOURCE_NOT_FOUND'],
 })
 
+export const leaveOrganization = operation({
+  ...members,
+  id: 'leaveOrganization',
+  method: 'post',
+  path: '/organizations/current/leave',
+  access: 'org',
+  summary: 'Leave the organization; your tokens for it stop working',
+  description: 'The last admin can’t leave: 409 with the code `LAST_ADMIN`.',
+  response: Success,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
 export const listInvitations = operation({
   ...invitations,
   id: 'listInvitations',
@@ -149,8 +176,9 @@ export const createInvitation = operation({
   method: 'post',
   path: '/organizations/current/invitations',
   access: 'admin',
-  summary: 'Invite somebody by email; accepted when they sign in with that verified address',
-  description: 'An open invitation takes a seat of the plan.',
+  summary: 'Invite somebody by email',
+  description:
+    'Nobody becomes a member unasked: the invited person accepts or declines at `url`, at their next sign-in, or with the API, signed in with that verified address. Inlay sends no email. An open invitation takes a seat of the plan.',
   body: z.strictObject({ email: z.email().max(254).toLowerCase(), role: Role }),
   response: Invitation,
   errors: ['DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
@@ -163,6 +191,42 @@ export const deleteInvitation = operation({
   path: '/organizations/current/invitations/{id}',
   access: 'admin',
   summary: 'Withdraw an invitation',
+  params: Id,
+  response: Success,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+export const listMyInvitations = operation({
+  ...invitations,
+  id: 'listMyInvitations',
+  method: 'get',
+  path: '/users/me/invitations',
+  access: 'user',
+  summary: 'Open invitations to your verified address, newest first',
+  description: 'At most 100. Empty while your address isn’t verified.',
+  response: z.array(MyInvitation),
+  errors: [],
+})
+
+export const acceptInvitation = operation({
+  ...invitations,
+  id: 'acceptInvitation',
+  method: 'post',
+  path: '/users/me/invitations/{id}/accept',
+  access: 'user',
+  summary: 'Accept an invitation and become a member',
+  params: Id,
+  response: Success,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+export const declineInvitation = operation({
+  ...invitations,
+  id: 'declineInvitation',
+  method: 'post',
+  path: '/users/me/invitations/{id}/decline',
+  access: 'user',
+  summary: 'Decline an invitation',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],

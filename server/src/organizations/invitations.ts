@@ -1,37 +1,40 @@
 import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
-import { duplicate, notFound } from '../errors.ts'
+import { accessDenied, duplicate, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
 import { requireRoom } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
-import { isUniqueViolation } from '../stores/database.ts'
+import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 
 type Invitation = Output<typeof contract.createInvitation>
 
-export async function listInvitations({ database }: Service, { organization }: OrgCaller): Promise<Invitation[]> {
-  return database.asOrg(
+/** Where the invited person decides. It is the same for everybody: it shows the invitations of the user who opens it. */
+const urlOf = ({ config }: Service) => `${config.publicUrl}/invitations`
+
+export async function listInvitations(service: Service, { organization }: OrgCaller): Promise<Invitation[]> {
+  return service.database.asOrg(
     organization.id,
     (sql) => sql<Invitation>`
-      select id, email, role, invited_by, created_at from invitations order by created_at, id`,
+      select id, email, role, invited_by, ${urlOf(service)}::text as url, created_at from invitations order by created_at, id`,
   )
 }
 
 export async function createInvitation(
-  { database }: Service,
+  service: Service,
   caller: OrgCaller,
   { email, role }: Input<typeof contract.createInvitation>,
 ): Promise<Invitation> {
   try {
-    return await database.asOrg(caller.organization.id, async (sql) => {
+    return await service.database.asOrg(caller.organization.id, async (sql) => {
       const [member] = await sql`select from members m join users u on u.id = m.user_id where u.email = ${email}`
       if (member) throw duplicate('member')
       const [invitation] = await sql<Invitation>`
         insert into invitations (organization_id, id, email, role, invited_by)
         values (current_organization(), ${newId()}, ${email}, ${role}, ${caller.user.email})
-        returning id, email, role, invited_by, created_at`
+        returning id, email, role, invited_by, ${urlOf(service)}::text as url, created_at`
       await requireRoom(sql, 'seats')
       await recordAudit(sql, trailOf(caller), 'invitation.created', invitation?.id ?? '', { email, role })
       return invitation as Invitation
@@ -54,25 +57,84 @@ export async function deleteInvitation(
   return { success: true }
 }
 
-/** Turns every open invitation to a verified address into a membership. The caller has verified the address. */
-export async function acceptInvitations(
-  { database, changes }: Pick<Service, 'database' | 'changes'>,
-  user: { id: string; email: string },
-): Promise<void> {
-  const open = await database.asInvitee(
-    user.email,
-    (sql) => sql<{ organization_id: string; id: string }>`
-      select organization_id, id from invitations where email = ${user.email}`,
+/** Somebody who is signed in; the rest is read from the database. */
+type Invitee = { user: { id: string } }
+
+/** Invitations to the user's address, newest first. An address that nobody verified has none. */
+export async function listMyInvitations(
+  { database }: Pick<Service, 'database'>,
+  { user }: Invitee,
+): Promise<Output<typeof contract.listMyInvitations>> {
+  const email = await findVerifiedEmail(database, user.id)
+  if (email === undefined) return []
+  return database.asInvitee(
+    email,
+    (sql) => sql<Output<typeof contract.listMyInvitations>[number]>`
+      select i.id, i.role, i.invited_by, i.created_at,
+             jsonb_build_object('id', o.id, 'name', o.name, 'slug', o.slug) as organization
+      from invitations i join organizations o on o.id = i.organization_id
+      where i.email = ${email} order by i.created_at desc, i.id desc limit ${mostShown}`,
   )
-  for (const { organization_id: organizationId, id } of open) {
-    await database.asOrg(organizationId, async (sql) => {
-      const [taken] = await sql<{ role: string }>`delete from invitations where id = ${id} returning role`
-      if (!taken) return
-      await sql`
-        insert into members (organization_id, id, user_id, role)
-        values (${organizationId}, ${newId()}, ${user.id}, ${taken.role}) on conflict (organization_id, user_id) do nothing`
-      await recordAudit(sql, { organizationId, actor: user.email }, 'invitation.accepted', id, { role: taken.role })
-    })
-  }
-  if (open.length > 0) changes.announce(topics.user(user.id))
+}
+
+export async function acceptInvitation(
+  { database, changes }: Pick<Service, 'database' | 'changes'>,
+  { user }: Invitee,
+  { id }: Input<typeof contract.acceptInvitation>,
+): Promise<Output<typeof contract.acceptInvitation>> {
+  const { organizationId, email } = await findMyInvitation(database, user.id, id)
+  await database.asOrg(organizationId, async (sql) => {
+    const { role } = await takeInvitation(sql, id, email)
+    await sql`
+      insert into members (organization_id, id, user_id, role)
+      values (${organizationId}, ${newId()}, ${user.id}, ${role}) on conflict (organization_id, user_id) do nothing`
+    const [left] = await sql`select from members where user_id = ${user.id} and deactivated_at is not null`
+    if (left) throw accessDenied('The organization’s directory has deactivated your membership')
+    await recordAudit(sql, { organizationId, actor: email }, 'invitation.accepted', id, { email, role })
+  })
+  changes.announce(topics.user(user.id))
+  return { success: true }
+}
+
+export async function declineInvitation(
+  { database }: Pick<Service, 'database'>,
+  { user }: Invitee,
+  { id }: Input<typeof contract.declineInvitation>,
+): Promise<Output<typeof contract.declineInvitation>> {
+  const { organizationId, email } = await findMyInvitation(database, user.id, id)
+  await database.asOrg(organizationId, async (sql) => {
+    const { role } = await takeInvitation(sql, id, email)
+    await recordAudit(sql, { organizationId, actor: email }, 'invitation.declined', id, { email, role })
+  })
+  return { success: true }
+}
+
+/** Anybody may found organizations and invite: a list must not grow with that. */
+const mostShown = 100
+
+async function findVerifiedEmail(database: Service['database'], userId: string): Promise<string | undefined> {
+  const [user] = await database.asService(
+    (sql) => sql<{ email: string }>`select email from users where id = ${userId} and email_verified`,
+  )
+  return user?.email
+}
+
+async function findMyInvitation(database: Service['database'], userId: string, id: string) {
+  const email = await findVerifiedEmail(database, userId)
+  if (email === undefined) throw notFound('invitation', id)
+  const [invitation] = await database.asInvitee(
+    email,
+    (sql) => sql<{ organization_id: string }>`
+      select organization_id from invitations where id = ${id} and email = ${email}`,
+  )
+  if (!invitation) throw notFound('invitation', id)
+  return { organizationId: invitation.organization_id, email }
+}
+
+/** Of two decisions at once, the second finds no invitation. */
+async function takeInvitation(sql: Sql, id: string, email: string): Promise<{ role: string }> {
+  const [taken] = await sql<{ role: string }>`
+    delete from invitations where id = ${id} and email = ${email} returning role`
+  if (!taken) throw notFound('invitation', id)
+  return taken
 }

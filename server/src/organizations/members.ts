@@ -21,7 +21,8 @@ export async function updateMember(
   { id, role }: Input<typeof contract.updateMember>,
 ): Promise<Member> {
   const member = await database.asOrg(caller.organization.id, async (sql) => {
-    const { before, otherAdmins } = await lockMember(sql, id)
+    await lockMembers(sql)
+    const { before, otherAdmins } = await readMember(sql, (member) => member.id === id, id)
     if (before.role === role) return before
     if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
     await sql`update members set role = ${role} where id = ${id}`
@@ -37,17 +38,36 @@ export async function removeMember(
   caller: OrgCaller,
   { id }: Input<typeof contract.removeMember>,
 ): Promise<Output<typeof contract.removeMember>> {
+  await endMembership(service, caller, 'member.removed', (member) => member.id === id, id)
+  return { success: true }
+}
+
+export async function leaveOrganization(
+  service: Service,
+  caller: OrgCaller,
+): Promise<Output<typeof contract.leaveOrganization>> {
+  await endMembership(service, caller, 'member.left', ({ user }) => user.id === caller.user.id, caller.user.id)
+  return { success: true }
+}
+
+async function endMembership(
+  service: Service,
+  caller: OrgCaller,
+  action: 'member.removed' | 'member.left',
+  isMeant: (member: Member) => boolean,
+  id: string,
+): Promise<void> {
   const { database, changes } = service
   const member = await database.asOrg(caller.organization.id, async (sql) => {
-    const { before, otherAdmins } = await lockMember(sql, id)
+    await lockMembers(sql)
+    const { before, otherAdmins } = await readMember(sql, isMeant, id)
     if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
-    await sql`delete from members where id = ${id}`
-    await recordAudit(sql, trailOf(caller), 'member.removed', id, { email: before.user.email, role: before.role })
+    await sql`delete from members where id = ${before.id}`
+    await recordAudit(sql, trailOf(caller), action, before.id, { email: before.user.email, role: before.role })
     return before
   })
   changes.announce(topics.user(member.user.id))
   await disconnectPerson(service, caller.organization.id, member.user.id)
-  return { success: true }
 }
 
 /** For directories: whoever left is no member to anybody, holds no seat, and cannot be invited until they are brought back. */
@@ -69,7 +89,7 @@ async function setActive(service: Service, trail: Trail, id: string, isActive: b
       await sql`update members set deactivated_at = null where id = ${id}`
       await requireRoom(sql, 'seats')
     } else {
-      const { otherAdmins } = await readMember(sql, id)
+      const { otherAdmins } = await readMember(sql, (member) => member.id === id, id)
       if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
       await sql`update members set deactivated_at = now() where id = ${id}`
     }
@@ -84,16 +104,11 @@ async function setActive(service: Service, trail: Trail, id: string, isActive: b
 /** Of two admins who remove each other at once, the second must see what the first did: changes of members queue. */
 const lockMembers = (sql: Sql) => sql`select from organizations where id = current_organization() for no key update`
 
-async function lockMember(sql: Sql, id: string) {
-  await lockMembers(sql)
-  return readMember(sql, id)
-}
-
-async function readMember(sql: Sql, id: string): Promise<{ before: Member; otherAdmins: number }> {
+async function readMember(sql: Sql, isMeant: (member: Member) => boolean, id: string) {
   const all = await selectMembers(sql)
-  const before = all.find((member) => member.id === id)
+  const before = all.find(isMeant)
   if (!before) throw notFound('member', id)
-  return { before, otherAdmins: all.filter((member) => member.role === 'admin' && member.id !== id).length }
+  return { before, otherAdmins: all.filter((member) => member.role === 'admin' && member !== before).length }
 }
 
 const selectMembers = (sql: Sql) => sql<Member>`
@@ -105,4 +120,9 @@ const selectMembers = (sql: Sql) => sql<Member>`
   order by m.created_at, m.id`
 
 const lastAdmin = () =>
-  failure(409, 'CONFLICT', 'The last admin can be neither demoted nor removed', { data: { code: 'LAST_ADMIN' } })
+  failure(
+    409,
+    'CONFLICT',
+    'The last admin can’t be demoted or removed, and can’t leave. Make another member an admin first.',
+    { data: { code: 'LAST_ADMIN' } },
+  )

@@ -97,7 +97,7 @@ describe('members', () => {
       defined: false,
       code: 'CONFLICT',
       status: 409,
-      message: 'The last admin can be neither demoted nor removed',
+      message: 'The last admin can’t be demoted or removed, and can’t leave. Make another member an admin first.',
       data: { code: 'LAST_ADMIN' },
     }
     expect((await app.request('PATCH', path, { token, body: { role: 'member' } })).body).toEqual(refusal)
@@ -146,6 +146,7 @@ describe('invitations', () => {
       email: 'new@example.com',
       role: 'admin',
       invited_by: 'admin@demo.test',
+      url: `${app.service.config.publicUrl}/invitations`,
       created_at: timestamp,
     })
     expect((await app.request('GET', path, { token })).body).toEqual([body])

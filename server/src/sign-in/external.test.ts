@@ -8,6 +8,7 @@ import { prepare, register } from '../../test/oauth-client.ts'
 import { startTestProvider, type TestProvider } from '../../test/oidc-provider.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createLog } from '../lib/log.ts'
+import { listMyInvitations } from '../organizations/invitations.ts'
 import { createService } from '../service.ts'
 import { createSetupLink } from '../setup/setup.ts'
 import { openStores } from '../stores/stores.ts'
@@ -176,18 +177,20 @@ describe('on a service of its own', () => {
     [false, []],
     ['true', []],
     [undefined, []],
-  ])('with email_verified %s an invitation leads to %j', async (email_verified, names) => {
-    const token = await app.tokenFor('admin@demo.test', 'demo')
-    const body = { email: 'ann@example.com', role: 'member' }
-    expect((await app.request('POST', '/organizations/current/invitations', { token, body })).status).toBe(200)
-    await provider.expect({ ...ann, email_verified })
-    const user = await take((await signIn()).location)
-    const organizations = await app.service.database.asUser(
-      user?.id ?? '',
-      (sql) => sql<{ name: string }>`select name from organizations`,
-    )
-    expect(organizations.map(({ name }) => name)).toEqual(names)
-  })
+  ])(
+    'with email_verified %s somebody may accept invitations of %j, and is a member of none',
+    async (email_verified, names) => {
+      const token = await app.tokenFor('admin@demo.test', 'demo')
+      const body = { email: 'ann@example.com', role: 'member' }
+      expect((await app.request('POST', '/organizations/current/invitations', { token, body })).status).toBe(200)
+      await provider.expect({ ...ann, email_verified })
+      const user = await take((await signIn()).location)
+      const organizations = await app.service.database.asUser(user?.id ?? '', (sql) => sql`select from organizations`)
+      expect(organizations).toEqual([])
+      const open = await listMyInvitations(app.service, { user: { id: user?.id ?? '' } })
+      expect(open.map(({ organization }) => organization.name)).toEqual(names)
+    },
+  )
 
   test('an address that the ID token lacks is asked for', async () => {
     const lean = await startTestProvider({ lean: true })

@@ -1,6 +1,5 @@
 import type { Hono } from 'hono'
 import { demoPeople } from '../demo/demo.ts'
-import { acceptInvitations } from '../organizations/invitations.ts'
 import type { Service } from '../service.ts'
 import { findLocalAccount, renewHash } from '../users/local-accounts.ts'
 import { isOutdated, isPassword } from '../users/passwords.ts'
@@ -31,20 +30,16 @@ export async function signInWithPassword(service: Service, email: string, passwo
   const isRight = await isPassword(password, account?.password_hash)
   if (!account?.password_hash || !isRight) return undefined
   if (isOutdated(account.password_hash)) await renewHash(service, account, password)
-  return welcome(service, account)
+  return describeUser(account)
 }
 
 export async function signInAsDemoUser(service: Service, email: string): Promise<User | undefined> {
   if (!signInMethods(service).demoPeople.some((person) => person.email === email)) return undefined
   const account = await findLocalAccount(service, email)
-  return account && welcome(service, account)
+  return account && describeUser(account)
 }
 
-/** The operator vouched for the address when the account was added, so it counts as verified. */
-async function welcome(service: Service, { id, email, name, session_generation }: User): Promise<User> {
-  await acceptInvitations(service, { id, email })
-  return { id, email, name, session_generation }
-}
+const describeUser = ({ id, email, name, session_generation }: User): User => ({ id, email, name, session_generation })
 
 export function serveSignIn(service: Service): Hono {
   const { signInClient } = service.config

@@ -2,7 +2,6 @@ import { type Caller, endSession, revokeToken } from '../access.ts'
 import { newId } from '../lib/ids.ts'
 import { cleanName } from '../lib/names.ts'
 import type { Output } from '../operation.ts'
-import { acceptInvitations } from '../organizations/invitations.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
@@ -48,7 +47,7 @@ export interface User {
   session_generation: number
 }
 
-/** Knows a person again by (issuer, subject), or meets them; then lets in whoever was invited by a verified address. */
+/** Finds a user by (issuer, subject), or adds them, and updates their profile. */
 export async function signIn(service: Service, identity: Identity): Promise<User> {
   const { issuer, subject, email_verified, name, avatar_url } = identity
   const email = identity.email.toLowerCase()
@@ -67,7 +66,6 @@ export async function signIn(service: Service, identity: Identity): Promise<User
   if (!found) throw new Error('An upsert returned no row')
   const { changed, ...user } = found
   if (changed) service.changes.announce(topics.user(user.id))
-  if (email_verified) await acceptInvitations(service, user)
   return user
 }
 

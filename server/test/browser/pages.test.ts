@@ -113,21 +113,24 @@ describe('an organization', () => {
     await page.getByLabel('New organization').fill('Olga & Sons')
     await press(page, 'Create it')
     await seeHeading(page, 'Allow Tool?')
-    expect(await detail(page, 'Organization')).toBe('Olga & Sons')
+    expect(await detail(page, 'Organization')).toBe('Olga & Sons (olga-sons)')
     const token = await allow(arrival)
     const { body } = await app.request('GET', '/organizations', { token })
     expect(body).toMatchObject([{ name: 'Olga & Sons', role: 'admin', id: claimsOf(token).org_id }])
   })
 
-  test('that invited somebody is theirs as soon as they sign in', async () => {
+  test('that invited somebody is theirs when they accept', async () => {
     const email = await addPerson('ines')
     const token = await app.tokenFor('admin@demo.test', 'demo')
     const invitation = { email, role: 'member' }
     await app.request('POST', '/organizations/current/invitations', { token, body: invitation })
     const arrival = await arrive(app.url)
     await signInWithPassword(arrival.page, email, password)
+    await seeHeading(arrival.page, 'You’re invited')
+    await arrival.page.getByText(`admin@demo.test invited you to join Demo (demo) as a member.`).waitFor()
+    await press(arrival.page, 'Accept')
     await seeHeading(arrival.page, 'Allow Tool?')
-    expect(await detail(arrival.page, 'Organization')).toBe('Demo')
+    expect(await detail(arrival.page, 'Organization')).toBe('Demo (demo)')
     expect(claimsOf(await allow(arrival)).org_id).toBe(await app.organization('demo'))
   })
 

@@ -1,0 +1,88 @@
+import { type Context, Hono } from 'hono'
+import type { Provider } from 'oidc-provider'
+import type { Caller } from '../access.ts'
+import { limitForm, ownPagesOnly, readForm, tokenField } from '../forms.ts'
+import { escapeHtml, page, pageHeaders } from '../html.ts'
+import { isId } from '../lib/ids.ts'
+import { oneTime } from '../lib/one-time.ts'
+import type { NodeEnv } from '../oauth/authorization-server.ts'
+import { findSignedIn, signInUrl } from '../oauth/browser-session.ts'
+import type { Output } from '../operation.ts'
+import type { Service } from '../service.ts'
+import type * as contract from './contract.ts'
+import { acceptInvitation, declineInvitation, listMyInvitations } from './invitations.ts'
+
+type Invitation = Output<typeof contract.listMyInvitations>[number]
+
+/** Ties a form to the user that it was made for. */
+const formToken = oneTime<string>('invitations-form', 60 * 60)
+
+/** `/invitations`: where the link that an administrator sends leads. It shows the invitations of the user who opens it. */
+export function serveInvitations(service: Service, currentProvider: () => Promise<Provider>): Hono<NodeEnv> {
+  const app = new Hono<NodeEnv>()
+  const { publicUrl } = service.config
+
+  async function show(c: Context<NodeEnv>, user: Caller['user'], notice = ''): Promise<Response> {
+    const invitations = await listMyInvitations(service, { user })
+    const token = await formToken.issue(service.kv, user.id)
+    const form = (fields: string) => `<form method="post" action="/invitations">${tokenField(token)}${fields}</form>`
+    const html = `<h1>Invitations</h1>
+      ${notice && `<p role="status">${escapeHtml(notice)}</p>`}
+      ${invitationList(invitations, form) || '<p>You have no open invitations.</p>'}
+      <p>Signed in as ${escapeHtml(user.email)}. Was a different address invited? <a href="/oauth/logout">Sign out</a> and sign in with that one.</p>`
+    // Without a referrer, browsers don't send the origin that `ownPagesOnly` checks.
+    return c.body(page('Invitations', html), 200, { ...pageHeaders, 'referrer-policy': 'same-origin' })
+  }
+
+  app.get('/invitations', async (c) => {
+    const user = await findSignedIn(service, await currentProvider(), c)
+    if (user) return c.req.query('code') ? c.redirect('/invitations', 303) : show(c, user)
+    return c.req.query('error') ? showSignedOut(c) : c.redirect(signInUrl(publicUrl, '/invitations'), 303)
+  })
+
+  app.post('/invitations', limitForm, ownPagesOnly(publicUrl), async (c) => {
+    const form = await readForm(c)
+    const user = await findSignedIn(service, await currentProvider(), c)
+    if (!user || (await formToken.take(service.kv, form.token ?? '')) !== user.id) return showSignedOut(c)
+    return show(c, user, await decideInvitation(service, user, form))
+  })
+  return app
+}
+
+/** Who invites, in which role, and a form for each decision. Names are shown with their slugs, which are unique. */
+export const invitationList = (invitations: readonly Invitation[], form: (fields: string) => string): string =>
+  invitations
+    .map(({ id, organization, invited_by, role }) =>
+      form(`<p>${escapeHtml(invited_by)} invited you to join <strong>${escapeHtml(organization.name)}</strong>
+        (${escapeHtml(organization.slug)}) as ${role === 'admin' ? 'an admin' : 'a member'}.</p>
+        <input type="hidden" name="invitation" value="${id}">
+        <button name="decision" value="accept">Accept</button> <button name="decision" value="decline">Decline</button>`),
+    )
+    .join('')
+
+/** Takes what a form of `invitationList` sent, and says what came of it. */
+export async function decideInvitation(
+  service: Service,
+  user: Caller['user'],
+  { invitation = '', decision }: Record<string, string>,
+): Promise<string> {
+  const known = (await listMyInvitations(service, { user })).find(({ id }) => id === invitation)
+  if (!known || !isId(invitation)) return 'This invitation is no longer open.'
+  const { name } = known.organization
+  if (decision !== 'accept') {
+    await declineInvitation(service, { user }, { id: invitation })
+    return `You declined the invitation to ${name}.`
+  }
+  await acceptInvitation(service, { user }, { id: invitation })
+  return `You are now a member of ${name}.`
+}
+
+const showSignedOut = (c: Context): Response =>
+  c.body(
+    page(
+      'Sign in',
+      '<h1>Sign in to see your invitations</h1><p>This page was open too long, or you signed out.</p><p><a class="button" href="/invitations">Sign in</a></p>',
+    ),
+    400,
+    pageHeaders,
+  )
