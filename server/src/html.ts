@@ -17,7 +17,7 @@ input { width: 100%; margin-top: .25rem; padding: .6rem .7rem; font: inherit; co
 button, .button { display: inline-block; margin-top: 1.5rem; padding: .65rem 1.1rem; font: inherit; font-weight: 600;
   color: var(--card); background: var(--accent); border: 0; border-radius: 8px; cursor: pointer; text-decoration: none }
 button:is([name=demo], [value=cancel], [value=decline], [value=disconnect]) { color: inherit; background: none; border: 1px solid var(--line) }
-form + p { margin-top: 1.5rem }
+button:is([value=accept], [value=decline]) { margin-top: 0 } form + :is(p, form) { margin-top: 1.5rem }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px }
 a:not(.button) { color: var(--accent) } code, pre { font: .875em ui-monospace, monospace } dt { font-weight: 600 } dd { margin: 0 0 .75rem; color: var(--soft) }
 pre { padding: .8rem; overflow-x: auto; background: var(--paper); border: 1px solid var(--line); border-radius: 8px }

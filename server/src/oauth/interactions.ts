@@ -4,6 +4,7 @@ import type { Caller } from '../access.ts'
 import { recordAudit } from '../audit/audit.ts'
 import { limitForm, ownPagesOnly, readForm } from '../forms.ts'
 import { page, pageHeaders } from '../html.ts'
+import { nameProblem, tidyName } from '../lib/names.ts'
 import { oneTime } from '../lib/one-time.ts'
 import * as contract from '../organizations/contract.ts'
 import { decideInvitation } from '../organizations/invitation-pages.ts'
@@ -190,7 +191,10 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     const person = await personOf(visit)
     if (!person) return undefined
     const input = contract.createOrganization.body.safeParse({ name })
-    if (!input.success) return showConsent(visit, person, 'Enter a name of up to 100 characters.')
+    if (!input.success) {
+      const problem = nameProblem(tidyName(name ?? ''))
+      return showConsent(visit, person, `Enter a name of up to 100 characters. ${problem ?? ''}`.trim())
+    }
     const { id } = await createOrganization(service, { user: person }, input.data)
     return visit.c.redirect(`${visit.path}?organization=${id}`, 303)
   })

@@ -1,6 +1,7 @@
 import { type Context, Hono } from 'hono'
 import type { Provider } from 'oidc-provider'
 import type { Caller } from '../access.ts'
+import { Failure } from '../errors.ts'
 import { limitForm, ownPagesOnly, readForm, tokenField } from '../forms.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { isId } from '../lib/ids.ts'
@@ -10,6 +11,7 @@ import { findSignedIn, signInUrl } from '../oauth/browser-session.ts'
 import type { Output } from '../operation.ts'
 import type { Service } from '../service.ts'
 import type * as contract from './contract.ts'
+import type { Role } from './contract.ts'
 import { acceptInvitation, declineInvitation, listMyInvitations } from './invitations.ts'
 
 type Invitation = Output<typeof contract.listMyInvitations>[number]
@@ -53,12 +55,14 @@ export function serveInvitations(service: Service, currentProvider: () => Promis
 export const invitationList = (invitations: readonly Invitation[], form: (fields: string) => string): string =>
   invitations
     .map(({ id, organization, invited_by, role }) =>
-      form(`<p>${escapeHtml(invited_by)} invited you to join <strong>${escapeHtml(organization.name)}</strong>
-        (${escapeHtml(organization.slug)}) as ${role === 'admin' ? 'an admin' : 'a member'}.</p>
+      form(`<p id="invitation-${id}">${escapeHtml(invited_by)} invited you to join <strong>${escapeHtml(organization.name)}</strong>
+        (${escapeHtml(organization.slug)}) as ${roleText(role)}.</p>
         <input type="hidden" name="invitation" value="${id}">
-        <button name="decision" value="accept">Accept</button> <button name="decision" value="decline">Decline</button>`),
+        <button name="decision" value="accept" aria-describedby="invitation-${id}">Accept</button> <button name="decision" value="decline" aria-describedby="invitation-${id}">Decline</button>`),
     )
     .join('')
+
+const roleText = (role: Role) => (role === 'admin' ? 'an admin' : 'a member')
 
 /** Takes what a form of `invitationList` sent, and says what came of it. */
 export async function decideInvitation(
@@ -73,8 +77,13 @@ export async function decideInvitation(
     await declineInvitation(service, { user }, { id: invitation })
     return `You declined the invitation to ${name}.`
   }
-  await acceptInvitation(service, { user }, { id: invitation })
-  return `You are now a member of ${name}.`
+  try {
+    await acceptInvitation(service, { user }, { id: invitation })
+  } catch (error) {
+    if (error instanceof Failure && error.envelope.status === 403) return `${error.envelope.data?.reason}.`
+    throw error
+  }
+  return `You are now ${roleText(known.role)} of ${name}.`
 }
 
 const showSignedOut = (c: Context): Response =>

@@ -134,6 +134,21 @@ describe('an organization', () => {
     expect(claimsOf(await allow(arrival)).org_id).toBe(await app.organization('demo'))
   })
 
+  test('that invited somebody is joined by the link too, after signing in', async () => {
+    const email = await addPerson('ivan')
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const body = { email, role: 'admin' }
+    const { url } = (await app.request('POST', '/organizations/current/invitations', { token, body })).body
+    const page = await usePage()
+    await page.goto(url)
+    await signInWithPassword(page, email, password)
+    await seeHeading(page, 'Invitations')
+    await page.getByText('admin@demo.test invited you to join Demo (demo) as an admin.').waitFor()
+    await press(page, 'Accept')
+    await page.getByRole('status').filter({ hasText: 'You are now an admin of Demo.' }).waitFor()
+    await page.getByText('You have no open invitations.').waitFor()
+  })
+
   test('is changed without signing in again', async () => {
     const first = await arrive(app.url)
     await press(first.page, 'member@demo.test')
