@@ -5,8 +5,8 @@
 // Every attack is bounded in count and time and goes to a server of its own on this machine's loopback. Run it in two
 // checkouts, or with --checkout, to compare versions.
 
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, statSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -105,7 +105,10 @@ const registrations = 300
 
 /** Bytes that the data folder grows by for each registration that anybody may make. */
 async function register({ port, dataDir }: Inlay): Promise<{ bytes: number; accepted: number }> {
-  const size = () => Number(execFileSync('du', ['-sk', dataDir], { encoding: 'utf8' }).split('\t')[0]) * 1024
+  const size = () => {
+    const files = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+    return files.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0)
+  }
   const before = size()
   let accepted = 0
   for (let number = 0; number < registrations; number += 1) {

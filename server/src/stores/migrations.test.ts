@@ -295,7 +295,8 @@ describe('a database in which every origin that somebody sent became a site', ()
     const { owner } = await makeDatabase()
     const earlier = await makeRelease({}, '0011')
     await earlier(owner, secrets)
-    const database = openDatabase({ connection: serviceConnection(owner, secrets), connections: 1 })
+    const [auditKey] = auditKeys(secrets)
+    const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
     onTestFinished(() => database.close())
     const [organization, other] = [newId(), newId()]
     for (const id of [organization, other]) {
