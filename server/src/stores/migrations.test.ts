@@ -48,7 +48,12 @@ async function makeRelease(migrations: Record<string, string>, newest = '9999'):
   onTestFinished(() => rmSync(folder, { recursive: true }))
   for (const part of ['src', 'migrations']) cpSync(join(server, part), join(folder, part), { recursive: true })
   symlinkSync(join(server, '../node_modules'), join(folder, 'node_modules'))
-  for (const name of shipped.filter((one) => one.slice(0, 4) > newest)) rmSync(join(folder, 'migrations', name))
+  const later = shipped.filter((one) => one.slice(0, 4) > newest).map((name) => join(folder, 'migrations', name))
+  const unknownTables = later.flatMap((file) => readFileSync(file, 'utf8').match(/(?<=^create table )\w+/gm) ?? [])
+  const walls = join(folder, 'migrations/after_each.sql')
+  const lines = readFileSync(walls, 'utf8').split('\n')
+  writeFileSync(walls, lines.filter((line) => !unknownTables.some((table) => line.includes(` ${table} `))).join('\n'))
+  for (const file of later) rmSync(file)
   for (const [name, sql] of Object.entries(migrations)) writeFileSync(join(folder, 'migrations', name), sql)
   return (await import(pathToFileURL(join(folder, 'src/stores/migrations.ts')).href)).migrate
 }
