@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -164,29 +163,23 @@ describe('an up-to-date database', () => {
 describe('a migration', () => {
   test('to keyed audit chains keeps the rows before it verifiable, and closes them with a keyed one', async () => {
     const { owner, client } = await makeDatabase()
-    const last = '0014_keyed_audit_chains.sql'
-    await client.query(
-      'create table migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
-    )
-    for (const name of shipped.filter((each) => each < last)) {
-      const text = readFileSync(join(server, 'migrations', name), 'utf8')
-      await client.query(text)
-      await client.query('insert into migrations (name, checksum) values ($1, $2)', [name, hash('sha256', text)])
-    }
+    await (await makeRelease({}, '0013'))(owner, secrets)
     const [old, empty] = [newId(), newId()]
-    for (const id of [old, empty]) {
-      await client.query('insert into organizations (id, name, slug) values ($1, $2, $3)', [id, 'Some', id])
-    }
-    for (let n = 0; n < 3; n += 1) {
-      await client.query(
-        `insert into audit_events (organization_id, id, actor, action, target, data) values ($1, $2, 'ann', 'done', 'x', '{"b": 1, "a": 2}')`,
-        [old, newId()],
-      )
-    }
-    await migrate(owner, secrets)
     const [auditKey] = auditKeys(secrets)
     const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
     onTestFinished(() => database.close())
+    for (const id of [old, empty]) {
+      await database.asOrg(id, (sql) => sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`)
+    }
+    for (let n = 0; n < 3; n += 1) {
+      await database.asOrg(
+        old,
+        (sql) => sql`
+          insert into audit_events (organization_id, id, actor, action, target, data)
+          values (${old}, ${newId()}, 'ann', 'done', 'x', '{"b": 1, "a": 2}')`,
+      )
+    }
+    await migrate(owner, secrets)
     const verify = async (id: string) => {
       const { length, broken } = await verifyAuditChain({ database, secrets }, id)
       return { length, broken }
