@@ -55,6 +55,8 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['INLAY_SECRET', `${otherSecret}, ${secret}`, { secrets: [otherSecret, secret] }],
   ['INLAY_ALLOWED_PRIVATE_NETWORKS', '10.0.0.0/8, fd00::/8', { allowedPrivateNetworks: ['10.0.0.0/8', 'fd00::/8'] }],
   ['INLAY_ALLOWED_PRIVATE_NETWORKS', '', { allowedPrivateNetworks: ['127.0.0.0/8', '::1/128'] }],
+  ['INLAY_TRUSTED_PROXIES', '10.0.0.0/8, fd00::/8', { trustedProxies: ['10.0.0.0/8', 'fd00::/8'] }],
+  ['INLAY_TRUSTED_PROXIES', '', { trustedProxies: [] }],
   ['SIGN_IN_ISSUER', issuer, { signIn: { issuer, audience: 'inlay' } }, { SIGN_IN_AUDIENCE: 'inlay' }],
   ['SIGN_IN_ISSUER', '', { signIn: undefined }],
   ['SIGN_IN_AUDIENCE', 'a', { signIn: { issuer, audience: 'a' }, signInClient: undefined }, { SIGN_IN_ISSUER: issuer }],
@@ -115,6 +117,7 @@ const bad: [Name, string, string][] = [
   ['INLAY_SECRET', 'change-me-change-me-0123456789-abcdef', placeholder],
   ['INLAY_SECRET', 'your-secret-goes-here-0123456789-abcdef', placeholder],
   ['INLAY_ALLOWED_PRIVATE_NETWORKS', '10.0.0.0', 'must be CIDRs such as 10.0.0.0/8, not "10.0.0.0"'],
+  ['INLAY_TRUSTED_PROXIES', 'proxy.internal', 'must be CIDRs such as 10.0.0.0/8, not "proxy.internal"'],
   ['INLAY_ALLOWED_PRIVATE_NETWORKS', '10.0.0.0/8,10.0.0.0/33', 'must be CIDRs such as 10.0.0.0/8, not "10.0.0.0/33"'],
   ['SIGN_IN_ISSUER', 'login.example.com', 'must be a URL that starts with https:// or http://'],
   [

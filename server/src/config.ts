@@ -48,6 +48,10 @@ export const settings = {
     parse: cidrList,
     text: 'Comma-separated CIDRs of private networks that outbound calls to addresses chosen by administrators may reach. The metadata addresses of clouds, such as 169.254.169.254, are not part of a wider network and have to be listed themselves. Default: none in production, loopback in development.',
   },
+  INLAY_TRUSTED_PROXIES: {
+    parse: cidrList,
+    text: 'Comma-separated CIDRs of the reverse proxies in front of this server, for example `10.0.0.0/8`. `X-Forwarded-For` is read from these alone; every other client is known by the address that it connects from. Without this setting all clients behind a proxy count as one where sign-ins are limited by address.',
+  },
   SIGN_IN_ISSUER: {
     parse: url('https:', 'http:'),
     text: 'OIDC issuer of the people who administer organizations, exactly as its discovery document names it. With `SIGN_IN_CLIENT_ID` people sign in there, with `SIGN_IN_AUDIENCE` its own access tokens are accepted; at least one of the two is required with it.',
@@ -100,6 +104,8 @@ export interface Config {
   /** Newest first: the first encrypts and signs, all decrypt and verify. */
   secrets: readonly string[]
   allowedPrivateNetworks: readonly string[]
+  /** Whose `X-Forwarded-For` counts. */
+  trustedProxies: readonly string[]
   /** Whose access tokens are accepted beside the built-in ones. */
   signIn: { issuer: string; audience: string } | undefined
   /** Where people sign in; without it they have passwords here. */
@@ -142,6 +148,7 @@ export function readConfig(env: Record<string, string | undefined> = process.env
     secrets: read('INLAY_SECRET') ?? secretOfDataFolder(dataDir, mode),
     allowedPrivateNetworks:
       read('INLAY_ALLOWED_PRIVATE_NETWORKS') ?? (mode === 'development' ? ['127.0.0.0/8', '::1/128'] : []),
+    trustedProxies: read('INLAY_TRUSTED_PROXIES') ?? [],
     ...readSignIn({
       mode,
       issuer: read('SIGN_IN_ISSUER'),

@@ -3,6 +3,7 @@ import { createRemoteTools } from './connectors/remote-tools.ts'
 import { type Activity, createActivity } from './diagnostics/activity.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
 import { createHub, type Hub } from './hub/hub.ts'
+import { type ClientAddress, createClientAddress } from './lib/client-address.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
 import { createSafeFetch } from './lib/safe-fetch.ts'
@@ -32,6 +33,8 @@ export interface Foundation extends Pick<Stores, 'database' | 'kv' | 'bus' | 'ch
   fetch: typeof fetch
   /** For addresses that a member chose: never reaches a private network, whatever the operator allows. */
   publicFetch: typeof fetch
+  /** Where a request comes from, for limits and the audit trail. */
+  clientAddress: ClientAddress
   clock: Clock
   log: Log
   metrics: Metrics
@@ -44,6 +47,9 @@ export async function createService(
   const safeFetch = createSafeFetch({ allowedPrivateNetworks: config.allowedPrivateNetworks })
   const publicFetch = createSafeFetch({ allowedPrivateNetworks: [] })
   const metrics = createMetrics()
+  const clientAddress = createClientAddress(config.trustedProxies, (address) =>
+    log.warn({ address }, 'this proxy is not in INLAY_TRUSTED_PROXIES, so all its clients count as one'),
+  )
   const foundation: Foundation = {
     database,
     kv,
@@ -51,6 +57,7 @@ export async function createService(
     changes,
     secrets,
     config,
+    clientAddress,
     clock,
     log,
     metrics,

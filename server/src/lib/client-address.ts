@@ -1,0 +1,64 @@
+import type { IncomingMessage } from 'node:http'
+import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6
+type Request = Pick<IncomingMessage, 'headers'> & { socket: { remoteAddress?: string | undefined } }
+
+/** IPv6 networks hand a whole /64 to one customer, so its addresses count as one client. */
+const ipv6Bits = 64
+
+/** IPv4 as usual; IPv6 as its /64 network. */
+export type ClientAddress = (request: Request) => string
+
+/**
+ * Reads the client's address from the socket, or from `X-Forwarded-For` if the socket belongs to a trusted proxy.
+ * `onUntrustedProxy` is called once, when another address sends that header.
+ */
+export function createClientAddress(
+  trustedProxies: readonly string[],
+  onUntrustedProxy?: (address: string) => void,
+): ClientAddress {
+  const trusted = trustedProxies.map(parseNetwork)
+  const isTrusted = (ip: Address) =>
+    trusted.some(([network, bits]) => network.kind() === ip.kind() && ip.match(network, bits))
+  let warn = onUntrustedProxy
+  return ({ socket, headers }) => {
+    let client = parse(socket.remoteAddress ?? '')
+    if (!client) return 'unknown'
+    const forwardedFor = [headers['x-forwarded-for'] ?? []].flat().join(',')
+    if (forwardedFor && warn && !isTrusted(client)) {
+      warn(describe(client))
+      warn = undefined
+    }
+    // Each proxy appends the address that connected to it, so entries left of the first untrusted one may be forged.
+    const entries = forwardedFor.split(',')
+    while (isTrusted(client)) {
+      const previous = parse(entries.pop() ?? '')
+      if (!previous) break
+      client = previous
+    }
+    return describe(client)
+  }
+}
+
+function parseNetwork(cidr: string): [Address, number] {
+  const [network, bits] = ipaddr.parseCIDR(cidr)
+  const isMapped = network instanceof ipaddr.IPv6 && network.isIPv4MappedAddress() && bits >= 96
+  return isMapped ? [network.toIPv4Address(), bits - 96] : [network, bits]
+}
+
+/** Some proxies add the port: `192.0.2.1:5000`, `[2001:db8::1]:5000`. */
+function parse(text: string): Address | undefined {
+  const entry = text.trim().replace(/^"(.*)"$/, '$1')
+  const [, bracketed] = /^\[([^\]]*)\](?::\d+)?$/.exec(entry) ?? []
+  const [, ipv4] = /^([\d.]+):\d+$/.exec(entry) ?? []
+  const address = (bracketed ?? ipv4 ?? entry).replace(/%.*$/, '')
+  // `process` turns an IPv4-mapped IPv6 address into the IPv4 address.
+  return isIP(address) ? ipaddr.process(address) : undefined
+}
+
+function describe(ip: Address): string {
+  if (ip instanceof ipaddr.IPv4) return ip.toString()
+  return `${ipaddr.IPv6.networkAddressFromCIDR(`${ip}/${ipv6Bits}`)}/${ipv6Bits}`
+}
