@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Kv } from '../stores/kv.ts'
+import { keepNewest } from './keep-newest.ts'
 import { fingerprint } from './secrets.ts'
 
 /** A value that is handed out once, for a random token. The store knows the token's hash alone. */
@@ -11,11 +12,13 @@ interface OneTime<T> {
   take(kv: Kv, token: string): Promise<T | undefined>
 }
 
-export function oneTime<T>(kind: string, lifetimeSeconds: number): OneTime<T> {
+/** `limit` bounds the number of tokens that are kept; needed where anybody can have one issued. */
+export function oneTime<T>(kind: string, lifetimeSeconds: number, limit?: number): OneTime<T> {
   const keyOf = (token: string) => `${kind}:${fingerprint(token)}`
   return {
     async issue(kv, value) {
       const token = randomBytes(32).toString('base64url')
+      if (limit) await keepNewest(kv, { kind, limit, seconds: lifetimeSeconds }, keyOf(token))
       await kv.set(keyOf(token), value, lifetimeSeconds)
       return token
     },

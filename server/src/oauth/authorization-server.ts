@@ -6,6 +6,7 @@ import { serveConnect } from '../connectors/connect-pages.ts'
 import { ownPagesOnly, refuseForeign } from '../forms.ts'
 import { serveInvitations } from '../organizations/invitation-pages.ts'
 import type { Service } from '../service.ts'
+import { limitRegistrations, limitVisits } from '../sign-in/visit-limits.ts'
 import { scope } from './access-tokens.ts'
 import { serveInteractions } from './interactions.ts'
 import { protectedResources } from './protected-resources.ts'
@@ -25,6 +26,8 @@ const endpoints = [
   'logout/confirm',
   'logout/success',
 ]
+/** Each request for these may store something, whoever sends it. */
+const anonymousPages = ['/oauth/authorize', '/oauth/authorize/:uid', '/oauth/logout', '/oauth/interaction/*']
 const discovery = ['oauth-authorization-server', 'openid-configuration']
 
 /** `/oauth/*` and everything that lets clients find it. */
@@ -70,9 +73,11 @@ export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
     if (protocol === 'http:' && isForeign) return refuseForeign(c)
     await next()
   })
+  for (const path of anonymousPages) app.use(path, limitVisits(service))
   app.post('/oauth/logout/confirm', ownPagesOnly(publicUrl))
   // Clients that are pages register too; nothing of the person's goes with the request.
   app.use('/oauth/register', cors())
+  app.post('/oauth/register', limitRegistrations(service))
   app.route(
     '/oauth/interaction',
     serveInteractions(service, async () => (await current()).provider),

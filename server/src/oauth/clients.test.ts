@@ -1,5 +1,6 @@
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import * as oauth from 'openid-client'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { useClientDocument } from '../../test/https-server.ts'
 import { allow, claimsOf, exchange, introduce, nativeUri, prepare, register, webUri } from '../../test/oauth-client.ts'
@@ -68,7 +69,8 @@ describe('registration', () => {
     [['http://app.example.com/callback'], 'invalid_redirect_uri'],
     [[webUri, 'javascript:alert(1)'], 'invalid_redirect_uri'],
     [['https://app.example.com/#x'], 'invalid_redirect_uri'],
-    [Array.from({ length: 21 }, (_, n) => `${webUri}/${n}`), 'invalid_redirect_uri'],
+    [Array.from({ length: 11 }, (_, n) => `${webUri}/${n}`), 'invalid_redirect_uri'],
+    [[webUri.padEnd(1_001, 'x')], 'invalid_redirect_uri'],
     [[], 'invalid_redirect_uri'],
     [undefined, 'invalid_redirect_uri'],
   ])('refuses the redirect URIs %j', async (redirect_uris, error) => {
@@ -88,6 +90,104 @@ describe('registration', () => {
     await expect(register(app.url, metadata)).rejects.toMatchObject({ error: 'invalid_client_metadata' })
   })
 })
+
+describe('a registration is bounded:', () => {
+  test.each([
+    ['a name of 100 characters', { client_name: 'n'.repeat(100) }],
+    ['a name in any script', { client_name: 'Werkzeug für 日本語 🛠️' }],
+    ['no name', { client_name: undefined }],
+    ['ten redirect URIs', { redirect_uris: Array.from({ length: 10 }, (_, n) => `${webUri}/${n}`) }],
+    ['a redirect URI of 1000 characters', { redirect_uris: [webUri.padEnd(1_000, 'x')] }],
+  ])('%s is accepted', async (_, metadata) => {
+    expect((await register(app.url, metadata)).clientMetadata()).toMatchObject(JSON.parse(JSON.stringify(metadata)))
+  })
+
+  test.each([
+    ['a name of 101 characters', { client_name: 'n'.repeat(101) }, 'client_name must not be longer than 100'],
+    ['a name of 54 000 characters', { client_name: 'n'.repeat(54_000) }, 'must not be larger than 8192 bytes'],
+    ['a name with a bidirectional control', { client_name: 'Tool \u202e' }, 'client_name is not valid'],
+    ['a name with an invisible character', { client_name: 'To\u200bol' }, 'client_name is not valid'],
+    ['large metadata', { contacts: Array.from({ length: 400 }, (_, n) => `person-${n}@example.com`) }, '8192 bytes'],
+    [
+      'many addresses after logout',
+      { post_logout_redirect_uris: Array.from({ length: 11 }, (_, n) => `${webUri}/${n}`) },
+      'post_logout_redirect_uris must not contain more than 10 URIs',
+    ],
+  ])('%s is refused', async (_, metadata, description) => {
+    await expect(register(app.url, metadata)).rejects.toMatchObject({
+      error: 'invalid_client_metadata',
+      error_description: expect.stringContaining(description),
+    })
+  })
+
+  test('one address registers 100 clients an hour, others go on', async () => {
+    const proxied = await useHttpService({ INLAY_TRUSTED_PROXIES: '127.0.0.0/8, ::1/128' })
+    const registerFrom = (address: string) =>
+      fetch(`${proxied.url}/oauth/register`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-forwarded-for': address },
+        body: JSON.stringify({ token_endpoint_auth_method: 'none', redirect_uris: [webUri] }),
+      })
+    const answers = await Promise.all(Array.from({ length: 105 }, () => registerFrom('198.51.100.1')))
+    const statuses = answers.map(({ status }) => status)
+    expect(statuses.filter((status) => status === 201)).toHaveLength(100)
+    const refused = answers[statuses.indexOf(429)]
+    expect(refused?.headers.get('retry-after')).toBe('3600')
+    expect(await refused?.json()).toMatchObject({ error: 'temporarily_unavailable' })
+    expect((await registerFrom('198.51.100.2')).status).toBe(201)
+  })
+})
+
+describe('a stranger', () => {
+  test('cannot store a large authorization request', async () => {
+    const attempt = await prepare(await register(app.url), { state: 'x'.repeat(7_000) })
+    await attempt.browser.open(attempt.url)
+    expect(attempt.browser.left?.searchParams.get('error')).toBe('invalid_request')
+  })
+
+  test('gets 600 sign-in pages a minute for each address', async () => {
+    const limited = await useHttpService({ INLAY_TRUSTED_PROXIES: '127.0.0.0/8, ::1/128' })
+    const open = (address: string) =>
+      limited.fetch('/oauth/logout', { headers: { 'x-forwarded-for': address } }).then(({ status }) => status)
+    const statuses = await Promise.all(Array.from({ length: 605 }, () => open('198.51.100.1')))
+    expect(statuses.filter((status) => status === 429)).toHaveLength(5)
+    expect(await open('198.51.100.2')).toBe(200)
+  })
+
+  test('cannot have a client assertion remembered for longer than an hour', async () => {
+    const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true })
+    const jwks = { keys: [await exportJWK(publicKey)] }
+    const metadata = { token_endpoint_auth_method: 'private_key_jwt', jwks }
+    const { client_id } = (await register(app.url, metadata as never)).clientMetadata()
+    const authenticate = async (lifetime: string) => {
+      const assertion = await new SignJWT()
+        .setProtectedHeader({ alg: 'ES256' })
+        .setIssuer(client_id)
+        .setSubject(client_id)
+        .setAudience(app.url)
+        .setJti(lifetime)
+        .setIssuedAt()
+        .setExpirationTime(lifetime)
+        .sign(privateKey)
+      const body = new URLSearchParams({
+        grant_type: 'refresh_token',
+        refresh_token: 'x',
+        client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+        client_assertion: assertion,
+      })
+      const answer = await fetch(`${app.url}/oauth/token`, { method: 'POST', body })
+      return ((await answer.json()) as { error: string }).error
+    }
+    expect(await authenticate('50 minutes')).toBe('invalid_grant')
+    expect(await authenticate('2 hours')).toBe('invalid_client')
+  })
+})
+
+async function useHttpService(env: Record<string, string>): Promise<HttpService> {
+  const service = await startHttpService(env)
+  onTestFinished(() => service.close())
+  return service
+}
 
 describe('a client known by its address', () => {
   test('signs people in and is shown with its host', async () => {
@@ -110,6 +210,7 @@ describe('a client known by its address', () => {
   test.each<[string, (id: string) => object]>([
     ['names another address', () => ({ client_id: 'https://other.example.com/', redirect_uris: [webUri] })],
     ['holds a secret', (client_id) => ({ client_id, redirect_uris: [webUri], client_secret: 'x' })],
+    ['has a name that misleads', (client_id) => ({ client_id, redirect_uris: [webUri], client_name: 'To\u200bol' })],
     ['has an unsafe redirect URI', (client_id) => ({ client_id, redirect_uris: ['http://app.example.com/callback'] })],
   ])('is refused when its document %s', async (_, metadata) => {
     const attempt = await prepare(await introduce(app.url, await useClientDocument(metadata)))

@@ -1,11 +1,12 @@
-import type { Grant, KoaContextWithOIDC, Provider } from 'oidc-provider'
+import type { Client, Grant, KoaContextWithOIDC, Provider } from 'oidc-provider'
 import type { Caller } from '../access.ts'
+import { recordAudit } from '../audit/audit.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { listMyInvitations } from '../organizations/invitations.ts'
 import type { Service } from '../service.ts'
 import { scope } from './access-tokens.ts'
 import { ownPagesClientId } from './own-pages.ts'
-import { describeSignIn, grantSeconds, type SignIn, signInOfSession } from './records.ts'
+import { describeSignIn, findRecord, grantSeconds, type SignIn, signInOfSession } from './records.ts'
 import { isOnThisComputer } from './redirect-uris.ts'
 
 /** What a person allowed a client: for which organization, at which resources. */
@@ -27,7 +28,7 @@ export async function saveGrant(provider: Provider, who: Who, consent: Consent):
   return grant.save()
 }
 
-export const organizationOf = (grant: Grant | undefined): string | undefined =>
+export const organizationOf = (grant: Pick<Grant, 'rar'> | undefined): string | undefined =>
   grant?.rar?.find(({ type }) => type === 'organization')?.identifier as string | undefined
 
 /** What was allowed before all sessions were ended, maybe by somebody else, is asked again. */
@@ -63,6 +64,22 @@ export async function loadGrant(service: Service, { oidc }: KoaContextWithOIDC):
   // invitation must not disturb a client.
   if (result?.login && (await listMyInvitations(service, { user: { id: who.userId } })).length > 0) return undefined
   return provider.Grant.find(await saveGrant(provider, who, consent))
+}
+
+/** A client gives back what a member allowed it. */
+export async function recordRevocation(
+  { database, kv }: Service,
+  { clientId, clientName }: Client,
+  grantId: string | undefined,
+): Promise<void> {
+  const grant = grantId ? await findRecord(kv, 'Grant', grantId) : undefined
+  const organizationId = organizationOf(grant)
+  if (!grant || !organizationId) return
+  await database.asOrg(organizationId, async (sql) => {
+    const [person] = await sql<{ email: string }>`select email from users where id = ${grant.accountId}`
+    const trail = { organizationId, actor: person?.email ?? 'oauth' }
+    await recordAudit(sql, trail, 'client.revoked', clientId, { name: clientName ?? clientId })
+  })
 }
 
 export const readResources = (resource: unknown): string[] => [resource ?? []].flat().map(String)

@@ -86,18 +86,62 @@ async function storeAnew(work: () => Promise<void>): Promise<[name: string, seco
 
 test('names in the store do not show what they stand for', async () => {
   const adapter = createKvAdapter(app.service)('Session')
-  const stored = await storeAnew(() => adapter.upsert('secret-id', { uid: 'secret-uid' }, 60) as Promise<void>)
+  const stored = await storeAnew(
+    () => adapter.upsert('secret-id', { uid: 'secret-uid', accountId: 'a' }, 60) as Promise<void>,
+  )
   expect(stored).toHaveLength(2)
   for (const [name] of stored) expect(name).toMatch(/^oauth:[\w-]+:[\w-]{43}$/)
 })
 
-test('a client that nobody allowed anything is forgotten after a month, one that was used is kept', async () => {
+test('a client that nobody allowed anything is forgotten after a day, one that was used is kept', async () => {
   const { kv } = app.service
-  const adapter = createKvAdapter(app.service)('Client')
   const lifetimes = async (work: () => Promise<void>) =>
-    (await storeAnew(work)).map(([, secondsLeft]) => Math.round(secondsLeft / day))
-  const register = () => adapter.upsert('client', { client_id: 'client' } as never, undefined as never)
-  expect(await lifetimes(register as () => Promise<void>)).toEqual([30])
+    (await storeAnew(work))
+      .filter(([name]) => /^oauth:\w*Client:/.test(name))
+      .map(([, secondsLeft]) => Math.round(secondsLeft / day))
+  expect(await lifetimes(() => registerClient('client'))).toEqual([1])
   expect(await lifetimes(() => keepClient(kv, 'client'))).toEqual([400])
   expect(await lifetimes(() => keepClient(kv, 'https://unknown.example.com'))).toEqual([])
+})
+
+const registerClient = (id: string) =>
+  createKvAdapter(app.service)('Client').upsert(id, { client_id: id } as never, undefined as never) as Promise<void>
+
+/** As if that many other records had been stored since. */
+const storeOthers = (kind: string, count: number) =>
+  Promise.all(Array.from({ length: count }, () => app.service.kv.count(`newest:${kind}`)))
+
+test('beyond 2 500 unused clients the oldest one makes room, and a used one stays', async () => {
+  const { kv } = app.service
+  const adapter = createKvAdapter(app.service)('Client')
+  for (const id of ['used', 'oldest', 'older']) await registerClient(id)
+  await keepClient(kv, 'used')
+  await storeOthers('oauth:clients', 2_500 - 3)
+  expect(await adapter.find('oldest')).toBeDefined()
+  for (const id of ['new', 'newer']) await registerClient(id)
+  const found = await Promise.all(['used', 'oldest', 'older', 'new', 'newer'].map((id) => adapter.find(id)))
+  expect(found.map(Boolean)).toEqual([true, false, true, true, true])
+})
+
+test.each([
+  ['Interaction', 10_000],
+  ['Session', 5_000],
+  ['ReplayDetection', 20_000],
+])('of what strangers can store, only the newest are kept: %s, %i', async (model, limit) => {
+  const adapter = createKvAdapter(app.service)(model)
+  await adapter.upsert('oldest', { uid: 'oldest' }, 600)
+  await adapter.upsert('older', { uid: 'older' }, 600)
+  await storeOthers(`oauth:${model}`, limit - 2)
+  await adapter.upsert('older', { uid: 'older', scope: 'changed' }, 600)
+  expect(await adapter.find('oldest'), 'a change takes no place').toBeDefined()
+  await adapter.upsert('new', { uid: 'new' }, 600)
+  const found = await Promise.all(['oldest', 'older', 'new'].map((id) => adapter.find(id)))
+  expect(found.map(Boolean)).toEqual([false, true, true])
+})
+
+test.each(['Interaction', 'Session'])('a stranger cannot store anything large as %s', async (model) => {
+  const adapter = createKvAdapter(app.service)(model)
+  const large = { uid: 'large', params: { state: 'x'.repeat(7 * 1024) } }
+  await expect(adapter.upsert('large', large, 60)).rejects.toMatchObject({ error: 'invalid_request' })
+  expect(await adapter.find('large')).toBeUndefined()
 })

@@ -1,11 +1,19 @@
 import type { Adapter, AdapterPayload } from 'oidc-provider'
+import { keepNewest } from '../lib/keep-newest.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Foundation } from '../service.ts'
 import { errors } from './library.ts'
-import { findRecord, recordKey, revokeGrant, unusedClientSeconds } from './records.ts'
+import { addClient, findClient, findRecord, recordKey, revokeGrant } from './records.ts'
 
 const consumedKey = (model: string, id: string) => `${recordKey(model, id)}:consumed`
 const sessionUidKey = (uid: string) => `oauth:session-uid:${fingerprint(uid)}`
+
+/** How many records of each kind people who are not signed in can make the server keep, and how large each may be. */
+const anonymous: Record<string, { limit: number; bytes: number }> = {
+  Interaction: { limit: 10_000, bytes: 6 * 1024 },
+  Session: { limit: 5_000, bytes: 4 * 1024 },
+  ReplayDetection: { limit: 20_000, bytes: 1024 },
+}
 
 /** Codes, tokens, sessions and clients of the authorization server in the key-value store. */
 export const createKvAdapter =
@@ -13,9 +21,21 @@ export const createKvAdapter =
   (model: string): Adapter => {
     const { kv } = foundation
     const find = async (id: string): Promise<AdapterPayload | undefined> => {
+      if (model === 'Client') return findClient(kv, id)
       const [payload, consumed] = await Promise.all([findRecord(kv, model, id), kv.get<number>(consumedKey(model, id))])
       return payload && consumed ? { ...payload, consumed } : payload
     }
+    async function boundAnonymous(id: string, payload: AdapterPayload, seconds: number): Promise<void> {
+      const bounds = anonymous[model]
+      if (!bounds) return
+      if (Buffer.byteLength(JSON.stringify(payload)) > bounds.bytes) {
+        throw new errors.InvalidRequest('The request is too large')
+      }
+      const key = recordKey(model, id)
+      const isNew = (await kv.get(key)) === undefined
+      if (isNew) await keepNewest(kv, { kind: `oauth:${model}`, limit: bounds.limit, seconds }, key)
+    }
+
     return {
       find,
       async findByUid(uid) {
@@ -23,8 +43,11 @@ export const createKvAdapter =
         return id === undefined ? undefined : find(id)
       },
       async upsert(id, payload, expiresIn) {
-        const seconds = model === 'Client' ? unusedClientSeconds : Math.max(expiresIn ?? 0, 1)
-        if (model === 'Session' && payload.uid) await kv.set(sessionUidKey(payload.uid), id, seconds)
+        if (model === 'Client') return addClient(kv, id, payload)
+        const seconds = Math.max(expiresIn ?? 0, 1)
+        if (!payload.accountId) await boundAnonymous(id, payload, seconds)
+        if (model === 'Session' && payload.uid && payload.accountId)
+          await kv.set(sessionUidKey(payload.uid), id, seconds)
         await kv.set(recordKey(model, id), payload, seconds)
       },
       /** Of several uses at once one succeeds; the others are a replay, which ends everything that was granted. */

@@ -5,16 +5,18 @@ import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { SafeFetchError } from '../lib/safe-fetch.ts'
 import type { Service } from '../service.ts'
 import { createOwnTokenVerifier, InvalidToken, resources, scope } from './access-tokens.ts'
-import { findPerson, loadGrant, organizationOf } from './grants.ts'
+import { findPerson, loadGrant, organizationOf, recordRevocation } from './grants.ts'
 import { createKvAdapter } from './kv-adapter.ts'
 import { errors, interactionPolicy, Provider } from './library.ts'
 import { finishLogout, showLoggedOut, showLogout } from './logout.ts'
+import { checkNewClient } from './new-clients.ts'
 import { ownPagesClient, ownPagesClientId } from './own-pages.ts'
 import { grantSeconds, signInOfGrant, signInOfSession } from './records.ts'
 import { findRedirectProblem, isNative } from './redirect-uris.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
 const accessTokenSeconds = 60 * 60
+const longestAssertionSeconds = 60 * 60
 const day = 24 * 60 * 60
 
 /** OAuth 2.1 for people of this installation: the code flow with PKCE, and nothing beside it. */
@@ -57,7 +59,20 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
       id_token_signed_response_alg: 'EdDSA',
       token_endpoint_auth_method: 'client_secret_basic',
     },
-    extraClientMetadata: { properties: ['redirect_uris'], validator: (_, __, ___, metadata) => checkClient(metadata) },
+    extraClientMetadata: {
+      properties: ['redirect_uris'],
+      validator(ctx: KoaContextWithOIDC | undefined, _, __, metadata) {
+        // Without a context the client comes from the store, where older ones may exceed the limits.
+        if (ctx || isClientAddress(metadata.client_id)) checkNewClient(metadata)
+        checkClient(metadata)
+      },
+    },
+    async assertJwtClientAuthClaimsAndHeader(_, { exp }) {
+      // Each assertion is kept until it expires, so that it cannot be used again.
+      if (Number(exp) > Date.now() / 1000 + longestAssertionSeconds) {
+        throw new errors.InvalidClientAuth('the client_assertion must expire within an hour')
+      }
+    },
     allowOmittingSingleRegisteredRedirectUri: false,
     enabledJWA: { idTokenSigningAlgValues: ['EdDSA'] },
     features: {
@@ -71,7 +86,15 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
         postLogoutSuccessSource: (ctx) => showLoggedOut(service, ctx),
       },
       userinfo: { enabled: false },
-      revocation: { enabled: true, allowedPolicy: async (_, client, token) => token.clientId === client.clientId },
+      revocation: {
+        enabled: true,
+        async allowedPolicy(_, client, token) {
+          if (token.clientId !== client.clientId) return false
+          // Here, because the library ends the grant right after.
+          await recordRevocation(service, client, (token as { grantId?: string }).grantId)
+          return true
+        },
+      },
       registration: { enabled: true, issueRegistrationAccessToken: false },
       clientIdMetadataDocument: { enabled: true, ack: 'draft-02', cacheDuration: { min: 300, max: day } },
       resourceIndicators: {
@@ -184,6 +207,9 @@ function createPolicy() {
   policy.get('login')?.checks.add(isGone)
   return policy
 }
+
+/** Of a client that is known by its metadata document. */
+const isClientAddress = (clientId: unknown) => typeof clientId === 'string' && clientId.startsWith('https://')
 
 function checkClient(metadata: ClientMetadata): void {
   const uris = [metadata.redirect_uris ?? []].flat()

@@ -1,4 +1,5 @@
 import type { AdapterPayload, AuthorizationDetail } from 'oidc-provider'
+import { keepNewest } from '../lib/keep-newest.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Foundation } from '../service.ts'
 import { topics } from '../stores/changes.ts'
@@ -46,14 +47,28 @@ export async function revokeGrant({ kv, changes }: Pick<Foundation, 'kv' | 'chan
 }
 
 const day = 24 * 60 * 60
-/** Anybody may register a client, so one that nobody ever allowed anything is forgotten. */
-export const unusedClientSeconds = 30 * day
 /** Longer than any grant lives. */
 const usedClientSeconds = 400 * day
 
-/** Keeps a registered client that somebody allowed something. Others, known by their address, are not stored. */
+/**
+ * Anybody may register a client. Until somebody allows it something it is kept apart, for a day at most, and among so many
+ * others: one address may register fewer than that in a day (authorization-server.ts).
+ */
+const unusedClients = { kind: 'oauth:clients', limit: 2_500, seconds: day }
+const unusedClientKey = (clientId: string) => recordKey('UnusedClient', clientId)
+
+export async function addClient(kv: Kv, clientId: string, metadata: AdapterPayload): Promise<void> {
+  await keepNewest(kv, unusedClients, unusedClientKey(clientId))
+  await kv.set(unusedClientKey(clientId), metadata, unusedClients.seconds)
+}
+
+export const findClient = async (kv: Kv, clientId: string): Promise<AdapterPayload | undefined> =>
+  (await kv.get<AdapterPayload>(recordKey('Client', clientId))) ?? kv.get(unusedClientKey(clientId))
+
+/** Keeps a registered client that somebody allowed something. Clients known by their address are not stored. */
 export async function keepClient(kv: Kv, clientId: string): Promise<void> {
-  const key = recordKey('Client', clientId)
-  const metadata = await kv.get(key)
-  if (metadata) await kv.set(key, metadata, usedClientSeconds)
+  const metadata = await findClient(kv, clientId)
+  if (!metadata) return
+  await kv.set(recordKey('Client', clientId), metadata, usedClientSeconds)
+  await kv.delete(unusedClientKey(clientId))
 }

@@ -196,6 +196,43 @@ describe('of fifty callers at once, over two handles,', () => {
   })
 })
 
+describe('a counter', () => {
+  test('counts every call once, over two handles', async () => {
+    const store = useStore()
+    const [one, two] = [store.open(), store.open()]
+    const values = await Promise.all(times(50, (index) => (index % 2 ? one : two).count('visits')))
+    expect(values.sort((a, b) => a - b)).toEqual(times(50, (index) => index + 1))
+    expect(await one.count('others')).toBe(1)
+  })
+
+  test('has a time to live that starts with the first count', async () => {
+    const { open, raw } = useStore()
+    const kv = open()
+    await kv.count('visits', 60)
+    const { expiresAt } = await raw.read('count:visits')
+    expect(await kv.count('visits', 600)).toBe(2)
+    expect(await raw.read('count:visits')).toEqual({ value: '2', expiresAt })
+    await kv.count('for ever')
+    expect(await raw.read('count:for ever')).toEqual({ value: '1', expiresAt: null })
+  })
+
+  test('starts again when its time is over', async () => {
+    const { open, clock } = useStore()
+    const kv = open()
+    expect(await kv.count('visits', 0.3)).toBe(1)
+    clock.now += 300
+    await vi.waitFor(async () => expect(await kv.count('visits', 0.3)).toBe(1))
+  })
+
+  test('is left alone when values are sealed again', async () => {
+    const store = useStore()
+    await store.open().count('visits')
+    const renewed = store.open([newSecret, oldSecret])
+    expect(await renewed.reseal()).toBe(0)
+    expect(await renewed.count('visits')).toBe(2)
+  })
+})
+
 describe('at rest', () => {
   test('a value cannot be read', async () => {
     const { open, raw, path } = useStore()

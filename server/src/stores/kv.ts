@@ -18,6 +18,8 @@ export interface Kv {
   /** Reads and removes in one step: exactly one of several callers gets the value. */
   take<T>(key: string): Promise<T | undefined>
   delete(key: string): Promise<void>
+  /** Adds one to a counter and returns its value. The time to live starts with the first count and is not extended. */
+  count(key: string, ttlSeconds?: number): Promise<number>
   /** Seals again, with the newest secret, what an older one sealed. Safe to repeat. Returns how many it changed. */
   reseal(): Promise<number>
   ping(): Promise<void>
@@ -33,6 +35,7 @@ interface Engine {
   setIfAbsent(key: string, value: string, ttlMs: number | undefined): Promise<boolean>
   take(key: string): Promise<string | undefined>
   delete(key: string): Promise<void>
+  count(key: string, ttlMs: number | undefined): Promise<number>
   keys(): AsyncIterable<string>
   /** Replaces the value only while it is still `before`, and leaves its time to live as it is. */
   replace(key: string, before: string, after: string): Promise<boolean>
@@ -60,6 +63,9 @@ export function openRedisKv(url: string, prefix: string, { secrets, onError, ans
   return { ...kv, brief: briefInBatches(kv, briefSeconds) }
 }
 
+/** Counters are plain numbers, because Redis has to add to them; so they are kept apart from sealed values. */
+const counterPrefix = 'count:'
+
 function sealed(engine: Engine, secrets: Secrets): Omit<Kv, 'brief'> {
   const place = (key: string) => `kv:${key}`
   const seal = (key: string, value: unknown) => secrets.seal(JSON.stringify(value), place(key))
@@ -72,9 +78,11 @@ function sealed(engine: Engine, secrets: Secrets): Omit<Kv, 'brief'> {
     setIfAbsent: async (key, value, ttlSeconds) => engine.setIfAbsent(key, seal(key, value), optional(ttlSeconds)),
     take: async (key) => unseal(key, await engine.take(key)),
     delete: (key) => engine.delete(key),
+    count: async (key, ttlSeconds) => engine.count(counterPrefix + key, optional(ttlSeconds)),
     async reseal() {
       let changed = 0
       for await (const key of engine.keys()) {
+        if (key.startsWith(counterPrefix)) continue
         const before = await engine.get(key)
         if (before === undefined || secrets.isCurrent(before)) continue
         const after = secrets.seal(secrets.open(before, place(key)), place(key))
@@ -136,6 +144,13 @@ function lmdbEngine(path: string, clock: Clock): Engine {
         return value
       }),
     delete: async (key) => void (await entries.remove(key)),
+    count: (key, ttlMs) =>
+      entries.transaction(() => {
+        const found = entries.get(key)
+        const counted = isLive(found) ? { ...found, value: String(Number(found.value) + 1) } : entry('1', ttlMs)
+        void entries.put(key, counted)
+        return Number(counted.value)
+      }),
     async *keys() {
       for (const key of entries.getKeys()) yield key
     },
@@ -159,6 +174,11 @@ const replaceScript = `
   redis.call('set', KEYS[1], ARGV[2], 'keepttl')
   return 1`
 
+const countScript = `
+  local value = redis.call('incr', KEYS[1])
+  if value == 1 and ARGV[1] ~= '' then redis.call('pexpire', KEYS[1], ARGV[1]) end
+  return value`
+
 function redisEngine(redis: Redis, prefix: string): Engine {
   const name = (key: string) => `${prefix}:${key}`
   const expiry = (ttlMs: number | undefined) => (ttlMs === undefined ? [] : (['PX', ttlMs] as const))
@@ -169,6 +189,7 @@ function redisEngine(redis: Redis, prefix: string): Engine {
       (await redis.call('SET', name(key), value, ...expiry(ttlMs), 'NX')) === 'OK',
     take: async (key) => (await redis.getdel(name(key))) ?? undefined,
     delete: async (key) => void (await redis.del(name(key))),
+    count: async (key, ttlMs) => (await redis.eval(countScript, 1, name(key), ttlMs ?? '')) as number,
     async *keys() {
       const match = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}:*`
       for await (const batch of redis.scanStream({ match, count: 500 })) {

@@ -1,0 +1,35 @@
+import type { Context, Next } from 'hono'
+import { page, pageHeaders } from '../html.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import type { NodeEnv } from '../oauth/authorization-server.ts'
+import type { Service } from '../service.ts'
+
+/** A sign-in takes about six requests, so a hundred people behind one address can sign in within a minute. */
+const visitsPerMinute = 600
+/** Fewer in a day than registrations are kept, so that one address cannot push out those of others (oauth/records.ts). */
+const registrationsPerHour = 100
+
+const minute = 60
+const hour = 60 * minute
+
+/** For pages that store something for people who are not signed in. */
+export const limitVisits =
+  ({ kv, clientAddress }: Service) =>
+  async (c: Context<NodeEnv>, next: Next) => {
+    const address = fingerprint(clientAddress(c.env.incoming))
+    if ((await kv.count(`sign-in-visits:${address}`, minute)) <= visitsPerMinute) return next()
+    const html =
+      '<h1>Too many requests</h1><p>Too many people on your network are signing in right now. Try again in a minute.</p>'
+    return c.body(page('Too many requests', html), 429, { ...pageHeaders, 'retry-after': String(minute) })
+  }
+
+/** Anybody may register a client, but not any number of them. */
+export const limitRegistrations =
+  ({ kv, clientAddress }: Service) =>
+  async (c: Context<NodeEnv>, next: Next) => {
+    const address = fingerprint(clientAddress(c.env.incoming))
+    if ((await kv.count(`client-registrations:${address}`, hour)) <= registrationsPerHour) return next()
+    const error_description = `Your network has registered ${registrationsPerHour} clients within an hour. Try again later, or use a client ID that you have registered before.`
+    const headers = { 'retry-after': String(hour), 'cache-control': 'no-store' }
+    return c.json({ error: 'temporarily_unavailable', error_description }, 429, headers)
+  }
