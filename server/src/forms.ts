@@ -1,8 +1,8 @@
 import type { Context, Next } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
-import { z } from 'zod'
 import { payloadTooLarge } from './errors.ts'
 import { escapeHtml, page, pageHeaders } from './html.ts'
+import { longestPassword, shortestPassword } from './users/password-rules.ts'
 
 const formLimit = 16 * 1024
 
@@ -26,10 +26,8 @@ export const refuseForeign = (c: Context): Response =>
 export const readForm = async (c: Context): Promise<Record<string, string>> =>
   Object.fromEntries(Object.entries(await c.req.parseBody()).map(([name, value]) => [name, String(value)]))
 
-export const NewPassword = z.string().min(12, 'Use at least 12 characters').max(200, 'Use at most 200 characters')
-
 export const newPasswordField = (name: string, label: string): string =>
-  `<label>${label} <input name="${name}" type="password" autocomplete="new-password" required minlength="12" maxlength="200"></label>`
+  `<label>${label} <input name="${name}" type="password" autocomplete="new-password" required minlength="${shortestPassword}" maxlength="${longestPassword}"></label>`
 
 export const tokenField = (token = ''): string => `<input type="hidden" name="token" value="${escapeHtml(token)}">`
 

@@ -2,16 +2,25 @@
 export class Browser {
   readonly #cookies = new Map<string, { value: string; path: string }>()
   readonly #origin: string
+  readonly #headers: Record<string, string>
   /** Where the last redirect that left the service led to. */
   left: URL | undefined
   page: { url: URL; status: number; headers: Headers; html: string } | undefined
 
-  constructor(origin: string) {
+  constructor(origin: string, headers: Record<string, string> = {}) {
     this.#origin = origin
+    this.#headers = headers
   }
 
   async open(address: string | URL): Promise<this> {
     return this.#go(new URL(address, this.#origin), { method: 'GET' })
+  }
+
+  /** Another tab, which starts with the same cookies. */
+  fork(): Browser {
+    const tab = new Browser(this.#origin, this.#headers)
+    for (const [key, cookie] of this.#cookies) tab.#cookies.set(key, cookie)
+    return tab
   }
 
   /** Follows the link with that text. */
@@ -65,7 +74,12 @@ export class Browser {
       this.left = url
       return this
     }
-    const headers = { ...(init.headers as Record<string, string>), cookie: this.#cookiesFor(url), accept: 'text/html' }
+    const headers = {
+      ...this.#headers,
+      ...(init.headers as Record<string, string>),
+      cookie: this.#cookiesFor(url),
+      accept: 'text/html',
+    }
     const response = await fetch(url, { ...init, headers, redirect: 'manual' })
     for (const cookie of response.headers.getSetCookie()) this.#keep(cookie, url)
     const location = response.headers.get('location')

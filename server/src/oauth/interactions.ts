@@ -4,7 +4,7 @@ import type { Caller } from '../access.ts'
 import { recordAudit } from '../audit/audit.ts'
 import { limitForm, ownPagesOnly, readForm } from '../forms.ts'
 import { page, pageHeaders } from '../html.ts'
-import { nameProblem, tidyName } from '../lib/names.ts'
+import { cleanName, nameProblem, tidyName } from '../lib/names.ts'
 import { oneTime } from '../lib/one-time.ts'
 import * as contract from '../organizations/contract.ts'
 import { decideInvitation } from '../organizations/invitation-pages.ts'
@@ -12,6 +12,7 @@ import { listMyInvitations } from '../organizations/invitations.ts'
 import { createOrganization, listOrganizations } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
 import {
+  type PasswordOutcome,
   signInAsDemoUser,
   signInMethods,
   signInWithPassword,
@@ -31,6 +32,7 @@ import {
   style,
 } from './interaction-pages.ts'
 import { errors } from './library.ts'
+import { longestClientName } from './new-clients.ts'
 import { keepClient, type SignIn, signInOfSession } from './records.ts'
 import { formTarget } from './redirect-uris.ts'
 
@@ -49,7 +51,14 @@ interface Visit {
 type SignedIn = Caller['user'] & { signIn: SignIn }
 
 /** Ties a form to the visit that it was made for. */
-const formToken = oneTime<string>('oauth:form', 60 * 60)
+const formToken = oneTime<string>('oauth:form', 60 * 60, 20_000)
+
+/** A form that is shown again, with the reason. */
+interface Problem {
+  text: string
+  status: 400 | 429 | 503
+  retryAfterSeconds?: number
+}
 
 /** Sign in → choose an organization → consent. The library keeps the order; these are its pages. */
 export function serveInteractions(service: Service, currentProvider: () => Promise<Provider>): Hono<NodeEnv> {
@@ -75,11 +84,12 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     { c, interaction, path, view }: Visit,
     title: string,
     html: (context: PageContext) => string,
-    problem?: string,
+    problem?: Problem,
   ): Promise<Response> {
     const token = await formToken.issue(service.kv, interaction.uid)
-    return c.body(page(title, html({ path, token, problem }), { style }), problem ? 400 : 200, {
+    return c.body(page(title, html({ path, token, problem: problem?.text }), { style }), problem?.status ?? 200, {
       ...pageHeaders,
+      ...(problem?.retryAfterSeconds && { 'retry-after': String(problem.retryAfterSeconds) }),
       // Without a referrer browsers would not say either where a form comes from.
       'referrer-policy': 'same-origin',
       'content-security-policy': pageHeaders['content-security-policy'].replace(
@@ -93,7 +103,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     return c.redirect(await provider.interactionResult(c.env.incoming, c.env.outgoing, result, options), 303)
   }
 
-  async function showSignIn(visit: Visit, problem?: string, email?: string): Promise<Response> {
+  async function showSignIn(visit: Visit, problem?: Problem, email?: string): Promise<Response> {
     const methods = signInMethods(service)
     if (methods.external && !problem) {
       const asks = wantsAnotherAccount(visit.c)
@@ -114,7 +124,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     return finish(visit, { login: { accountId: user.id, amr: [String(user.session_generation)] } })
   }
 
-  async function showConsent(visit: Visit, person: SignedIn, problem?: string): Promise<Response> {
+  async function showConsent(visit: Visit, person: SignedIn, problem?: Problem): Promise<Response> {
     const { c, client, interaction, view } = visit
     const organizations = await listOrganizations(service, { user: person })
     const chosen = c.req.query('organization')
@@ -163,7 +173,8 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     const handoff = c.req.query('handoff')
     if (handoff) {
       const user = await takeHandoff(service, handoff, c.req.path)
-      return user ? finishSignIn(visit, user) : showSignIn(visit, 'That sign-in was used already, or took too long.')
+      const ended: Problem = { text: 'This sign-in was already used, or it took too long.', status: 400 }
+      return user ? finishSignIn(visit, user) : showSignIn(visit, ended)
     }
     const person = wantsAnotherAccount(c) ? undefined : await personOf(visit)
     return person ? showConsent(visit, person) : showSignIn(visit)
@@ -183,8 +194,15 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
   }
 
   onPost('sign-in', async (visit, { demo, email = '', password = '' }) => {
-    const user = demo ? await signInAsDemoUser(service, demo) : await signInWithPassword(service, email, password)
-    return user ? finishSignIn(visit, user) : showSignIn(visit, 'The address or the password is wrong.', email)
+    const address = service.clientAddress(visit.c.env.incoming)
+    if (demo) {
+      const user = await signInAsDemoUser(service, demo, address)
+      return user ? finishSignIn(visit, user) : showSignIn(visit)
+    }
+    const outcome = await signInWithPassword(service, { email, password, address })
+    return outcome.is === 'signed in'
+      ? finishSignIn(visit, outcome.user)
+      : showSignIn(visit, describeOutcome(outcome), email)
   })
 
   onPost('organization', async (visit, { name }) => {
@@ -193,7 +211,8 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     const input = contract.createOrganization.body.safeParse({ name })
     if (!input.success) {
       const problem = nameProblem(tidyName(name ?? ''))
-      return showConsent(visit, person, `Enter a name of up to 100 characters. ${problem ?? ''}`.trim())
+      const text = `Enter a name of up to 100 characters. ${problem ?? ''}`.trim()
+      return showConsent(visit, person, { text, status: 400 })
     }
     const { id } = await createOrganization(service, { user: person }, input.data)
     return visit.c.redirect(`${visit.path}?organization=${id}`, 303)
@@ -232,15 +251,32 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
   return app
 }
 
+function describeOutcome(outcome: Exclude<PasswordOutcome, { is: 'signed in' }>): Problem {
+  if (outcome.is === 'busy') {
+    const text = 'Too many people are signing in right now. Try again in a few seconds.'
+    return { text, status: 503, retryAfterSeconds: 5 }
+  }
+  const { is, waitSeconds } = outcome
+  const wait = `${is === 'wrong' ? 'You can try again' : 'Try again'} in ${describeDuration(waitSeconds)}.`
+  if (is === 'paused') {
+    const text = `Too many attempts to sign in with this address have failed. ${wait}`
+    return { text, status: 429, retryAfterSeconds: waitSeconds }
+  }
+  return { text: `The address or the password is wrong.${waitSeconds > 0 ? ` ${wait}` : ''}`, status: 400 }
+}
+
+function describeDuration(seconds: number): string {
+  const [count, unit] = seconds < 60 ? [seconds, 'second'] : [Math.ceil(seconds / 60), 'minute']
+  return `${count} ${unit}${count === 1 ? '' : 's'}`
+}
+
 const whoAllows = ({ id, signIn }: SignedIn, { clientId }: Client) => ({ userId: id, clientId, signIn })
 
 const wantsAnotherAccount = (c: Context) => c.req.query('account') === 'other'
 
-/** A name is what anybody made up: short, and free of what would rearrange the text around it. */
-function readName({ clientName, clientId }: Client): string {
-  const name = (clientName ?? '').replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '').trim()
-  return [...(name || clientId)].slice(0, 100).join('')
-}
+/** Clients that registered before names were checked may have any. */
+const readName = ({ clientName, clientId }: Client): string =>
+  cleanName(clientName ?? '', longestClientName) || cleanName(clientId, longestClientName)
 
 const showEnded = (c: Context) =>
   c.body(

@@ -3,6 +3,7 @@ import { endSession } from '../access.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import type { Service } from '../service.ts'
 import { signInCookie } from '../sign-in/external.ts'
+import { recordHappening } from '../users/person-trail.ts'
 import { formTarget } from './redirect-uris.ts'
 
 /** What the library keeps between the question and the answer. */
@@ -40,6 +41,10 @@ export function showLoggedOut({ config }: Service, ctx: KoaContextWithOIDC): voi
 export async function finishLogout(service: Service, ctx: KoaContextWithOIDC): Promise<void> {
   const { session, params } = ctx.oidc
   if (ctx.status !== 303 || !params?.logout || !session) return
+  if (session.accountId) {
+    const data = { address: service.clientAddress(ctx.req) }
+    await recordHappening(service, session.accountId, { action: 'user.signed_out', data })
+  }
   await endSession(service, session.uid)
   const { name, options } = signInCookie(service.config)
   ctx.cookies.set(name, null, { ...options, signed: false })

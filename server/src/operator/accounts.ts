@@ -12,6 +12,7 @@ import { createPasswordLink } from '../sign-in/password-pages.ts'
 import { isUniqueViolation } from '../stores/database.ts'
 import type { Stores } from '../stores/stores.ts'
 import { addLocalUser, EmailTaken, findLocalAccount, findUserByEmail } from '../users/local-accounts.ts'
+import { recordHappening } from '../users/person-trail.ts'
 import { CommandFailed } from './command-failed.ts'
 import { listOrganizations, withStores } from './stores.ts'
 
@@ -29,6 +30,7 @@ export async function printToken(config: Config, email: string, slug: string | u
     }
     const publicUrl = await publicUrlOf(config, stores)
     const { api, mcp } = resources(publicUrl)
+    await recordToken(stores, user.id, organization?.id)
     return issueAccessToken(
       { kv: stores.kv, clock: systemClock, config: { publicUrl } },
       {
@@ -40,6 +42,15 @@ export async function printToken(config: Config, email: string, slug: string | u
     )
   })
   process.stdout.write(`${token}\n`)
+}
+
+/** A token without an organization works for all that the person belongs to. */
+async function recordToken({ database }: Stores, userId: string, organizationId: string | undefined): Promise<void> {
+  const [action, data] = ['token.issued', { valid_seconds: tokenLifetimeSeconds }] as const
+  if (!organizationId) return recordHappening({ database }, userId, { action, actor: 'operator', data })
+  await database.asOrg(organizationId, (sql) =>
+    recordAudit(sql, { organizationId, actor: 'operator' }, action, userId, data),
+  )
 }
 
 /** A development server with a port of its own choice says where it is. */
@@ -78,6 +89,7 @@ export async function renewPassword(config: Config, email: string): Promise<void
 async function printPasswordLink(config: Config, stores: Stores, email: string): Promise<void> {
   const account = await findLocalAccount(stores, email)
   if (!account) throw unknownPerson(email)
+  await recordHappening(stores, account.id, { action: 'user.password_link_issued', actor: 'operator' })
   const link = await createPasswordLink(stores, await publicUrlOf(config, stores), account)
   console.log(`With this link they choose their password, once, within a day:\n  ${link}`)
 }

@@ -1,12 +1,13 @@
 import { type Context, Hono } from 'hono'
 import { z } from 'zod'
-import { limitForm, NewPassword, newPasswordField, problemText, readForm, tokenField } from '../forms.ts'
+import { limitForm, newPasswordField, problemText, readForm, tokenField } from '../forms.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { oneTime } from '../lib/one-time.ts'
 import { foundOrganization } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
 import { name } from '../shapes.ts'
 import { addLocalUser } from '../users/local-accounts.ts'
+import { passwordProblem } from '../users/password-rules.ts'
 
 /**
  * The first administrator of a production installation: whoever can read what the server prints opens the link once.
@@ -27,7 +28,7 @@ const Form = z.object({
   token: z.string().max(100),
   name: name(100, { empty: 'Enter your name', long: 'Your name is too long' }),
   email: z.email('Enter an email address').max(254),
-  password: NewPassword,
+  password: z.string(),
   organization: name(100, { empty: 'Enter the organization’s name', long: 'The organization’s name is too long' }),
 })
 
@@ -52,7 +53,10 @@ export function serveSetup(service: Service): Hono {
   app.post('/', limitForm, async (c) => {
     const given = await readForm(c)
     const result = Form.safeParse(given)
-    if (!result.success) return show(c, 400, 'Set up', form(given, result.error.issues[0]?.message))
+    const problem = result.success
+      ? passwordProblem(result.data.password, result.data)
+      : result.error.issues[0]?.message
+    if (!result.success || problem) return show(c, 400, 'Set up', form(given, problem))
     const { token, name, email, password, organization } = result.data
     if (!(await link.take(service.kv, token)) || (await hasUsers(service))) return showUsed(c)
     const founder = await addLocalUser(service, { email, name, password })

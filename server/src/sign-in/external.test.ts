@@ -7,6 +7,7 @@ import { cert } from '../../test/localhost-certificate.ts'
 import { prepare, register } from '../../test/oauth-client.ts'
 import { startTestProvider, type TestProvider } from '../../test/oidc-provider.ts'
 import { systemClock } from '../lib/clock.ts'
+import { newId } from '../lib/ids.ts'
 import { createLog } from '../lib/log.ts'
 import { listMyInvitations } from '../organizations/invitations.ts'
 import { createService } from '../service.ts'
@@ -87,8 +88,9 @@ describe('on a service of its own', () => {
 
   test('with a provider there are no passwords and no demo people', async () => {
     expect(signInMethods(app.service)).toEqual({ external: true, local: false, demoPeople: [] })
-    expect(await signInAsDemoUser(app.service, 'admin@demo.test')).toBeUndefined()
-    expect(await signInWithPassword(app.service, 'admin@demo.test', 'x')).toBeUndefined()
+    expect(await signInAsDemoUser(app.service, 'admin@demo.test', '203.0.113.7')).toBeUndefined()
+    const guess = { email: 'admin@demo.test', password: 'x', address: '203.0.113.7' }
+    expect(await signInWithPassword(app.service, guess)).toEqual({ is: 'wrong', waitSeconds: 0 })
     expect((await app.fetch('/sign-in/set-password?token=x')).status).toBe(404)
   })
 
@@ -158,6 +160,27 @@ describe('on a service of its own', () => {
     await provider.expect({ ...ann, sub: 'another ann' })
     const other = await take((await signIn()).location)
     expect(other?.id, 'an address is not a person').not.toBe(id)
+  })
+
+  test('a sign-in is recorded in the organizations of the person', async () => {
+    const user = await take((await signIn()).location)
+    const organizationId = await app.organization('demo')
+    const trail = () =>
+      app.service.database.asOrg(
+        organizationId,
+        (sql) => sql<{ actor: string; data: object }>`
+          select actor, data from audit_events where action = 'user.signed_in' and target = ${user?.id}`,
+      )
+    expect(await trail()).toEqual([])
+    await app.service.database.asOrg(
+      organizationId,
+      (sql) => sql`
+        insert into members (organization_id, id, user_id, role)
+        values (current_organization(), ${newId()}, ${user?.id}, 'member')`,
+    )
+    await signIn()
+    const data = { method: 'provider', address: '127.0.0.1' }
+    expect(await trail()).toEqual([{ actor: 'ann@example.com', data }])
   })
 
   test('a handover is for the page that asked for it', async () => {

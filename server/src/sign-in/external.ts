@@ -27,8 +27,11 @@ import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { oneTime } from '../lib/one-time.ts'
 import { SafeFetchError } from '../lib/safe-fetch.ts'
 import { fingerprint } from '../lib/secrets.ts'
+import type { NodeEnv } from '../oauth/authorization-server.ts'
 import type { Service } from '../service.ts'
 import { type Identity, readIdentity, signIn, type User } from '../users/users.ts'
+import { recordSignIn } from './sign-in-audit.ts'
+import { limitVisits } from './visit-limits.ts'
 
 /** What has to come back from the provider, to the browser that left. */
 interface PendingSignIn {
@@ -43,7 +46,7 @@ interface PendingSignIn {
 type Prompt = 'select_account' | 'login'
 
 const lifetimeSeconds = 10 * 60
-const pendingSignIn = oneTime<PendingSignIn>('sign-in-state', lifetimeSeconds)
+const pendingSignIn = oneTime<PendingSignIn>('sign-in-state', lifetimeSeconds, 5_000)
 /** The path is the one that the browser was sent away from: a link to another page does not sign anybody in there. */
 const handoff = oneTime<{ user: User; path: string }>('sign-in-handoff', 60)
 /** How long a change of the provider's endpoints may go unnoticed. Its keys are fetched for every sign-in. */
@@ -82,9 +85,9 @@ export function ownAddress(publicUrl: string, path: string): URL | undefined {
   return address?.origin === publicUrl ? address : undefined
 }
 
-export function serveExternalSignIn(service: Service, client: NonNullable<Config['signInClient']>): Hono {
+export function serveExternalSignIn(service: Service, client: NonNullable<Config['signInClient']>): Hono<NodeEnv> {
   const { config, kv, log } = service
-  const app = new Hono()
+  const app = new Hono<NodeEnv>()
   const provider = createProvider(service, client)
   const redirectUri = `${config.publicUrl}/sign-in/callback`
   const { name: cookieName, options: cookieOptions } = signInCookie(config)
@@ -97,7 +100,7 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
     return fingerprint(secret)
   }
 
-  app.get('/external', async (c) => {
+  app.get('/external', limitVisits(service), async (c) => {
     const return_to = ownAddress(config.publicUrl, c.req.query('return_to') ?? '')?.href
     if (!return_to) return explain(c, 'misdirected')
     return sendToProvider(c, return_to, c.req.query('account') === 'other' ? 'select_account' : undefined)
@@ -141,6 +144,7 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
       return isUnknown ? sendToProvider(c, pending.return_to, 'login') : fail(c, error, pending.return_to)
     }
     const user = await signIn(service, identity)
+    await recordSignIn(service, user.id, { method: 'provider', address: service.clientAddress(c.env.incoming) })
     const address = new URL(pending.return_to)
     address.searchParams.set('handoff', await handoff.issue(kv, { user, path: address.pathname }))
     return c.redirect(address.href)

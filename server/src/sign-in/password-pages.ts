@@ -1,29 +1,31 @@
 import { type Context, Hono } from 'hono'
 import { z } from 'zod'
-import { limitForm, NewPassword, newPasswordField, problemText, readForm, tokenField } from '../forms.ts'
+import { limitForm, newPasswordField, problemText, readForm, tokenField } from '../forms.ts'
 import { page, pageHeaders } from '../html.ts'
 import { oneTime } from '../lib/one-time.ts'
+import type { NodeEnv } from '../oauth/authorization-server.ts'
 import type { Service } from '../service.ts'
 import { changePassword, type LocalAccount } from '../users/local-accounts.ts'
+import { passwordProblem } from '../users/password-rules.ts'
 
-/** Holds the hash from before, so that a link ends as soon as the password is set by another one. */
-const link = oneTime<Pick<LocalAccount, 'id' | 'password_hash'>>('password-link', 24 * 60 * 60)
+type LinkedAccount = Pick<LocalAccount, 'id' | 'email' | 'name' | 'password_hash'>
 
-/** With it somebody chooses their password: whoever adds an account never knows it. */
+/** Holds the previous hash, so that the link ends as soon as the password is set with another link. */
+const link = oneTime<LinkedAccount>('password-link', 24 * 60 * 60)
+
+/** With this link people choose their own password, so that the operator who adds an account never knows it. */
 export async function createPasswordLink(
   { kv }: Pick<Service, 'kv'>,
   publicUrl: string,
-  { id, password_hash }: Pick<LocalAccount, 'id' | 'password_hash'>,
+  { id, email, name, password_hash }: LinkedAccount,
 ): Promise<string> {
-  return `${publicUrl}/sign-in/set-password?token=${await link.issue(kv, { id, password_hash })}`
+  return `${publicUrl}/sign-in/set-password?token=${await link.issue(kv, { id, email, name, password_hash })}`
 }
 
-const Form = z
-  .object({ token: z.string().max(100), password: NewPassword, repeated: z.string() })
-  .refine(({ password, repeated }) => password === repeated, 'The two passwords differ')
+const Form = z.object({ token: z.string().max(100), password: z.string(), repeated: z.string() })
 
-export function servePasswordPages(service: Service): Hono {
-  const app = new Hono()
+export function servePasswordPages(service: Service): Hono<NodeEnv> {
+  const app = new Hono<NodeEnv>()
 
   app.get('/set-password', async (c) => {
     const token = c.req.query('token') ?? ''
@@ -32,28 +34,32 @@ export function servePasswordPages(service: Service): Hono {
   })
 
   app.post('/set-password', limitForm, async (c) => {
-    const given = await readForm(c)
-    const result = Form.safeParse(given)
-    if (!result.success) return show(c, 400, 'Choose a password', form(given.token, result.error.issues[0]?.message))
-    const account = await link.take(service.kv, result.data.token)
-    if (!account || !(await changePassword(service, account, result.data.password))) return showInvalid(c)
+    const given = Form.safeParse(await readForm(c))
+    const owner = given.success ? await link.read(service.kv, given.data.token) : undefined
+    if (!given.success || !owner) return showInvalid(c)
+    const { token, password, repeated } = given.data
+    const problem =
+      passwordProblem(password, owner) ?? (password === repeated ? undefined : 'The two passwords differ.')
+    if (problem) return show(c, 400, 'Choose a password', form(token, problem))
+    const account = await link.take(service.kv, token)
+    if (!account || !(await changePassword(service, account, password))) return showInvalid(c)
     return show(
       c,
       200,
       'Done',
-      '<h1>Your password is set</h1><p>Whoever was signed in with your account is not any more. Go back to where you wanted to sign in, and enter the password there with your address.</p>',
+      '<h1>Your password is set</h1><p>All sessions of your account were ended. Go back to the application that you want to use and sign in with your email address and the new password.</p>',
     )
   })
   return app
 }
 
 const form = (token: string | undefined, problem?: string): string =>
-  `<h1>Choose a password</h1><p>At least 12 characters. Nobody else gets to see it.</p>
+  `<h1>Choose a password</h1><p>Use at least 12 characters, such as several unrelated words. Nobody else can see it.</p>
    ${problemText(problem)}
    <form method="post" action="/sign-in/set-password">
      ${tokenField(token)}
      ${newPasswordField('password', 'Password')}
-     ${newPasswordField('repeated', 'The same again')}
+     ${newPasswordField('repeated', 'Repeat the password')}
      <button>Set the password</button>
    </form>`
 
@@ -65,5 +71,5 @@ const showInvalid = (c: Context) =>
     c,
     404,
     'Link not valid',
-    '<h1>This link is not valid</h1><p>It was used already, or it is older than a day. Ask whoever sent it for a new one.</p>',
+    '<h1>This link is not valid</h1><p>It was already used, or it is older than a day. Ask the person who sent it for a new one.</p>',
   )

@@ -1,11 +1,16 @@
 import type { Hono } from 'hono'
 import { demoPeople } from '../demo/demo.ts'
+import { QueueFull } from '../lib/fair-queue.ts'
+import type { NodeEnv } from '../oauth/authorization-server.ts'
 import type { Service } from '../service.ts'
 import { findLocalAccount, renewHash } from '../users/local-accounts.ts'
+import { longestPassword } from '../users/password-rules.ts'
 import { isOutdated, isPassword } from '../users/passwords.ts'
 import type { User } from '../users/users.ts'
+import { beginAttempt, pairOf } from './attempts.ts'
 import { serveExternalSignIn } from './external.ts'
 import { servePasswordPages } from './password-pages.ts'
+import { recordFailedSignIn, recordSignIn } from './sign-in-audit.ts'
 
 export { startExternalSignIn, takeHandoff } from './external.ts'
 
@@ -23,25 +28,57 @@ export function signInMethods({ config }: Pick<Service, 'config'>): SignInMethod
   return { external, local: !external, demoPeople: config.mode === 'development' && !external ? demoPeople : [] }
 }
 
-/** Nothing counts wrong passwords: what a check costs (users/passwords.ts) is the brake. */
-export async function signInWithPassword(service: Service, email: string, password: string): Promise<User | undefined> {
-  if (!signInMethods(service).local || email.length > 254 || password.length > 200) return undefined
-  const account = await findLocalAccount(service, email)
-  const isRight = await isPassword(password, account?.password_hash)
-  if (!account?.password_hash || !isRight) return undefined
-  if (isOutdated(account.password_hash)) await renewHash(service, account, password)
-  return describeUser(account)
+export type PasswordOutcome =
+  | { is: 'signed in'; user: User }
+  /** With how long the next attempt has to wait. */
+  | { is: 'wrong'; waitSeconds: number }
+  /** The password was not looked at. */
+  | { is: 'paused'; waitSeconds: number }
+  | { is: 'busy' }
+
+/** Takes as long for an account that does not exist. */
+export async function signInWithPassword(
+  service: Service,
+  { email, password, address }: { email: string; password: string; address: string },
+): Promise<PasswordOutcome> {
+  if (!signInMethods(service).local || email.length > 254 || password.length > longestPassword) {
+    return { is: 'wrong', waitSeconds: 0 }
+  }
+  const attempt = await beginAttempt(service, pairOf(email, address))
+  if ('waitSeconds' in attempt) return { is: 'paused', waitSeconds: attempt.waitSeconds }
+  try {
+    const account = await findLocalAccount(service, email)
+    const isRight = await isPassword(password, account?.password_hash, address)
+    if (!account?.password_hash || !isRight) {
+      const { failures, waitSeconds } = await attempt.fail()
+      if (account) recordFailedSignIn(service, account, { address, failures })
+      return { is: 'wrong', waitSeconds }
+    }
+    await attempt.succeed()
+    if (isOutdated(account.password_hash)) await renewHash(service, account, password)
+    const user = describeUser(account)
+    await recordSignIn(service, user.id, { method: 'password', address })
+    return { is: 'signed in', user }
+  } catch (error) {
+    if (error instanceof QueueFull) return { is: 'busy' }
+    throw error
+  } finally {
+    await attempt.end()
+  }
 }
 
-export async function signInAsDemoUser(service: Service, email: string): Promise<User | undefined> {
+export async function signInAsDemoUser(service: Service, email: string, address: string): Promise<User | undefined> {
   if (!signInMethods(service).demoPeople.some((person) => person.email === email)) return undefined
   const account = await findLocalAccount(service, email)
-  return account && describeUser(account)
+  if (!account) return undefined
+  const user = describeUser(account)
+  await recordSignIn(service, user.id, { method: 'demo', address })
+  return user
 }
 
 const describeUser = ({ id, email, name, session_generation }: User): User => ({ id, email, name, session_generation })
 
-export function serveSignIn(service: Service): Hono {
+export function serveSignIn(service: Service): Hono<NodeEnv> {
   const { signInClient } = service.config
   return signInClient ? serveExternalSignIn(service, signInClient) : servePasswordPages(service)
 }

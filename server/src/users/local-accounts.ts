@@ -3,6 +3,7 @@ import type { Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import { type Database, isUniqueViolation } from '../stores/database.ts'
 import { hashPassword } from './passwords.ts'
+import { recordForPerson } from './person-trail.ts'
 import { localIssuer, type User } from './users.ts'
 
 export class EmailTaken extends Error {
@@ -60,7 +61,7 @@ export async function findLocalAccount(
 
 type KnownPassword = Pick<LocalAccount, 'id' | 'password_hash'>
 
-/** Ends all sessions of the person. False when another one was set in the meantime, since the account was looked at. */
+/** Ends all sessions of the person. False if another password was set since the account was read. */
 export async function changePassword(
   { database, changes }: Pick<Service, 'database' | 'changes'>,
   account: KnownPassword,
@@ -82,11 +83,12 @@ async function storePassword(
   { endedSessions }: { endedSessions: 0 | 1 },
 ): Promise<boolean> {
   const fresh = await hashPassword(password)
-  const changed = await database.asService(
-    (sql) => sql`
+  return database.asService(async (sql) => {
+    const changed = await sql`
       update users
       set password_hash = ${fresh}, session_generation = session_generation + ${endedSessions}, updated_at = now()
-      where id = ${id} and issuer = ${localIssuer} and password_hash is not distinct from ${password_hash} returning id`,
-  )
-  return changed.length > 0
+      where id = ${id} and issuer = ${localIssuer} and password_hash is not distinct from ${password_hash} returning id`
+    if (changed.length > 0 && endedSessions) await recordForPerson(sql, id, { action: 'user.password_changed' })
+    return changed.length > 0
+  })
 }

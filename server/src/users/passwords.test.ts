@@ -2,7 +2,10 @@ import { createHook } from 'node:async_hooks'
 import { scryptSync } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
+import { QueueFull } from '../lib/fair-queue.ts'
 import { hashPassword, isOutdated, isPassword } from './passwords.ts'
+
+const address = '203.0.113.7'
 
 /** How often the costly function runs, and how many at once, as the runtime itself sees it. */
 function watchScrypt() {
@@ -49,7 +52,7 @@ test.each([
   ['199 of 200 characters', 'x'.repeat(200), 'x'.repeat(199), false],
   ['half a character', 'correct \ud83d', 'correct \ud83d', true],
 ])('%s', async (_, password, given, expected) => {
-  expect(await isPassword(given, await hashPassword(password))).toBe(expected)
+  expect(await isPassword(given, await hashPassword(password), address)).toBe(expected)
 })
 
 test.each([
@@ -58,8 +61,8 @@ test.each([
   [2 ** 16, 8, 3],
 ])('what was made with N=%i, r=%i, p=%i is understood, and outdated', async (N, r, p) => {
   const stored = madeWith('correct horse', N, r, p)
-  expect(await isPassword('correct horse', stored)).toBe(true)
-  expect(await isPassword('correct house', stored)).toBe(false)
+  expect(await isPassword('correct horse', stored, address)).toBe(true)
+  expect(await isPassword('correct house', stored, address)).toBe(false)
   expect(isOutdated(stored)).toBe(true)
 })
 
@@ -70,16 +73,16 @@ test('what was made just now is not outdated', async () => {
 test.each([null, undefined])('without a password (%s) nothing fits, at the same cost', async (stored) => {
   const hash = await hashPassword('correct horse')
   const seen = watchScrypt()
-  expect(await isPassword('correct house', hash)).toBe(false)
+  expect(await isPassword('correct house', hash, address)).toBe(false)
   expect(seen.runs).toBe(1)
-  expect(await isPassword('correct house', stored)).toBe(false)
+  expect(await isPassword('correct house', stored, address)).toBe(false)
   expect(seen.runs).toBe(2)
 })
 
 test('a stored text that is no hash lets nobody in', async () => {
   await fc.assert(
     fc.asyncProperty(fc.string(), async (stored) => {
-      await expect(isPassword('correct horse', stored)).rejects.toThrow('malformed')
+      await expect(isPassword('correct horse', stored, address)).rejects.toThrow('malformed')
     }),
   )
 })
@@ -87,7 +90,18 @@ test('a stored text that is no hash lets nobody in', async () => {
 test('a flood of passwords leaves threads for everything else', async () => {
   const stored = madeWith('correct horse', 2 ** 10, 8, 1)
   const seen = watchScrypt()
-  const answers = await Promise.all(Array.from({ length: 20 }, () => isPassword('correct horse', stored)))
+  const answers = await Promise.all(Array.from({ length: 20 }, () => isPassword('correct horse', stored, address)))
   expect(answers).toEqual(Array(20).fill(true))
   expect(seen).toEqual({ runs: 20, most: 2 })
+})
+
+test('a flood from one address is refused beyond a bound, and others get in between', async () => {
+  const stored = madeWith('correct horse', 2 ** 10, 8, 1)
+  const flood = Array.from({ length: 500 }, () =>
+    isPassword('correct house', stored, 'one').catch((error) => error instanceof QueueFull && 'refused'),
+  )
+  const others = Array.from({ length: 20 }, (_, n) => isPassword('correct horse', stored, `other ${n}`))
+  expect(await Promise.all(others)).toEqual(Array(20).fill(true))
+  const answers = await Promise.all(flood)
+  expect(answers.filter((answer) => answer === 'refused').length).toBeGreaterThanOrEqual(500 - 42)
 })

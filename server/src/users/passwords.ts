@@ -1,6 +1,7 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
-import { createLimit } from '../lib/limit.ts'
+import { serviceUnavailable } from '../errors.ts'
+import { createFairQueue, QueueFull } from '../lib/fair-queue.ts'
 
 interface Cost {
   N: number
@@ -8,17 +9,21 @@ interface Cost {
   p: number
 }
 
-/** OWASP's recommendation: 32 MiB and a few tenths of a second, which is also all that slows a guesser down. */
+/** OWASP's recommendation: 32 MiB and a few tenths of a second. */
 const cost: Cost = { N: 2 ** 15, r: 8, p: 3 }
 const hashBytes = 32
 const saltBytes = 16
 
 const scryptAsync = promisify<string, Buffer, number, Cost & { maxmem: number }, Buffer>(scrypt)
-/** Half of the threads that a process has for such work: names must be resolved and files read under a flood too. */
-const limit = createLimit(2)
+/**
+ * Half of the threads that a process has for such work: DNS and files need the others under a flood. The last job in a full
+ * queue waits for about ten seconds.
+ */
+const queue = createFairQueue({ atATime: 2, waiting: 40 })
+const newPasswords = 'new passwords'
 
-const derive = (password: string, salt: Buffer, { N, r, p }: Cost): Promise<Buffer> =>
-  limit(() => scryptAsync(password.normalize('NFKC'), salt, hashBytes, { N, r, p, maxmem: 256 * N * r }))
+const derive = (lane: string, password: string, salt: Buffer, { N, r, p }: Cost): Promise<Buffer> =>
+  queue(lane, () => scryptAsync(password.normalize('NFKC'), salt, hashBytes, { N, r, p, maxmem: 256 * N * r }))
 
 /** `scrypt$N$r$p$salt$hash`, with the parameters in it so that they can be raised. */
 const print = ({ N, r, p }: Cost, salt: Buffer, hash: Buffer): string =>
@@ -36,15 +41,23 @@ function parse(text: string) {
 
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(saltBytes)
-  return print(cost, salt, await derive(password, salt, cost))
+  const hash = await derive(newPasswords, password, salt, cost).catch((error) => {
+    throw error instanceof QueueFull ? serviceUnavailable('Too many passwords are being checked', error) : error
+  })
+  return print(cost, salt, hash)
 }
 
 /** Nobody's password: it stands in where there is none, so that looking for an account takes as long without one. */
 const nobodysHash = print(cost, randomBytes(saltBytes), randomBytes(hashBytes))
 
-export async function isPassword(password: string, stored: string | null | undefined): Promise<boolean> {
+/** Throws `QueueFull` if too many checks are waiting. Clients take turns by address. */
+export async function isPassword(
+  password: string,
+  stored: string | null | undefined,
+  address: string,
+): Promise<boolean> {
   const { cost, salt, hash } = parse(stored ?? nobodysHash)
-  return timingSafeEqual(await derive(password, salt, cost), hash)
+  return timingSafeEqual(await derive(address, password, salt, cost), hash)
 }
 
 /** Made with other parameters than a new one would be. */

@@ -6,6 +6,7 @@ import { listOrganizations } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import type * as contract from './contract.ts'
+import { recordHappening } from './person-trail.ts'
 
 /** Who an identity provider says somebody is. Accounts of this installation have the issuer `local`. */
 export interface Identity {
@@ -78,6 +79,7 @@ export async function getMe(service: Service, caller: Caller): Promise<Output<ty
 }
 
 export async function logout(service: Service, caller: Caller): Promise<Output<typeof contract.logout>> {
+  await recordHappening(service, caller.user.id, { action: 'user.signed_out' })
   await revokeToken(service, caller.token)
   if (caller.token.sign_in) await endSession(service, caller.token.sign_in.session)
   return { success: true }

@@ -48,8 +48,8 @@ async function signOut(): Promise<Page> {
 }
 
 async function choosePassword(): Promise<Page> {
-  const { id } = await addLocalUser(app.service, { email: 'lee@example.com', name: 'Lee' })
-  return open(await createPasswordLink(app.service, app.url, { id, password_hash: null }))
+  const user = await addLocalUser(app.service, { email: 'lee@example.com', name: 'Lee' })
+  return open(await createPasswordLink(app.service, app.url, { ...user, password_hash: null }))
 }
 
 const visitThird = (name: string) => visitConnector(app, { name, server_url: third.serverUrl })

@@ -67,6 +67,17 @@ test('the commands work with and without a server', async () => {
   ])
   expect(verified).toMatch(/^acme: \d+ rows?, head [0-9a-f-]{36}:\d+:[0-9a-f]{64}$/m)
   expectHealthy(health)
+  const events = await inlay.query<{ actor: string; action: string; email: string }>(`
+    select actor, action, email from audit_events e
+    join organizations o on o.id = e.organization_id join users u on u.id::text = e.target
+    where slug = 'acme' order by sequence`)
+  expect(events.map(({ actor, action, email }) => `${actor} ${action} ${email}`)).toEqual(
+    expect.arrayContaining([
+      'operator token.issued ada@example.com',
+      'operator user.password_link_issued ada@example.com',
+      'operator user.password_link_issued bob@example.com',
+    ]),
+  )
   const bob = await inlay.token('bob@example.com', 'acme')
   const created = await server.call('POST', '/api/publishable-keys', { token: bob, body: { name: 'of bob' } })
   expect(created.status).toBe(200)

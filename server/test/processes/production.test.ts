@@ -50,6 +50,8 @@ test('production starts empty, and its link sets up the first administrator once
   expect(corrected.text).toContain('value="Ada &#34;the first&#34;"')
   expect(corrected.text).toContain('value="&#60;b&#62;Acme&#60;/b&#62; &#38; Söhne"')
   expect(corrected.text, 'a password is not sent back').not.toContain('too short"')
+  const guessable = await submit({ ...good, password: 'aaaaaaaaaaaa' })
+  expect(guessable).toMatchObject({ status: 400, text: expect.stringContaining('easy to guess') })
   expect((await submit({ ...good, name: 'x'.repeat(20_000) })).status, 'nobody fills the memory').toBe(413)
   expect((await submit({ ...good, token: 'guessed' })).status).toBe(404)
 

@@ -1,0 +1,94 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { createFairQueue, QueueFull } from './fair-queue.ts'
+
+/** Jobs that end when they are told to, and the order in which they started. */
+function useQueue(options: { atATime: number; waiting: number }) {
+  const queue = createFairQueue(options)
+  const started: string[] = []
+  const running: (() => void)[] = []
+  return {
+    started,
+    running,
+    add: (lane: string, name = lane) =>
+      queue(lane, () => {
+        started.push(name)
+        return new Promise<string>((resolve) => running.push(() => resolve(name)))
+      }).catch((error) => (error instanceof QueueFull ? 'refused' : 'failed')),
+    async finishOne() {
+      running.shift()?.()
+      await new Promise((resolve) => setImmediate(resolve))
+    },
+  }
+}
+
+test('jobs of one lane run in order, only so many at a time', async () => {
+  const { add, started, running, finishOne } = useQueue({ atATime: 2, waiting: 10 })
+  const jobs = ['1', '2', '3', '4', '5'].map((name) => add('a', name))
+  expect(started).toEqual(['1', '2'])
+  while (running.length > 0) {
+    expect(running.length).toBeLessThanOrEqual(2)
+    await finishOne()
+  }
+  expect(await Promise.all(jobs)).toEqual(['1', '2', '3', '4', '5'])
+})
+
+test('lanes take turns: a newcomer does not wait for everything that one lane sent before', async () => {
+  const { add, started, running, finishOne } = useQueue({ atATime: 1, waiting: 10 })
+  const jobs = [add('a', 'a1'), add('a', 'a2'), add('a', 'a3'), add('a', 'a4'), add('b', 'b1'), add('c', 'c1')]
+  while (running.length > 0) await finishOne()
+  await Promise.all(jobs)
+  expect(started).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'a4'])
+})
+
+test('a full queue refuses the lane that fills it, and gives its last place to another', async () => {
+  const { add, running, finishOne } = useQueue({ atATime: 1, waiting: 3 })
+  const jobs = ['a1', 'a2', 'a3', 'a4'].map((name) => add('a', name))
+  expect(await add('a', 'a5')).toBe('refused')
+  const newcomer = add('b', 'b1')
+  expect(await add('b', 'b2'), 'no more than its share').toBe('refused')
+  while (running.length > 0) await finishOne()
+  expect(await Promise.all([...jobs, newcomer])).toEqual(['a1', 'a2', 'a3', 'refused', 'b1'])
+})
+
+test('a queue full of lanes with one job each refuses the next one', async () => {
+  const { add, running, finishOne } = useQueue({ atATime: 1, waiting: 2 })
+  const jobs = [add('a'), add('b'), add('c'), add('d')]
+  while (running.length > 0) await finishOne()
+  expect(await Promise.all(jobs)).toEqual(['a', 'b', 'c', 'refused'])
+})
+
+test('a failed job gives its place back', async () => {
+  const queue = createFairQueue({ atATime: 1, waiting: 1 })
+  const failing = queue('a', async () => {
+    throw new Error('failed')
+  })
+  const next = queue('a', async () => 'ran')
+  await expect(failing).rejects.toThrow('failed')
+  expect(await next).toBe('ran')
+})
+
+test('every job either runs or is refused, and the bounds hold', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.constantFrom('a', 'b', 'c', 'finish'), { maxLength: 60 }), async (steps) => {
+      const { add, running, started, finishOne } = useQueue({ atATime: 2, waiting: 4 })
+      const jobs: Promise<string>[] = []
+      let settled = 0
+      for (const step of steps) {
+        if (step === 'finish') await finishOne()
+        else {
+          const job = add(step)
+          void job.then(() => settled++)
+          jobs.push(job)
+          await new Promise((resolve) => setImmediate(resolve))
+        }
+        expect(running.length).toBeLessThanOrEqual(2)
+        expect(jobs.length - settled - running.length).toBeLessThanOrEqual(4)
+      }
+      while (running.length > 0) await finishOne()
+      const names = await Promise.all(jobs)
+      expect(names.filter((name) => name !== 'refused')).toHaveLength(started.length)
+    }),
+    { numRuns: 50 },
+  )
+})

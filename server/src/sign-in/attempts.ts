@@ -1,0 +1,60 @@
+import { fingerprint } from '../lib/secrets.ts'
+import type { Service } from '../service.ts'
+
+/** Failed attempts from one client address on one account. Other addresses are not slowed down by them. */
+interface Pause {
+  failures: number
+  /** When the next attempt is accepted, in milliseconds. */
+  until: number
+}
+
+const failuresWithoutPause = 2
+const longestPauseSeconds = 5 * 60
+/**
+ * After this long without a failure the count starts again. Each entry costs its author the check of a password, so their
+ * number is bounded by what the processors can do in this time.
+ */
+const rememberSeconds = 60 * 60
+/** Longer than a check waits in a full queue. If a node dies during a check, the next attempt has to wait for this long. */
+const longestCheckSeconds = 30
+
+/** None for the first failures, then 1 s, 2 s, 4 s … up to five minutes. */
+const pauseAfter = (failures: number): number =>
+  failures <= failuresWithoutPause ? 0 : Math.min(2 ** (failures - failuresWithoutPause - 1), longestPauseSeconds)
+
+export interface Attempt {
+  /** Resolves to how many attempts failed in a row, and how long the next one has to wait. */
+  fail(): Promise<{ failures: number; waitSeconds: number }>
+  succeed(): Promise<void>
+  /** Lets the next attempt begin. */
+  end(): Promise<void>
+}
+
+/** The pair that is slowed down. Unknown accounts are treated the same, so that the delay does not tell which exist. */
+export const pairOf = (email: string, address: string): string =>
+  fingerprint(JSON.stringify([email.toLowerCase(), address]))
+
+/** One attempt at a time for each pair, on all nodes: otherwise a burst of attempts would escape the delay. */
+export async function beginAttempt(
+  { kv, clock }: Pick<Service, 'kv' | 'clock'>,
+  pair: string,
+): Promise<Attempt | { waitSeconds: number }> {
+  const [turnKey, pauseKey] = [`sign-in-turn:${pair}`, `sign-in-pause:${pair}`]
+  if (!(await kv.setIfAbsent(turnKey, true, longestCheckSeconds))) return { waitSeconds: 1 }
+  const { failures: before = 0, until = 0 } = (await kv.get<Pause>(pauseKey)) ?? {}
+  const waitMs = until - clock()
+  if (waitMs > 0) {
+    await kv.delete(turnKey)
+    return { waitSeconds: Math.ceil(waitMs / 1000) }
+  }
+  return {
+    async fail() {
+      const failures = before + 1
+      const waitSeconds = pauseAfter(failures)
+      await kv.set(pauseKey, { failures, until: clock() + waitSeconds * 1000 } satisfies Pause, rememberSeconds)
+      return { failures, waitSeconds }
+    },
+    succeed: () => kv.delete(pauseKey),
+    end: () => kv.delete(turnKey),
+  }
+}

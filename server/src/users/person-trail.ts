@@ -1,0 +1,36 @@
+import { recordAudit } from '../audit/audit.ts'
+import type { Service } from '../service.ts'
+import type { Sql } from '../stores/database.ts'
+
+interface Happening {
+  action: string
+  /** Defaults to the person. */
+  actor?: string
+  data?: Record<string, unknown>
+}
+
+/** Upper bound for the work of one sign-in, however many organizations the person belongs to. */
+const mostTrails = 50
+
+/**
+ * Records what happened to a person in the trail of every organization that they belong to, in the transaction of the
+ * change. Call it last: it leaves the transaction in the last of these organizations. The order of the organizations is
+ * fixed, because each chain stays locked until the transaction ends.
+ */
+export async function recordForPerson(sql: Sql, userId: string, { action, actor, data }: Happening): Promise<void> {
+  await sql`select set_config('inlay.user_id', ${userId}, true)`
+  const memberships = await sql<{ organization_id: string; email: string }>`
+    select m.organization_id, u.email from members m join users u on u.id = m.user_id
+    where m.user_id = ${userId} and m.deactivated_at is null order by m.organization_id limit ${mostTrails}`
+  for (const { organization_id: organizationId, email } of memberships) {
+    await sql`select set_config('inlay.organization_id', ${organizationId}, true)`
+    await recordAudit(sql, { organizationId, actor: actor ?? email }, action, userId, data)
+  }
+}
+
+/** For what changes nothing in the database itself. */
+export const recordHappening = (
+  { database }: Pick<Service, 'database'>,
+  userId: string,
+  happening: Happening,
+): Promise<void> => database.asService((sql) => recordForPerson(sql, userId, happening))
