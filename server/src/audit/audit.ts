@@ -21,8 +21,8 @@ interface Head {
   now: string
 }
 
-/** The chain's head as each transaction leaves it, so that only the first row of a transaction reads it. */
-const heads = new WeakMap<Sql, Promise<Head>>()
+/** The head of the chain that a transaction wrote last, so that only its first row reads it. */
+const heads = new WeakMap<Sql, { organizationId: string; head: Promise<Head> }>()
 
 /**
  * Writes the audit row of a change in the change's own transaction: if the row can't be written, neither is the change.
@@ -36,12 +36,13 @@ export async function recordAudit(
   target: string,
   data: Record<string, unknown> = {},
 ): Promise<void> {
-  const before = heads.get(sql) ?? lockHead(sql, organizationId)
-  const after = before.then((head) =>
+  const latest = heads.get(sql)
+  const before = latest?.organizationId === organizationId ? latest.head : lockHead(sql, organizationId)
+  const head = before.then((head) =>
     append(sql, head, { organization_id: organizationId, actor, action, target, data }),
   )
-  heads.set(sql, after)
-  await after
+  heads.set(sql, { organizationId, head })
+  await head
 }
 
 async function lockHead(sql: Sql, organizationId: string): Promise<Head> {

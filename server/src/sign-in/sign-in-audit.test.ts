@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { Browser } from '../../test/browser.ts'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { allow, begin, exchange } from '../../test/oauth-client.ts'
+import { verifyAuditChain } from '../audit/verify.ts'
 import { newId } from '../lib/ids.ts'
 import { addLocalUser, findLocalAccount } from '../users/local-accounts.ts'
 import { createPasswordLink } from './password-pages.ts'
@@ -56,6 +57,10 @@ test('a sign-in is recorded in every organization of the person, with how and fr
   const event = { actor: email, action: 'user.signed_in', data: { method: 'password', address } }
   expect(await trailOf(id, 'demo')).toEqual([event])
   expect(await trailOf(id, 'other')).toEqual([event])
+  for (const slug of ['demo', 'other'] as const) {
+    const report = await verifyAuditChain(app.service, await app.organization(slug))
+    expect(report.broken, `the chain of ${slug}`).toBeUndefined()
+  }
 })
 
 test('a sign-in of somebody who belongs to no organization is recorded in none', async () => {
