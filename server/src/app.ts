@@ -1,13 +1,14 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { getRequestListener } from '@hono/node-server'
+import { setTimeout as delay } from 'node:timers/promises'
+import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { type Context, Hono, type Next } from 'hono'
 import { createAccess } from './access.ts'
 import { api } from './api.ts'
 import { serveApiDocs } from './api-docs.ts'
 import { serveWidget } from './embed/embed.ts'
-import { notFound, serviceUnavailable } from './errors.ts'
-import { jsonHeaders, OpenAnswers, splitAddress } from './http.ts'
+import { notFound } from './errors.ts'
+import { Connections, isAnswering, jsonHeaders, sendShared, splitAddress } from './http.ts'
 import { createMcp } from './mcp/server.ts'
 import { serveAuthorizationServer } from './oauth/authorization-server.ts'
 import { createSigningKeys } from './oauth/signing-keys.ts'
@@ -23,9 +24,10 @@ import { answerPreflight } from './tickets/preflight.ts'
 import { serveWelcome } from './welcome.ts'
 
 export interface App {
-  listener(request: IncomingMessage, response: ServerResponse): Promise<void>
+  /** Resolves when the request has been dealt with, unless it has to wait for others of its connection. */
+  listener(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined
   upgrade: Runtime['upgrade']
-  /** From now on new requests are told to come back later. */
+  /** From now on readiness fails, sockets are sent away, and connections end with their next response. */
   drain(): void
 }
 
@@ -36,7 +38,7 @@ export async function createApp(service: Service): Promise<App> {
   const access = createAccess(service)
   const keys = createSigningKeys(service)
   const specification = describeApi(api.map(({ operation }) => operation))
-  const specificationText = JSON.stringify(specification)
+  const specificationBytes = Buffer.from(JSON.stringify(specification))
   let isDraining = false
 
   app.use(observePage(observe))
@@ -52,11 +54,7 @@ export async function createApp(service: Service): Promise<App> {
     return c.body(await service.metrics.render(), 200, { 'content-type': service.metrics.contentType })
   })
 
-  app.use(async (_, next) => {
-    if (isDraining) throw serviceUnavailable('The server is restarting')
-    await next()
-  })
-  app.get('/api/spec.json', (c) => c.body(specificationText, 200, { 'content-type': 'application/json' }))
+  app.get('/api/spec.json', (c) => sendShared(c, specificationBytes, { 'content-type': 'application/json' }))
   app.route('/api/docs', serveApiDocs(specification, service.config.publicUrl))
   app.options('/api/auth/pk-ticket', answerPreflight)
   app.get('/oauth/jwks', async (c) => c.json(await keys.published(), 200, { 'cache-control': 'public, max-age=300' }))
@@ -78,41 +76,40 @@ export async function createApp(service: Service): Promise<App> {
   const rest = createRest(service, access, api)
   const mcp = createMcp(service, access)
 
-  const open = new OpenAnswers()
+  /** Operations and tools are served as they come, without the pages' router: almost all requests are for them. */
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = 'GET', url = '/' } = request
+    const { path, query } = splitAddress(url)
+    if (path === '/mcp') {
+      const observation = observe()
+      const operation = await mcp(request, response, observation)
+      observation.end(operation, method, response.statusCode)
+      return
+    }
+    const match = rest.match(method, path)
+    if (!match) return pages(request, response)
+    const observation = observe()
+    await rest.serve(match, query, request, response, observation)
+    observation.end(match.operation.id, method, response.statusCode)
+  }
+  const connections = new Connections(serve)
 
   return {
-    /** Operations and tools are served as they come, without the pages' router: almost all requests are for them. */
-    async listener(request, response) {
-      const { method = 'GET', url = '/' } = request
-      const { path, query } = splitAddress(url)
-      const connection = open.begin(request, response)
-      if (isDraining) {
-        response.setHeader('connection', 'close')
-        await pages(request, response)
-      } else if (path === '/mcp') {
-        const observation = observe()
-        const operation = await mcp(request, response, observation)
-        observation.end(operation, method, response.statusCode)
-      } else {
-        const match = rest.match(method, path)
-        if (match) {
-          const observation = observe()
-          await rest.serve(match, query, request, response, observation)
-          observation.end(match.operation.id, method, response.statusCode)
-        } else await pages(request, response)
-      }
-      if (connection.answer === response) connection.answer = undefined
+    listener: (request, response) => connections.receive(request, response),
+    async upgrade(request, socket, head) {
+      // The socket would be taken over in the middle of the responses that are due on it.
+      if (isAnswering(socket)) socket.destroy()
+      else await service.runtime.upgrade(request, socket, head)
     },
-    upgrade: service.runtime.upgrade,
     drain() {
       isDraining = true
       service.runtime.drain()
-      open.closeConnections()
+      connections.close()
     },
   }
 }
 
-type PageEnv = { Variables: { observation: Observation; operation?: string } }
+type PageEnv = { Bindings: HttpBindings; Variables: { observation: Observation; operation?: string } }
 
 /** What browsers heed on documents alone. */
 const documentHeaders = {
@@ -133,13 +130,20 @@ const observePage = (observe: () => Observation) => async (c: Context<PageEnv>, 
   }
 }
 
+/** Load balancers give up on a probe after a few seconds, so a store that has not answered by then counts as unavailable. */
+const readinessMs = 1_500
+
 async function checkStores({ database, kv }: Service): Promise<Record<string, 'ok' | 'unavailable'>> {
   const checks = { database: database.asService((sql) => sql`select 1`), kv: kv.ping() }
+  const deadline = new AbortController()
+  const late = delay(readinessMs, 'unavailable' as const, deadline).catch(() => 'unavailable' as const)
   const states = Object.entries(checks).map(async ([name, check]) => {
-    const state: 'ok' | 'unavailable' = await check.then(() => 'ok' as const).catch(() => 'unavailable' as const)
-    return [name, state] as const
+    const state = check.then(() => 'ok' as const).catch(() => 'unavailable' as const)
+    return [name, await Promise.race([state, late])] as const
   })
-  return Object.fromEntries(await Promise.all(states))
+  const result = Object.fromEntries(await Promise.all(states))
+  deadline.abort()
+  return result
 }
 
 function mayReadMetrics({ config }: Service, c: Context): boolean {

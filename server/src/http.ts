@@ -1,27 +1,37 @@
 import { isUtf8 } from 'node:buffer'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http'
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { HttpBindings } from '@hono/node-server'
 import { invalid, payloadTooLarge } from './errors.ts'
 
-export const bodyLimit = 1024 * 1024
-
-/** The body as text. One that announces its length is refused before it arrives; any other is counted as it does. */
-export function readText(request: IncomingMessage): Promise<string> {
+/** The body as text. One that declares its length is refused before it is read; any other while it is read. */
+export function readText(request: IncomingMessage, limit: number): Promise<string> {
   return new Promise((resolve, reject) => {
-    if (Number(request.headers['content-length']) > bodyLimit) return reject(payloadTooLarge(bodyLimit))
+    if (Number(request.headers['content-length']) > limit) return reject(payloadTooLarge(limit))
     const chunks: Buffer[] = []
     let size = 0
     request.on('data', (chunk: Buffer) => {
       size += chunk.length
-      if (size > bodyLimit) reject(payloadTooLarge(bodyLimit))
-      else chunks.push(chunk)
+      if (size <= limit) chunks.push(chunk)
+      else {
+        chunks.length = 0
+        reject(payloadTooLarge(limit))
+      }
     })
     request.on('end', () => {
       const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)
       if (isUtf8(bytes)) resolve(bytes.toString())
       else reject(invalid('', 'The body is not valid UTF-8'))
     })
-    // Nobody is left to read this; it only ends the wait.
+    // The client is gone, so nobody reads this; it only ends the wait.
     request.on('error', () => reject(invalid('', 'The connection ended before the body did')))
   })
 }
@@ -58,37 +68,153 @@ export function sendJson(
   unsent.push({ response, body, isPlain: size === body.length })
 }
 
+/** Tells the pages' router that the response went out beside it; the status is for the log. */
+export const alreadySent = (status: number): Response =>
+  new Response(null, { status, headers: { 'x-hono-already-sent': 'true' } })
+
+/** Sends bytes that all responses share: the router would copy them for each, and hold the copy until it has been read. */
+export function sendShared(
+  { env, res }: { env: HttpBindings; res: Response },
+  bytes: Buffer,
+  headers: Record<string, string>,
+): Response {
+  env.outgoing.writeHead(200, { ...Object.fromEntries(res.headers), ...headers, 'content-length': bytes.length })
+  env.outgoing.end(bytes)
+  return alreadySent(200)
+}
+
+/** How long a client may leave a response unread before its connection is destroyed. */
+const slowReaderMs = 30_000
+
+/** Limits that cut off clients that send slowly, read slowly or hold connections without using them. */
+const connectionLimits = {
+  headersTimeout: 10_000,
+  requestTimeout: 15_000,
+  keepAliveTimeout: 5_000,
+  connectionsCheckingInterval: 2_000,
+}
+
+/** An HTTP server with these limits. `timeout` is for tests. */
+export function createHttpServer(options: ServerOptions, listener: RequestListener, timeout = slowReaderMs): Server {
+  const server = createServer({ ...connectionLimits, ...options }, listener)
+  server.timeout = timeout
+  // Nothing was read or written for a while. A request may take that long to answer, a response may not take that long to read.
+  server.on('timeout', (socket: Socket) => {
+    if (!currentResponse(socket) || socket.writableLength > 0) socket.destroy()
+  })
+  return server
+}
+
+/** The response that Node is sending on a connection, or will send next. */
+const currentResponse = (socket: Duplex): ServerResponse | undefined =>
+  (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined
+
+/** Whether responses are still to be sent on a connection. */
+export const isAnswering = (socket: Duplex): boolean => currentResponse(socket) !== undefined
+
+/** Maximum number of pipelined requests that wait on all connections together: about 70 MB of memory. */
+const mostWaiting = 20_000
+/** A connection may have as many waiting whatever the others have. */
+const alwaysAccepted = 16
+
+type Serve = (request: IncomingMessage, response: ServerResponse) => Promise<void>
+
+interface Connection {
+  socket: Socket
+  /** The response that is being prepared. */
+  answer: ServerResponse | undefined
+  /** Requests that arrived before the ones in front of them were answered, in order. */
+  waiting: { request: IncomingMessage; response: ServerResponse }[]
+}
+
 /**
- * The answers that clients wait for, by connection. A set that every request enters and leaves would let their garbage grow
+ * Serves the requests of each connection one at a time. Node parses a whole read of 64 KB ahead, about 1 500 requests, so
+ * those that follow another wait here, and the socket is not read until all of them are answered. The usual request finds
+ * nothing in front of it and is served at once.
+ *
+ * Connections are entries of the map, not requests: a set that every request enters and leaves would let their garbage grow
  * old (`lib/passing-map.ts` says why), which took up to a fifth of the server's time.
  */
-export class OpenAnswers {
-  readonly #byConnection = new Map<Socket, Connection>()
+export class Connections {
+  readonly #serve: Serve
+  readonly #bySocket = new Map<Socket, Connection>()
+  #waiting = 0
+  #isClosing = false
 
-  begin({ socket }: IncomingMessage, response: ServerResponse): Connection {
-    const connection = this.#byConnection.get(socket) ?? this.#add(socket)
-    connection.answer = response
-    return connection
+  constructor(serve: Serve) {
+    this.#serve = serve
+  }
+
+  /** For `http.createServer`. */
+  receive(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
+    const { socket } = request
+    const connection = this.#bySocket.get(socket) ?? this.#add(socket)
+    // Node gives the socket to one response at a time.
+    if (response.socket) return this.#answer(connection, request, response)
+    this.#wait(connection, request, response)
   }
 
   #add(socket: Socket): Connection {
-    const connection = { answer: undefined }
-    this.#byConnection.set(socket, connection)
-    socket.once('close', () => this.#byConnection.delete(socket))
+    const connection: Connection = { socket, answer: undefined, waiting: [] }
+    this.#bySocket.set(socket, connection)
+    socket.once('close', () => {
+      this.#waiting -= connection.waiting.length
+      connection.waiting = []
+      this.#bySocket.delete(socket)
+    })
     return connection
   }
 
-  /** A connection left open would carry its next request to a server that is gone. */
-  closeConnections(): void {
-    for (const { answer } of this.#byConnection.values()) {
-      if (answer && !answer.headersSent) answer.setHeader('connection', 'close')
+  async #answer(connection: Connection, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    connection.answer = response
+    if (this.#isClosing) announceClose(connection)
+    await this.#serve(request, response)
+    if (connection.answer === response) connection.answer = undefined
+  }
+
+  #wait(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
+    const { socket, waiting } = connection
+    if (socket.destroyed) return
+    if (this.#waiting >= mostWaiting && waiting.length >= alwaysAccepted) {
+      socket.destroy()
+      return
     }
+    this.#waiting += 1
+    if (waiting.push({ request, response }) > 1) return
+    socket.pause()
+    // Node resumes the socket whenever a body is read or a large response has been sent.
+    socket.on('resume', pauseAgain)
+    currentResponse(socket)?.once('close', () => this.#serveNext(connection))
+  }
+
+  #serveNext(connection: Connection): void {
+    const { socket, waiting } = connection
+    // After a response that ends the connection, nothing that follows it could be sent.
+    if (socket.destroyed || socket.writableEnded) return
+    const next = waiting.shift()
+    if (!next) return
+    this.#waiting -= 1
+    if (waiting.length > 0) next.response.once('close', () => this.#serveNext(connection))
+    else {
+      socket.off('resume', pauseAgain)
+      socket.resume()
+    }
+    void this.#answer(connection, next.request, next.response)
+  }
+
+  /** From now on each connection ends with the last response that is due on it: its next request would find no server. */
+  close(): void {
+    this.#isClosing = true
+    for (const connection of this.#bySocket.values()) announceClose(connection)
   }
 }
 
-interface Connection {
-  /** The latest: a client that sends the next request without waiting is told with the last answer. */
-  answer: ServerResponse | undefined
+function pauseAgain(this: Socket): void {
+  this.pause()
+}
+
+function announceClose({ answer, waiting }: Connection): void {
+  if (answer && !answer.headersSent && waiting.length === 0) answer.setHeader('connection', 'close')
 }
 
 /** The path of a request's address, which some clients send with scheme and host, and the query after it. */

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import { type Failure, invalid } from './errors.ts'
+import { shortenKey } from './lib/json.ts'
 
 /** What was sent, if it has the shape that it must have; REST and MCP refuse it in the same words. */
 export function check<T extends z.ZodObject>(type: T, value: unknown): z.output<T> {
@@ -11,7 +12,8 @@ export function check<T extends z.ZodObject>(type: T, value: unknown): z.output<
 /** The first thing that is wrong, in the interface's words: a dotted path and a sentence. */
 function describeIssue(issue: z.core.$ZodIssue): Failure {
   if (issue.code === 'unrecognized_keys') {
-    return invalid([...issue.path, issue.keys[0] ?? ''].join('.'), `Unknown field "${issue.keys[0]}"`)
+    const key = shortenKey(issue.keys[0] ?? '')
+    return invalid([...issue.path, key].join('.'), `Unknown field "${key}"`)
   }
   const isMissing = issue.code === 'invalid_type' && issue.input === undefined && issue.path.length > 0
   return invalid(issue.path.join('.'), isMissing ? 'Required' : issue.message)

@@ -1,9 +1,10 @@
-import { createServer, type Server } from 'node:http'
+import type { Server } from 'node:http'
 import { type AddressInfo, Server as NetServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type App, createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { isSeeded, seedDemo } from './demo/demo.ts'
+import { createHttpServer } from './http.ts'
 import { type Clock, systemClock } from './lib/clock.ts'
 import { keepTicksFast } from './lib/fast-ticks.ts'
 import { createLog, type Log } from './lib/log.ts'
@@ -38,13 +39,8 @@ export async function startServer(config: Config, options: StartOptions = {}): P
   const { clock = systemClock, log = createLog(config.logLevel), onProgress } = options
   keepTicksFast()
   let app: App | undefined
-  // The limits cut off clients that send slowly or keep connections for nothing.
-  const server = createServer(
+  const server = createHttpServer(
     {
-      headersTimeout: 10_000,
-      requestTimeout: 15_000,
-      keepAliveTimeout: 5_000,
-      connectionsCheckingInterval: 2_000,
       // Some clients offer to speak HTTP/2 in the same way, and mean a usual request.
       shouldUpgradeCallback: ({ headers }) => app !== undefined && headers.upgrade?.toLowerCase() === 'websocket',
     },

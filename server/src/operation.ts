@@ -29,6 +29,8 @@ export interface Operation<
   params?: Params
   query?: Query
   body?: Body
+  /** Maximum size of the body in bytes, where `defaultBodyLimit` is not right. */
+  bodyLimit?: number
   response: Response
   /** Beside those that follow from the access level. */
   errors: readonly ErrorCode[]
@@ -37,6 +39,9 @@ export interface Operation<
   /** What an invalid body is answered with, where it is not VALIDATION_ERROR. */
   refuseBody?: (problem: Failure) => Failure
 }
+
+/** Room for the largest body of almost every operation: lists of a few dozen origins, names and addresses. */
+export const defaultBodyLimit = 64 * 1024
 
 /** What the few operations that are about HTTP itself need of it. */
 export interface HttpExchange {

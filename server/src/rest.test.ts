@@ -3,7 +3,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../test/harness.ts'
 import { type ErrorCode, errorTable } from './errors.ts'
-import { bodyLimit } from './http.ts'
+import { defaultBodyLimit as bodyLimit } from './operation.ts'
 
 let app: TestService
 let token: string
@@ -151,13 +151,36 @@ describe('a body is refused', () => {
       defined: false,
       code: 'PAYLOAD_TOO_LARGE',
       status: 413,
-      message: 'The request body is larger than 1048576 bytes',
+      message: 'The request body is larger than 65536 bytes',
     })
   })
 
   test('but a body of exactly the limit is read', async () => {
     const body = JSON.stringify({ name: 'x'.repeat(bodyLimit - 11) })
     expect((await send(body)).body.data.field).toBe('name')
+  })
+
+  test.each([
+    ['/auth/pk-ticket', 20 * 1024, 'INVALID_BODY'],
+    ['/organization-skills', 1024 * 1024, 'VALIDATION_ERROR'],
+  ])('to %s by its own limit of %i bytes', async (path, limit, code) => {
+    const sendTo = (size: number) => app.request('POST', path, { token, body: ' '.repeat(size) })
+    expect((await sendTo(limit + 1)).body).toMatchObject({ code: 'PAYLOAD_TOO_LARGE' })
+    expect((await sendTo(limit)).body.data.code).toBe(code)
+  })
+
+  test.each([
+    ['/publishable-keys', 'VALIDATION_ERROR'],
+    ['/auth/pk-ticket', 'INVALID_BODY'],
+  ])('with too many keys, to %s', async (path, code) => {
+    const body = JSON.stringify(Object.fromEntries(Array.from({ length: 1_001 }, (_, index) => [index, 1])))
+    const answer = await app.request('POST', path, { token, body })
+    expect(answer.body).toMatchObject({ status: 400, data: { code, details: 'An object has more than 1000 keys' } })
+  })
+
+  test('with a long unknown key, which is not sent back in full', async () => {
+    const { body } = await send(JSON.stringify({ name: 'x', ['k'.repeat(10_000)]: 1 }))
+    expect(body.data).toMatchObject({ field: `${'k'.repeat(63)}…`, details: `Unknown field "${'k'.repeat(63)}…"` })
   })
 
   test('with a content type in other letters and a charset it is accepted', async () => {
@@ -219,6 +242,25 @@ test('the service says whether it and its stores are up, and what it measured', 
   )
 })
 
+test('readiness answers while the database does not', async () => {
+  const owner = new pg.Client(app.stores.owner)
+  await owner.connect()
+  await owner.query('select pg_advisory_lock(1)')
+  const stuck = Array.from({ length: 50 }, () =>
+    app.service.database.asService((sql) => sql`select pg_advisory_xact_lock(1)`).catch(() => undefined),
+  )
+  try {
+    const answer = await Promise.race([app.fetch('/readyz'), Promise.all(stuck)])
+    expect(answer).toBeInstanceOf(Response)
+    const response = answer as Response
+    expect(response.status).toBe(503)
+    expect(await response.json()).toEqual({ status: 'unavailable', stores: { database: 'unavailable', kv: 'ok' } })
+  } finally {
+    await owner.end()
+    await Promise.all(stuck)
+  }
+})
+
 // Abuse case 63.
 test('no secret that passes through ends in the log', async () => {
   const { body } = await app.request('POST', '/publishable-keys', { token, body: { name: 'canary' } })
@@ -233,16 +275,14 @@ test('no secret that passes through ends in the log', async () => {
   }
 })
 
-test('a stopping server sends clients away with the envelope, and says so to its load balancer', async () => {
+test('a stopping server still answers, ends each connection with its response, and says so to its load balancer', async () => {
   const stopping = await startTestService()
+  const admin = await stopping.tokenFor('admin@demo.test', 'demo')
   stopping.drain()
-  const { status, body, headers } = await stopping.request('GET', '/users/me', { token })
-  expect({ status, body }).toEqual({
-    status: 503,
-    body: { defined: false, code: 'SERVICE_UNAVAILABLE', status: 503, message: 'The server is restarting' },
-  })
-  expect(headers.get('retry-after')).toBe('5')
-  expect((await stopping.fetch('/readyz')).status).toBe(503)
+  const { status, headers } = await stopping.request('GET', '/users/me', { token: admin })
+  expect([status, headers.get('connection')]).toEqual([200, 'close'])
+  const ready = await stopping.fetch('/readyz')
+  expect([ready.status, await ready.json()]).toEqual([503, { status: 'stopping' }])
   expect((await stopping.fetch('/healthz')).status).toBe(200)
   await stopping.close()
 })

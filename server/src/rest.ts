@@ -8,12 +8,13 @@ import { BoundedMap } from './lib/bounded-map.ts'
 import { InvalidJson, parseJson } from './lib/json.ts'
 import { resources } from './oauth/access-tokens.ts'
 import type { Observation } from './observation.ts'
-import { type HttpExchange, needsBody, type Operation, type Route } from './operation.ts'
+import { defaultBodyLimit, type HttpExchange, needsBody, type Operation, type Route } from './operation.ts'
 import type { Service } from './service.ts'
 
 type Fields = Record<string, unknown>
 
 type Served = Route & {
+  bodyLimit: number
   readQuery: (text: string) => Fields
   readBody: (text: string, headers: IncomingHttpHeaders) => Fields
 }
@@ -41,7 +42,8 @@ export function createRest(service: Service, access: AccessControl, routes: read
   const byAddress = new Map<string, Map<string, Match>>()
   const byPattern: { method: string; pattern: RegExp; served: Served }[] = []
   for (const { operation, handler } of routes) {
-    const served = { operation, handler, readQuery: queryReader(operation), readBody: bodyReader(operation) }
+    const { bodyLimit = defaultBodyLimit } = operation
+    const served = { operation, handler, bodyLimit, readQuery: queryReader(operation), readBody: bodyReader(operation) }
     const method = operation.method.toUpperCase()
     const path = `/api${operation.path}`
     const pattern = new RegExp(`^${path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`)
@@ -60,7 +62,7 @@ export function createRest(service: Service, access: AccessControl, routes: read
         if (values) return { ...candidate.served, params: decodeParams(values) }
       }
     },
-    async serve({ operation, handler, readQuery, readBody, params }, query, request, response, observation) {
+    async serve({ operation, handler, bodyLimit, readQuery, readBody, params }, query, request, response, observation) {
       const { headers } = observation
       try {
         const isPublic = operation.access === 'public'
@@ -69,7 +71,7 @@ export function createRest(service: Service, access: AccessControl, routes: read
           : await access.check(request.headers.authorization, operation.access, audience)
         const queried = readQuery(query)
         if (operation.body) requirePlainBody(request.headers)
-        const body = operation.body && readBody(await readText(request), request.headers)
+        const body = operation.body && readBody(await readText(request, bodyLimit), request.headers)
         if (operation.resource && operation.params?.safeParse(params).success === false)
           throw notFound(operation.resource, Object.values(params)[0] ?? '')
         const input = { ...body, ...queried, ...params }

@@ -37,6 +37,7 @@ export interface TestService {
   fetchRequest(request: Request): Promise<Response>
   /** What a Node server calls. */
   listener: App['listener']
+  upgrade: App['upgrade']
   drain(): void
   close(): Promise<void>
 }
@@ -127,6 +128,7 @@ export async function startTestService(env: Record<string, string> = {}): Promis
       })
     },
     listener: app.listener,
+    upgrade: app.upgrade,
     fetchRequest,
     fetch,
     async request(method, path, { token, body, headers = {} } = {}) {

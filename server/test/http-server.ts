@@ -1,6 +1,6 @@
-import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { createHttpServer } from '../src/http.ts'
 import { startTestService, type TestService } from './harness.ts'
 
 export interface HttpService extends TestService {
@@ -8,16 +8,21 @@ export interface HttpService extends TestService {
   url: string
   /** Where it listens, whatever its public URL. */
   local: string
+  /** How many connections the server holds. */
+  connections(): Promise<number>
 }
 
 /** A test service behind a port, for what needs real HTTP: cookies, redirects, foreign clients. */
-export async function startHttpService(env: Record<string, string> = {}): Promise<HttpService> {
+export async function startHttpService(
+  env: Record<string, string> = {},
+  { slowReaderMs }: { slowReaderMs?: number } = {},
+): Promise<HttpService> {
   let service: TestService | undefined
-  const server = createServer((request, response) => service?.listener(request, response))
+  const server = createHttpServer({}, (request, response) => service?.listener(request, response), slowReaderMs)
   const upgraded = new Set<Duplex>()
   server.on('upgrade', (request, socket, head) => {
     upgraded.add(socket)
-    void service?.service.runtime.upgrade(request, socket, head)
+    void service?.upgrade(request, socket, head)
   })
   await new Promise<void>((resolve) => server.listen(0, resolve))
   const local = `http://localhost:${(server.address() as AddressInfo).port}`
@@ -27,6 +32,10 @@ export async function startHttpService(env: Record<string, string> = {}): Promis
     ...service,
     url: service.service.config.publicUrl,
     local,
+    connections: () =>
+      new Promise((resolve, reject) =>
+        server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
+      ),
     async close() {
       server.closeAllConnections()
       for (const socket of upgraded) socket.destroy()

@@ -79,6 +79,19 @@ describe('refuses', () => {
     expect(() => parseJson('[]', { maxDepth: 0 })).toThrow('Nested deeper than 0 levels')
   })
 
+  test('an object with more than 1 000 keys, before it is made', () => {
+    const withKeys = (count: number) => `{${Array.from({ length: count }, (_, index) => `"${index}":1`).join(',')}}`
+    const tooMany = 'An object has more than 1000 keys'
+    expect(Object.keys(parseJson(withKeys(1_000)) as object)).toHaveLength(1_000)
+    expect(messageOf(withKeys(1_001))).toBe(tooMany)
+    expect(messageOf(`[[{"a":${withKeys(1_001)}}]]`)).toBe(tooMany)
+    expect(messageOf(`${withKeys(74_000)}}`), 'malformed too').toBe(tooMany)
+    expect(parseJson(`[${withKeys(1_000)},${withKeys(1_000)}]`)).toHaveLength(2)
+    const colons = JSON.stringify({ a: ':'.repeat(2_000), b: '":'.repeat(2_000), c: '\\":'.repeat(2_000) })
+    expect(parseJson(colons)).toStrictEqual(JSON.parse(colons))
+    expect(messageOf(`"${' '.repeat(10_000)}`)).toContain('Malformed JSON')
+  })
+
   test('without echoing more than 64 characters', () => {
     const long = 'k'.repeat(1000)
     expect(messageOf(`{"${long}":1,"${long}":2}`)).toBe(`Duplicate key "${'k'.repeat(63)}…"`)

@@ -4,8 +4,14 @@ export class InvalidJson extends Error {
 
 const forbiddenKeys = new Set(['__proto__', 'constructor', 'prototype'])
 
+/** Maximum number of keys of one object. */
+const maxKeys = 1_000
+/** A shorter text has no room for more keys than that. */
+const shortestWithTooMany = maxKeys * '"":0,'.length
+
 /** `JSON.parse` for text from outside: it also refuses what two readers could understand differently. */
 export function parseJson(text: string, { maxDepth = 64 }: { maxDepth?: number } = {}): unknown {
+  if (text.length > shortestWithTooMany) requireBounds(text, maxDepth)
   const value = parseSyntax(text)
   if (text.includes('\\') || countColons(text) !== countKeys(value, maxDepth)) checkStructure(text, maxDepth)
   return value
@@ -14,15 +20,15 @@ export function parseJson(text: string, { maxDepth = 64 }: { maxDepth?: number }
 /** Of text without escapes: those outside of strings, one for each key that was written. */
 function countColons(text: string): number {
   let count = 0
-  let colon = text.indexOf(':')
+  let found = text.indexOf(':')
   let quoted = text.indexOf('"')
-  while (colon >= 0) {
-    if (quoted < 0 || colon < quoted) {
+  while (found >= 0) {
+    if (quoted < 0 || found < quoted) {
       count += 1
-      colon = text.indexOf(':', colon + 1)
+      found = text.indexOf(':', found + 1)
     } else {
       const end = text.indexOf('"', quoted + 1)
-      if (colon < end) colon = text.indexOf(':', end)
+      if (found < end) found = text.indexOf(':', end)
       quoted = text.indexOf('"', end + 1)
     }
   }
@@ -65,10 +71,38 @@ function describeSyntaxError(text: string, message: string): string {
 const quote = 0x22
 const backslash = 0x5c
 const comma = 0x2c
+const colon = 0x3a
 const openObject = 0x7b
 const closeObject = 0x7d
 const openArray = 0x5b
 const closeArray = 0x5d
+
+/**
+ * Before an object is made: an engine needs half a second for one with 74 000 keys that look like numbers, which it keeps
+ * sorted. The text may be malformed, which is for others to say.
+ */
+function requireBounds(text: string, maxDepth: number): void {
+  /** How many keys each value has that is open. */
+  const keys: number[] = []
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    if (code === quote) {
+      const end = findStringEnd(text, index)
+      if (end === 0) return
+      index = end - 1
+    } else if (code === colon) {
+      const count = (keys.pop() ?? 0) + 1
+      if (count > maxKeys) throw new InvalidJson(`An object has more than ${maxKeys} keys`)
+      keys.push(count)
+    } else if (code === openObject || code === openArray) {
+      if (keys.push(0) > maxDepth) throw tooDeep(maxDepth)
+    } else if (code === closeObject || code === closeArray) {
+      keys.pop()
+    }
+  }
+}
+
+const tooDeep = (maxDepth: number) => new InvalidJson(`Nested deeper than ${maxDepth} levels`)
 
 /** Names what is wrong, in one pass: the text is well-formed, so its structure follows from a few characters. */
 function checkStructure(text: string, maxDepth: number) {
@@ -87,7 +121,7 @@ function checkStructure(text: string, maxDepth: number) {
     } else if (code === comma) {
       expectsKey = keys !== null
     } else if (code === openObject || code === openArray) {
-      if (stack.length === maxDepth) throw new InvalidJson(`Nested deeper than ${maxDepth} levels`)
+      if (stack.length === maxDepth) throw tooDeep(maxDepth)
       stack.push(keys)
       keys = code === openObject ? new Set() : null
       expectsKey = code === openObject
@@ -105,7 +139,7 @@ function checkEscapes(literal: string) {
   if (!value.isWellFormed()) throw new InvalidJson('Text must not contain half of a surrogate pair')
 }
 
-/** The index after the closing quote of the string that starts at `start`. */
+/** The index after the closing quote of the string that starts at `start`, or 0 without one. */
 function findStringEnd(text: string, start: number): number {
   let end = text.indexOf('"', start + 1)
   while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
@@ -126,5 +160,8 @@ function addKey(keys: Set<string>, literal: string) {
 }
 
 function quoteKey(key: string): string {
-  return JSON.stringify(key.length > 64 ? `${key.slice(0, 63)}…` : key)
+  return JSON.stringify(shortenKey(key))
 }
+
+/** A key for a message: the sender chose it, and may have chosen a long one. */
+export const shortenKey = (key: string): string => (key.length > 64 ? `${key.slice(0, 63)}…` : key)

@@ -14,6 +14,8 @@ import { codes, encodeFault, encodeResult, Fault, idOf, kindOf, type Notificatio
 export type Endpoint = (request: IncomingMessage, response: ServerResponse, seen: Observation) => Promise<string>
 
 const batchLimit = 100
+/** Maximum size of a message or a batch, in bytes: the arguments of a page's tool may be large. */
+const bodyLimit = 1024 * 1024
 
 /** Streamable HTTP without sessions: every POST carries all that is needed to answer it. */
 export function createEndpoint(service: Service, access: AccessControl, dispatcher: Dispatcher): Endpoint {
@@ -51,7 +53,7 @@ export function createEndpoint(service: Service, access: AccessControl, dispatch
       requireOwnAddress(headers, addresses)
       const caller = (await access.check(headers.authorization, 'user', audience)) as Caller
       requireJsonPost(request)
-      message = parseJson(await readText(request))
+      message = parseJson(await readText(request, bodyLimit))
       if (Array.isArray(message)) {
         await answerBatch(message, caller, headers, exchange)
         return 'mcp'

@@ -4,6 +4,7 @@ import { cors } from 'hono/cors'
 import type { Provider } from 'oidc-provider'
 import { serveConnect } from '../connectors/connect-pages.ts'
 import { ownPagesOnly, refuseForeign } from '../forms.ts'
+import { alreadySent } from '../http.ts'
 import { serveInvitations } from '../organizations/invitation-pages.ts'
 import type { Service } from '../service.ts'
 import { limitRegistrations, limitVisits } from '../sign-in/visit-limits.ts'
@@ -114,6 +115,3 @@ export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
   }
   return app
 }
-
-/** Tells the server that the answer went out beside it; the status is for the log. */
-const alreadySent = (status: number) => new Response(null, { status, headers: { 'x-hono-already-sent': 'true' } })

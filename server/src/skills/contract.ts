@@ -95,6 +95,9 @@ const version = z
   .min(1)
   .max(2 ** 31 - 1)
 
+/** A SKILL.md has up to 256 KiB. Some clients escape everything but ASCII, which can triple that. */
+const bodyLimit = 1024 * 1024
+
 const skills = { tag: 'Skills', resource: 'skill', access: 'org' } as const
 
 export const listSkills = operation({
@@ -119,6 +122,7 @@ export const createSkill = operation({
   path: '/organization-skills',
   summary: 'Create a skill from a SKILL.md',
   body: z.strictObject({ content: z.string() }),
+  bodyLimit,
   response: SavedSkill,
   errors: ['DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
 })
@@ -150,6 +154,7 @@ export const patchSkill = operation({
       expected_version: version.optional().describe('Refuse with 409 when the skill is no longer at this version'),
     })
     .refine(({ patch, domains }) => patch ?? domains, { path: ['patch'], error: 'Give a patch, or domains' }),
+  bodyLimit,
   response: SavedSkill,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
 })

@@ -204,7 +204,7 @@ describe('buying in development', () => {
       { token: portal },
     ]
     for (const fields of forms) expect((await send('/billing/checkout', fields)).status).toBe(404)
-    expect((await app.fetch('/billing/checkout', { method: 'POST', body: '{}' })).status).toBe(404)
+    expect((await app.fetch('/billing/checkout', { method: 'POST', body: '{}' })).status).toBe(415)
     expect((await send('/billing/checkout', { token: 'x'.repeat(20_000) })).status).toBe(413)
     expect(await customer.status()).toMatchObject({ has_subscription: false })
   })

@@ -31,6 +31,8 @@ export const exchangeTicket = operation({
     id_token: z.string().min(1).optional().describe('From the organization’s identity provider'),
     embedding_origin: z.string().max(300).optional().describe('Where the widget is embedded, when its own frame asks'),
   }),
+  // An ID token of at most 16 KiB, and what goes with it.
+  bodyLimit: 20 * 1024,
   response: z
     .strictObject({
       ticket: z.string(),
