@@ -12,6 +12,8 @@ export interface ExamplesOptions {
   token(): Promise<string>
   /** The first of four neighbouring ports that they take when they are free. Without it, any. */
   port?: number
+  /** How they listen; without it, on this computer only. Returns what accepts connections. */
+  listen?(server: Server, port: number): Promise<{ close(): unknown }[]>
 }
 
 export interface Examples {
@@ -27,11 +29,12 @@ export interface Examples {
  * The example shop, its identity provider, and a tool server with a service behind it. Each only listens until somebody comes: what they need is loaded then, and
  * the organization is told of them then, as an administrator would do it.
  */
-export async function startExamples({ inlayUrl, token, port = 0 }: ExamplesOptions): Promise<Examples> {
-  const shop = await listen(port, lazy(openShop))
-  const identityProvider = await listen(port && port + 1, lazy(openIdentityProvider))
-  const toolServer = await listen(port && port + 2, lazy(openToolServer))
-  const orders = await listen(port && port + 3, lazy(openOrders))
+export async function startExamples(options: ExamplesOptions): Promise<Examples> {
+  const { inlayUrl, token, port = 0, listen = listenLocally } = options
+  const shop = await serve(listen, port, lazy(openShop))
+  const identityProvider = await serve(listen, port && port + 1, lazy(openIdentityProvider))
+  const toolServer = await serve(listen, port && port + 2, lazy(openToolServer))
+  const orders = await serve(listen, port && port + 3, lazy(openOrders))
 
   async function openIdentityProvider(): Promise<RequestListener> {
     const { createIdentityProvider } = await import('./identity-provider/identity-provider.ts')
@@ -88,8 +91,8 @@ export async function startExamples({ inlayUrl, token, port = 0 }: ExamplesOptio
     toolServerUrl: toolServer.url,
     ordersUrl: orders.url,
     stop() {
-      for (const { server } of [shop, identityProvider, toolServer, orders]) {
-        server.close()
+      for (const { server, listeners } of [shop, identityProvider, toolServer, orders]) {
+        for (const listener of listeners) listener.close()
         server.closeAllConnections()
       }
     },
@@ -109,14 +112,19 @@ function lazy(open: () => Promise<RequestListener>): RequestListener {
   }
 }
 
-/** On this computer only. */
-async function listen(port: number, listener: RequestListener): Promise<{ server: Server; url: string }> {
+type Listen = NonNullable<ExamplesOptions['listen']>
+
+async function serve(listen: Listen, port: number, listener: RequestListener) {
   const server = createServer(listener)
-  const attempt = (wanted: number) =>
-    new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(wanted, 'localhost', () => resolve(void server.off('error', reject)))
-    })
-  await attempt(port).catch(() => attempt(0))
-  return { server, url: `http://localhost:${(server.address() as AddressInfo).port}` }
+  const listeners = await listen(server, port).catch(() => listen(server, 0))
+  return { server, listeners, url: `http://localhost:${(server.address() as AddressInfo).port}` }
 }
+
+const listenLocally: Listen = (server, port) =>
+  new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, 'localhost', () => {
+      server.off('error', reject)
+      resolve([server])
+    })
+  })

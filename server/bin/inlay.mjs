@@ -1,19 +1,39 @@
 #!/usr/bin/env node
-// Runs the command on the pinned Node, whatever Node the machine has, and remembers compiled code between runs.
-import { spawnSync } from 'node:child_process'
+// Runs the command on the pinned Node, whatever Node the machine has, and caches compiled code between runs.
+import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import module from 'node:module'
 import { fileURLToPath } from 'node:url'
 
+// npm passes signals on to a shell, which ends without passing them on. A server must not outlive both.
+if (process.env.npm_command) {
+  const parent = process.ppid
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(timer)
+    process.kill(process.pid, 'SIGTERM')
+  }, 500)
+  timer.unref()
+}
+
 const required = 26
-if (Number(process.versions.node.split('.')[0]) < required) {
+if (Number(process.versions.node.split('.')[0]) < required) runOnPinnedNode()
+else {
+  module.enableCompileCache?.()
+  await import('../src/cli.ts')
+}
+
+function runOnPinnedNode() {
   const pinned = fileURLToPath(new URL('../../node_modules/.bin/node', import.meta.url))
   if (!existsSync(pinned) || process.execPath === pinned) {
     console.error(`Inlay needs Node ${required}, this is ${process.version}. Run: node scripts/setup.mjs`)
     process.exit(1)
   }
-  const { status, signal } = spawnSync(pinned, process.argv.slice(1), { stdio: 'inherit' })
-  process.exit(status ?? (signal ? 1 : 0))
+  const child = spawn(pinned, process.argv.slice(1), { stdio: 'inherit' })
+  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal))
+  child.once('error', (error) => {
+    console.error(`inlay: ${pinned} cannot be run: ${error.message}`)
+    process.exit(1)
+  })
+  child.once('exit', (code) => process.exit(code ?? 1))
 }
-module.enableCompileCache?.()
-await import('../src/cli.ts')

@@ -15,6 +15,14 @@ export const settings = {
     parse: integer(0, 65535),
     text: 'Port to listen on. `0` picks a free one.',
   },
+  INLAY_LISTEN: {
+    parse: address,
+    text: 'IP address to listen on, for example `0.0.0.0` or `::` for every interface. Default: every interface in production; in development only this computer (`127.0.0.1` and `::1`), because anybody who reaches a development server can sign in as a demo user. In a container, development needs `0.0.0.0`.',
+  },
+  INLAY_DRAIN_SECONDS: {
+    parse: integer(0, 600),
+    text: 'How long a server that was told to stop keeps accepting connections. `/readyz` answers 503 from the start, so load balancers have this long to notice. Default: 5 in production, 0 in development. Requests on connections that are open are answered either way.',
+  },
   INLAY_PUBLIC_URL: {
     parse: publicUrl,
     text: 'The one origin under which browsers and clients reach the service, for example `https://inlay.example.com`. Without it the service runs in development: demo data, local sign-in, `http://localhost:<PORT>`. With an https URL it runs in production. Generated addresses come from here alone, never from request headers.',
@@ -95,6 +103,9 @@ export interface Setting<T> {
 export interface Config {
   mode: 'development' | 'production'
   port: number
+  /** Undefined for every interface, or `localhost` for both loopback addresses. */
+  listen: string | undefined
+  drainSeconds: number
   /** Undefined in development with a port still to be picked; `main.ts` fills it in. */
   publicUrl: string | undefined
   dataDir: string
@@ -140,6 +151,8 @@ export function readConfig(env: Record<string, string | undefined> = process.env
   return {
     mode,
     port: given('PORT'),
+    listen: read('INLAY_LISTEN') ?? (mode === 'development' ? 'localhost' : undefined),
+    drainSeconds: read('INLAY_DRAIN_SECONDS') ?? (mode === 'development' ? 0 : 5),
     publicUrl,
     dataDir,
     databaseUrl: read('DATABASE_URL'),
@@ -236,6 +249,13 @@ function integer(min: number, max: number) {
     }
     return value
   }
+}
+
+function address(text: string): string {
+  if (!ipaddr.isValid(text) || (ipaddr.IPv4.isIPv4(text) && !ipaddr.IPv4.isValidFourPartDecimal(text))) {
+    throw new Error(`must be an IP address such as 127.0.0.1, 0.0.0.0 or ::, not "${text}"`)
+  }
+  return text
 }
 
 function oneOf<const Words extends readonly string[]>(...words: Words) {

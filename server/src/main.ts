@@ -4,9 +4,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type App, createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { isSeeded, seedDemo } from './demo/demo.ts'
-import { createHttpServer } from './http.ts'
+import { serviceUnavailable } from './errors.ts'
+import { createHttpServer, jsonHeaders } from './http.ts'
 import { type Clock, systemClock } from './lib/clock.ts'
 import { keepTicksFast } from './lib/fast-ticks.ts'
+import { listen } from './lib/listen.ts'
 import { createLog, type Log } from './lib/log.ts'
 import { serverUrlKey } from './oauth/access-tokens.ts'
 import { createService, type Service } from './service.ts'
@@ -21,7 +23,7 @@ export interface RunningServer {
   service: Service
   /** For the first administrator of a production installation that has none. */
   setupLink: string | undefined
-  /** Answers what is under way, then closes the stores. */
+  /** Answers the requests that are under way or still arrive, then closes the stores. */
   stop(): Promise<void>
 }
 
@@ -46,27 +48,26 @@ export async function startServer(config: Config, options: StartOptions = {}): P
     },
     (request, response) => {
       if (app) return app.listener(request, response)
-      response.writeHead(503, { 'retry-after': '1' }).end('Starting')
+      const body = JSON.stringify(serviceUnavailable('The server is starting').envelope)
+      response.writeHead(503, { ...jsonHeaders, 'retry-after': '1' }).end(body)
     },
   )
   server.on('upgrade', (request, socket, head) => app?.upgrade(request, socket, head))
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(config.port, resolve)
-  })
+  const listeners = await listen(server, config.port, config.listen)
   const { port } = server.address() as AddressInfo
   const publicUrl = config.publicUrl ?? `http://localhost:${port}`
 
   const stores = await openStores(config, { clock, log, claim: 'own', ...(onProgress && { onProgress }) }).catch(
     (error) => {
-      server.close()
+      for (const listener of listeners) listener.close()
       throw error
     },
   )
   let service: Service | undefined
   const stop = async () => {
     app?.drain()
-    await closeServer(server)
+    if (app) await delay(config.drainSeconds * 1000)
+    await closeServer(server, listeners)
     await service?.close()
     await stores.close()
   }
@@ -90,10 +91,12 @@ export async function startServer(config: Config, options: StartOptions = {}): P
 }
 
 /** Lets requests finish, idle connections go, and cuts what has not ended in time. */
-async function closeServer(server: Server): Promise<void> {
+async function closeServer(server: Server, listeners: NetServer[]): Promise<void> {
   // An HTTP server's own `close` cuts idle connections at once, and with them the requests that are on their way.
-  // Busy clients get a moment to learn from an answer that they must go elsewhere.
-  const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve))
+  // Busy clients get a moment to learn from a response that they must go elsewhere.
+  const closed = Promise.all(
+    listeners.map((listener) => new Promise((resolve) => NetServer.prototype.close.call(listener, resolve))),
+  )
   await Promise.race([closed, delay(farewellMs)])
   server.closeIdleConnections()
   const cut = setTimeout(() => server.closeAllConnections(), drainMs)

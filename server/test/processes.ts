@@ -15,6 +15,8 @@ export interface Installation {
   start(env?: Env): Promise<ServerProcess>
   /** Starts a server, or another command, and waits for nothing. */
   launch(env?: Env, command?: string): ServerProcess
+  /** Launches a server as npm does: below a shell that stays its parent, and gets the signals. */
+  launchByNpm(): ServerProcess
   token(email: string, organization?: string): Promise<string>
   /** As the owner of the embedded database. */
   query<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>
@@ -78,14 +80,16 @@ export function useInstallation(
     await vi.waitFor(() => rmSync(root, { recursive: true, force: true }), patience)
   })
 
-  function launch(args: string[], env: Env = {}): ChildProcess {
-    const child = spawn(process.execPath, [program, ...args], {
+  function launch(args: string[], env: Env = {}, shell: string[] = []): ChildProcess {
+    const [file = '', ...rest] = [...shell, process.execPath, program, ...args]
+    const child = spawn(file, rest, {
       // Nothing of the surroundings but what a process needs; sockets of deep folders go below `root` too.
       env: {
         PATH: process.env.PATH ?? '',
         TMPDIR: root,
         NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache'),
         PORT: '0',
+        INLAY_DRAIN_SECONDS: '0',
         INLAY_DATA_DIR: dataDir,
         ...settings,
         ...env,
@@ -113,6 +117,8 @@ export function useInstallation(
     postmaster,
     run: (command, env) => installation.launch(env, command).finished,
     launch: (env, command = 'start') => watch(launch(command.split(' '), env)),
+    // With a second command the shell cannot replace itself by the first.
+    launchByNpm: () => watch(launch(['start'], { npm_command: 'run-script' }, ['sh', '-c', '"$@"; exit', 'sh'])),
     async start(env) {
       const server = installation.launch(env)
       await server.wrote('Inlay is ready')

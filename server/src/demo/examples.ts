@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { listen } from '../lib/listen.ts'
 import type { RunningServer } from '../main.ts'
 import { issueAccessToken, resources } from '../oauth/access-tokens.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
@@ -21,6 +22,11 @@ export async function startDemoExamples({ service, url, port }: RunningServer): 
       lifetimeSeconds: 60,
     })
   }
-  const { shopUrl } = await startExamples({ inlayUrl: url, token, port: service.config.port && port + 1 })
+  const { shopUrl } = await startExamples({
+    inlayUrl: url,
+    token,
+    port: service.config.port && port + 1,
+    listen: (server, wanted) => listen(server, wanted, service.config.listen),
+  })
   return shopUrl
 }

@@ -5,16 +5,21 @@ import { type RunningServer, startServer } from '../main.ts'
 import { CommandFailed } from './command-failed.ts'
 import { explainStores } from './stores.ts'
 
+/** A terminal signals npm and the server, and npm passes its signal on, so one keystroke can arrive several times. */
+const sameSignalMs = 500
+
 export async function start(config: Config): Promise<void> {
   const started = performance.now()
   const starting = startServer(config, { onProgress: (text) => console.log(`${text}…`) })
 
-  let isStopping = false
+  let stoppingSince: number | undefined
   const stop = async (signal: string) => {
-    // A second signal means now.
-    if (isStopping) process.exit(1)
-    isStopping = true
-    console.log(`${signal}: finishing what is under way`)
+    if (stoppingSince !== undefined) {
+      if (performance.now() - stoppingSince > sameSignalMs) process.exit(1)
+      return
+    }
+    stoppingSince = performance.now()
+    console.log(`${signal}: finishing open requests. Send it again to stop at once.`)
     // A start is under way too: cut short, it would leave PostgreSQL behind.
     const server = await starting.catch(() => undefined)
     if (!server) return
@@ -27,7 +32,7 @@ export async function start(config: Config): Promise<void> {
     throw explain(error, config)
   })
   const shopUrl = config.mode === 'development' ? await startDemoExamples(server) : undefined
-  if (!isStopping) console.log(banner(server, config, (performance.now() - started) / 1000, shopUrl))
+  if (stoppingSince === undefined) console.log(banner(server, config, (performance.now() - started) / 1000, shopUrl))
 }
 
 function explain(error: unknown, config: Config): unknown {
@@ -37,10 +42,16 @@ function explain(error: unknown, config: Config): unknown {
       `Port ${config.port} is taken. Stop what uses it, or choose another: PORT=0 npm start picks a free one.`,
     )
   }
+  if (code === 'EADDRNOTAVAIL') {
+    return new CommandFailed(`INLAY_LISTEN is ${config.listen}, which is not an address of this computer.`)
+  }
   if (code === 'EACCES')
     return new CommandFailed(`Not allowed to use port ${config.port} or the folder ${config.dataDir}`)
   return explainStores(error, config)
 }
+
+const isOpenDemo = ({ mode, listen }: Config): boolean =>
+  mode === 'development' && listen !== 'localhost' && !/^(127\.|::1$)/.test(listen ?? '')
 
 function banner(
   { url, port, setupLink }: RunningServer,
@@ -68,6 +79,13 @@ function banner(
       `    curl -s ${url}/api/users/me -H "Authorization: Bearer $(npx inlay token --email admin@demo.test --org demo)"`,
     )
   }
+  if (isOpenDemo(config))
+    lines.push(
+      '',
+      `  WARNING: other computers can reach this server, because INLAY_LISTEN is ${config.listen}.`,
+      '  This is a development server: anybody who reaches it can sign in as a demo user, with one click and',
+      '  as an administrator. Leave INLAY_LISTEN out to accept connections from this computer only.',
+    )
   if (setupLink)
     lines.push(
       '',

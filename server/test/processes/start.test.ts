@@ -1,5 +1,7 @@
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { expect, onTestFinished, test } from 'vitest'
 import { useInstallation } from '../processes.ts'
 
@@ -71,13 +73,52 @@ test('a first start on an empty folder serves, and its banner says how to try it
 })
 
 test('a taken port is said so, before anything is made', async () => {
-  const other = createServer().listen(0)
+  const other = createServer().listen(0, '127.0.0.1')
+  await once(other, 'listening')
   onTestFinished(() => void other.close())
   const { port } = other.address() as AddressInfo
   const inlay = useInstallation({ PORT: String(port) })
   expect(await inlay.run('start')).toEqual({ ...refused(`Port ${port} is taken.`), stdout: '' })
   expect(inlay.postmaster()).toBeUndefined()
 })
+
+test('in development only this computer can connect, unless the operator says otherwise and is warned', async () => {
+  const outside = Object.values(networkInterfaces())
+    .flat()
+    .find((address) => address?.family === 'IPv4' && !address.internal)?.address
+  const inlay = useInstallation()
+  const closed = await inlay.start()
+  const [, shop = ''] = closed.stdout().match(/^ {2}Widget +(\S+)/m) ?? []
+  for (const { port } of [new URL(closed.url), new URL(shop)]) {
+    expect(await reaches('127.0.0.1', port)).toBe(true)
+    expect(await reaches('localhost', port)).toBe(true)
+    expect(await reaches('::1', port), 'where there is IPv6').toBe(hasLoopback6())
+    if (outside) expect(await reaches(outside, port)).toBe(false)
+  }
+  expect(closed.stdout()).not.toContain('WARNING')
+  closed.signal('SIGTERM')
+  await closed.finished
+
+  const open = await inlay.start({ INLAY_LISTEN: '0.0.0.0' })
+  expect(open.stdout()).toContain('WARNING: other computers can reach this server, because INLAY_LISTEN is 0.0.0.0.')
+  if (outside) expect(await reaches(outside, new URL(open.url).port)).toBe(true)
+
+  expect(await inlay.run('start', { INLAY_LISTEN: '192.0.2.1' })).toEqual(
+    refused('INLAY_LISTEN is 192.0.2.1, which is not an address of this computer.'),
+  )
+})
+
+const hasLoopback6 = () =>
+  Object.values(networkInterfaces())
+    .flat()
+    .some((address) => address?.address === '::1')
+
+const reaches = (host: string, port: string) =>
+  new Promise<boolean>((resolve) => {
+    const socket = connect(Number(port), host)
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
+    onTestFinished(() => void socket.destroy())
+  })
 
 test.each([
   ['whose path is odd, and longer than that of a socket may be', { folder: `it's a ${'deep/'.repeat(30)}folder` }],

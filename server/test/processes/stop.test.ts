@@ -16,9 +16,7 @@ test('SIGTERM and SIGINT under load break no request, leave nothing running and 
     server.signal(signal)
     expect(await server.finished).toMatchObject({ code: 0, stderr: '' })
     expect(inlay.postmaster()).toBeUndefined()
-    expect(await load.ends, 'how the clients learned of it').toSatisfy((ends: string[]) =>
-      ends.every((end) => end === '503 close' || end === 'ECONNREFUSED'),
-    )
+    expect(new Set(await load.ends), 'how the clients learned of it').toEqual(new Set(['ECONNREFUSED']))
     acknowledged.push(...load.names)
   }
 
@@ -36,7 +34,7 @@ test('a request that is under way is finished, and a second signal ends at once'
   const token = await inlay.token('admin@demo.test', 'demo')
   const patient = await sendSlowly(first, token)
   first.signal('SIGTERM')
-  await first.wrote('SIGTERM: finishing what is under way')
+  await first.wrote('SIGTERM: finishing open requests')
   await vi.waitFor(() => expect(first.call('GET', '/readyz')).rejects.toThrow(), patience)
   const answer = await patient.finish()
   expect([answer.statusCode, answer.headers.connection]).toEqual([200, 'close'])
@@ -45,10 +43,35 @@ test('a request that is under way is finished, and a second signal ends at once'
   const second = await inlay.start()
   const cut = await sendSlowly(second, await inlay.token('admin@demo.test', 'demo'))
   second.signal('SIGINT')
-  await second.wrote('SIGINT: finishing what is under way')
-  second.signal('SIGINT')
+  await second.wrote('SIGINT: finishing open requests')
+  // At once it would count as the same keystroke.
+  const again = setInterval(() => second.signal('SIGINT'), 100)
+  onTestFinished(() => clearInterval(again))
   expect((await second.finished).code).toBe(1)
   await expect(cut.finish()).rejects.toThrow()
+})
+
+test('a server that stops keeps accepting connections for as long as its load balancer needs to notice', async () => {
+  const inlay = useInstallation({ INLAY_DRAIN_SECONDS: '600' })
+  const server = await inlay.start()
+  const token = await inlay.token('admin@demo.test', 'demo')
+  server.signal('SIGTERM')
+  await server.wrote('SIGTERM: finishing open requests')
+  expect(await server.call('GET', '/readyz')).toEqual({ status: 503, body: { status: 'stopping' } })
+  expect((await server.call('GET', '/api/users/me', { token })).status).toBe(200)
+  const again = setInterval(() => server.signal('SIGTERM'), 100)
+  onTestFinished(() => clearInterval(again))
+  expect((await server.finished).code, 'a second signal ends at once').toBe(1)
+})
+
+test('a server that npm started stops when the shell between them is killed', async () => {
+  const inlay = useInstallation()
+  const shell = inlay.launchByNpm()
+  await shell.wrote('Inlay is ready')
+  shell.signal('SIGTERM')
+  const { stdout } = await shell.finished
+  expect(stdout).toContain('SIGTERM: finishing open requests')
+  expect(inlay.postmaster()).toBeUndefined()
 })
 
 test('a start that is interrupted leaves nothing running, and one that is killed does not stand in the way', async () => {
