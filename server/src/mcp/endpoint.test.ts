@@ -1,6 +1,6 @@
 import { once } from 'node:events'
-import { createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type IncomingMessage, request } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
@@ -246,6 +246,9 @@ test('a server that stops still answers, and ends the connection', async () => {
   await stopping.close()
 })
 
+/** The server's side of the connections to the tool of the test. */
+const serverSockets = new Set<Socket>()
+
 /** An endpoint on a port, with a tool that does what a test wants. */
 async function serveTool(act: (call: ToolCall) => Promise<string>) {
   const slow: Tool = relayTool({
@@ -261,6 +264,8 @@ async function serveTool(act: (call: ToolCall) => Promise<string>) {
   const endpoint = createEndpoint(app.service, await createAccess(app.service), createDispatcher(app.service, offer))
   const observe = createObserver(app.service)
   const server = createServer((request, response) => void endpoint(request, response, observe()))
+  serverSockets.clear()
+  server.on('connection', (socket) => serverSockets.add(socket))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void server.close().closeAllConnections())
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
@@ -301,6 +306,43 @@ describe.each(eras)('a call that takes long (%s)', (version) => {
     const response = await fetch(url, { method: 'POST', ...init })
     expect(response.headers.get('content-type')).toBe('application/json')
     expect(await response.json()).toMatchObject({ id: 1, result: { content: [{ text: 'done' }] } })
+  })
+
+  test('keeps only the latest progress for a client that does not read, and sends it when the client does', async () => {
+    const message = 'x'.repeat(1_000)
+    const last = 50_000
+    let most = 0
+    let resume = () => {}
+    const make = await serveTool(async (call) => {
+      for (let progress = 1; progress <= last; progress++) {
+        call.progress({ progress, message })
+        if (progress % 100) continue
+        await new Promise(setImmediate)
+        most = Math.max(most, ...[...serverSockets].map((socket) => socket.writableLength))
+      }
+      resume()
+      await drained
+      return 'done'
+    })
+    const { url, body, headers } = make(version, { progressToken: 'p' })
+    let sawLast = () => {}
+    const drained = new Promise<void>((resolve) => {
+      sawLast = resolve
+    })
+    const client = request(url, { method: 'POST', headers })
+    client.end(body)
+    const [response] = (await once(client, 'response')) as [IncomingMessage]
+    const text: string[] = []
+    resume = () =>
+      response.setEncoding('utf8').on('data', (part: string) => {
+        text.push(part)
+        if (text.slice(-2).join('').includes(`"progress":${last},`)) sawLast()
+      })
+    await once(response, 'end')
+    expect(most).toBeLessThan(2 ** 20)
+    const events = text.join('').match(/^data: .*$/gm) ?? []
+    expect(events.length).toBeLessThan(last)
+    expect(events.at(-1)).toContain('done')
   })
 
   test('that fails on its way ends the stream with its failure', async () => {

@@ -12,6 +12,8 @@ export class Exchange {
   readonly #observation: Observation
   #abort: AbortController | undefined
   #keepAlive: NodeJS.Timeout | undefined
+  /** The latest progress of each call that has to wait until the client has read what was sent before. */
+  #late = new Map<Call, string>()
 
   constructor(request: IncomingMessage, response: ServerResponse, observation: Observation) {
     this.#request = request
@@ -38,25 +40,46 @@ export class Exchange {
     return this.#request.headers.accept?.includes('text/event-stream') ?? false
   }
 
-  /** Sends a message ahead of the answer, which from then on is the last event of a stream. */
-  sendEvent(message: string): void {
-    if (!this.#response.headersSent) {
-      this.#response.writeHead(200, {
-        ...this.#observation.headers,
-        'content-type': 'text/event-stream',
-        'cache-control': 'no-store',
-        'x-accel-buffering': 'no',
-      })
-      this.#keepAlive = setInterval(() => this.#response.write(': still here\n\n'), keepAliveMs).unref()
-      this.#response.once('close', () => clearInterval(this.#keepAlive))
+  /**
+   * Sends the progress of a call ahead of the response, which from then on is the last event of a stream. A client that reads
+   * slowly gets the latest progress instead of all of it, and one that does not read is cut off (`http.ts`).
+   */
+  sendProgress(call: Call, message: string): void {
+    const response = this.#response
+    if (response.writableEnded || response.destroyed) return
+    if (!response.headersSent) this.#beginStream()
+    if (!response.writableNeedDrain) response.write(encodeEvent(message))
+    else {
+      if (this.#late.size === 0) response.once('drain', () => this.#catchUp())
+      this.#late.set(call, message)
     }
-    this.#response.write(`event: message\ndata: ${message}\n\n`)
+  }
+
+  #beginStream(): void {
+    const response = this.#response
+    response.writeHead(200, {
+      ...this.#observation.headers,
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    })
+    this.#keepAlive = setInterval(() => {
+      if (!response.writableNeedDrain) response.write(': still here\n\n')
+    }, keepAliveMs).unref()
+    response.once('close', () => clearInterval(this.#keepAlive))
+  }
+
+  #catchUp(): void {
+    const late = this.#late
+    this.#late = new Map()
+    for (const [call, message] of late) this.sendProgress(call, message)
   }
 
   send(status: number, message: string, headers?: Record<string, string>): void {
     if (this.#response.headersSent) {
       clearInterval(this.#keepAlive)
-      this.#response.end(`event: message\ndata: ${message}\n\n`)
+      this.#late.clear()
+      this.#response.end(encodeEvent(message))
       return
     }
     if (headers) Object.assign(this.#observation.headers, headers)
@@ -67,6 +90,8 @@ export class Exchange {
     this.#response.writeHead(202, this.#observation.headers).end()
   }
 }
+
+const encodeEvent = (message: string): string => `event: message\ndata: ${message}\n\n`
 
 /** A tool call in an exchange; a batch has several. */
 export class Call implements ToolCall {
@@ -86,6 +111,6 @@ export class Call implements ToolCall {
     const { progressToken } = (this.#meta ?? {}) as { progressToken?: string | number }
     if (progressToken === undefined || !this.#exchange.acceptsEvents) return
     const params = { progressToken, ...progress }
-    this.#exchange.sendEvent(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/progress', params }))
+    this.#exchange.sendProgress(this, JSON.stringify({ jsonrpc: '2.0', method: 'notifications/progress', params }))
   }
 }
