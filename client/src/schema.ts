@@ -2468,7 +2468,10 @@ export interface operations {
     createOrganization: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -2928,7 +2931,10 @@ export interface operations {
     createInvitation: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3363,7 +3369,10 @@ export interface operations {
     createPublishableKey: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4647,7 +4656,10 @@ export interface operations {
     createConnector: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -5125,7 +5137,10 @@ export interface operations {
     createSkill: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -5587,7 +5602,10 @@ export interface operations {
     restoreSkill: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 id: string;
             };
@@ -7782,7 +7800,10 @@ export interface operations {
     createDirectory: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };

@@ -97,8 +97,15 @@ const introduction = (baseUrl: string) => `
     <a href="${escapeHtml(baseUrl)}/spec.json">its OpenAPI document</a>.</p>
   <h2>Errors</h2>
   <p>Every failure is <code>{ defined, code, status, message, data }</code>. Tell failures apart by
-    <code>data.code</code>. Where <code>defined</code> is false, the failure is none of the operation’s own, such as a
-    body that is too large (413) or a server that restarts (503), and <code>code</code> names it.</p>`
+    <code>data.code</code>. Where <code>defined</code> is false, the failure isn’t specific to the operation, such as a
+    body that is too large (413) or a server that is starting (503), and <code>code</code> names it.</p>
+  <h2>Retries</h2>
+  <p>To retry a POST that creates something without creating it twice, send an <code>Idempotency-Key</code>: a value of
+    your choice, such as a UUID. For 24 hours, a request with the same key and the same input gets the first response
+    again.</p>
+  <h2>Limits</h2>
+  <p>A request body has at most 64 KiB, for skills 1 MiB, for the ticket exchange 20 KiB. A JSON object has at most 1,000
+    keys and 64 levels. A connection is closed when its client doesn’t read a response for 30 seconds.</p>`
 
 const renderLink = ({ operationId, method }: Operation) =>
   `<li><a href="#${escapeHtml(operationId)}">${escapeHtml(operationId)}</a> ${methodTag(method)}</li>`

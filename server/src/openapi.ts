@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { type ErrorCode, type ErrorVariant, errorTable } from './errors.ts'
+import { idempotencyKey } from './idempotency.ts'
 import { type Access, needsBody, type Operation } from './operation.ts'
 
 /** The interface description: OpenAPI 3.1.1, read off the operations. */
@@ -70,6 +71,7 @@ function describeOperation(operation: Operation, schemas: Record<string, unknown
   const parameters = [
     ...describeParameters('path', operation.params, schema),
     ...describeParameters('query', operation.query, schema),
+    ...(operation.creates ? [describeIdempotencyKey()] : []),
   ]
   return {
     operationId: operation.id,
@@ -161,6 +163,11 @@ function describeParameters(place: 'path' | 'query', shape: z.ZodObject | undefi
       schema: describe(type as z.ZodType, 'input'),
     }
   })
+}
+
+function describeIdempotencyKey() {
+  const { name, description, pattern } = idempotencyKey
+  return { name, in: 'header', required: false, description, schema: { type: 'string', pattern } }
 }
 
 /** Types with an id become components; the rest stays where it is. */

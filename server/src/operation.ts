@@ -31,6 +31,8 @@ export interface Operation<
   body?: Body
   /** Maximum size of the body in bytes, where `defaultBodyLimit` is not right. */
   bodyLimit?: number
+  /** Whether every call creates something: the operation then honours `Idempotency-Key`. */
+  creates?: boolean
   response: Response
   /** Beside those that follow from the access level. */
   errors: readonly ErrorCode[]

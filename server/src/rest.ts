@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
-import type { AccessControl } from './access.ts'
+import type { AccessControl, Caller } from './access.ts'
 import { Failure, internalError, invalid, notFound } from './errors.ts'
 import { isJson, readText, sendJson } from './http.ts'
+import { createOnce } from './idempotency.ts'
 import { check } from './input.ts'
 import { BoundedMap } from './lib/bounded-map.ts'
 import { InvalidJson, parseJson } from './lib/json.ts'
@@ -75,8 +76,17 @@ export function createRest(service: Service, access: AccessControl, routes: read
         if (operation.resource && operation.params?.safeParse(params).success === false)
           throw notFound(operation.resource, Object.values(params)[0] ?? '')
         const input = { ...body, ...queried, ...params }
-        const value = await handler(service, caller as never, input, exchangeOf(request, headers))
-        sendJson(response, 200, headers, JSON.stringify(value))
+        const exchange = exchangeOf(request, headers)
+        const key = operation.creates ? request.headers['idempotency-key'] : undefined
+        if (key === undefined) {
+          const value = await handler(service, caller as never, input, exchange)
+          sendJson(response, 200, headers, JSON.stringify(value))
+          return
+        }
+        const attempt = { operation, caller: caller as Caller, key: String(key), input }
+        const created = await createOnce(service, attempt, () => handler(service, caller as never, input, exchange))
+        if (created.isReplayed) headers['idempotent-replayed'] = 'true'
+        sendJson(response, 200, headers, created.response)
       } catch (error) {
         sendFailure(service, ownFailure(operation, error), response, observation)
       }

@@ -112,6 +112,7 @@ export const createConnector = operation({
   id: 'createConnector',
   method: 'post',
   path: '/connectors',
+  creates: true,
   access: 'admin',
   summary: 'Connect a remote tool server',
   description:

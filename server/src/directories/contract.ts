@@ -103,6 +103,7 @@ export const createDirectory = operation({
   id: 'createDirectory',
   method: 'post',
   path: '/directories',
+  creates: true,
   access: 'admin',
   summary: 'Connect a directory; the bearer token for its SCIM client is shown this once',
   description: oneActive,

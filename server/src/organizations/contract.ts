@@ -78,6 +78,7 @@ export const createOrganization = operation({
   id: 'createOrganization',
   method: 'post',
   path: '/organizations',
+  creates: true,
   access: 'user',
   summary: 'Create an organization; whoever creates it is its first admin',
   body: z.strictObject({ name: name(100) }),
@@ -175,6 +176,7 @@ export const createInvitation = operation({
   id: 'createInvitation',
   method: 'post',
   path: '/organizations/current/invitations',
+  creates: true,
   access: 'admin',
   summary: 'Invite somebody by email',
   description:

@@ -37,6 +37,7 @@ export const createKey = operation({
   id: 'createPublishableKey',
   method: 'post',
   path: '/publishable-keys',
+  creates: true,
   access: 'admin',
   summary: 'Create a key for the widget',
   description: 'Each allowed origin is a site of the plan, and a wildcard is one site.',
