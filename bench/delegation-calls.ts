@@ -4,7 +4,7 @@
 //   node bench/delegation-calls.ts [--rounds=7] [--calls=50]
 //
 // The identity provider and the tool server are the examples, each in a process of its own; Inlay runs in this one, once on
-// LMDB and once on Redis. One call at a time; the ways take turns within each round.
+// the file store and once on Redis. One call at a time; the ways take turns within each round.
 
 import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -159,7 +159,7 @@ async function showSteps(store: string, steps: () => ReturnType<typeof takeSteps
 
 try {
   for (const [store, settings] of [
-    ['LMDB', {}],
+    ['file', {}],
     ['Redis', { REDIS_URL: await startRedis() }],
   ] as const) {
     const { ways, steps } = await startWays(store, settings)

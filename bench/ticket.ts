@@ -61,7 +61,7 @@ async function peerContenders(store: string, redisUrl?: string): Promise<Contend
 
 async function startContenders(): Promise<Contender[]> {
   const redisUrl = await startRedis()
-  const onFile = await inlayContenders('LMDB', {})
+  const onFile = await inlayContenders('file', {})
   const onRedis = await inlayContenders('Redis', { REDIS_URL: redisUrl })
   const [keyOnly] = onFile as [Contender, Contender]
   const raw = await peer('./ticket-peers/raw-http.ts', await exampleAnswer(keyOnly))

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import type { McpServer } from '@modelcontextprotocol/server'
-import { open as openLmdb } from 'lmdb'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Delegation, hub, hubAtIdp, memberClaims, startDelegation } from '../../test/delegation.ts'
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
@@ -812,9 +812,9 @@ async function moveCiphertext({ redisUrl, redisPrefix, dataDir }: Delegation['co
     await redis.copy(`${redisPrefix}:${from}`, `${redisPrefix}:${to}`, 'REPLACE')
     redis.disconnect()
   } else {
-    const entries = openLmdb<object, string>({ path: join(dataDir, 'kv.mdb'), encoding: 'json', noSubdir: true })
-    await entries.put(to, entries.get(from) ?? {})
-    await entries.close()
+    const file = new DatabaseSync(join(dataDir, 'kv.db'))
+    file.prepare('insert or replace into entries select ?, value, expires_at from entries where key = ?').run(to, from)
+    file.close()
   }
 }
 

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { open as openLmdb } from 'lmdb'
+import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { connectRedis } from '../stores/kv.ts'
@@ -58,15 +58,19 @@ test('revoking by grant ends the grant', async () => {
   expect(await findRecord(kv, 'Grant', 'other')).toBeUndefined()
 })
 
+interface EntryRow {
+  key: string
+  expires_at: number | null
+}
+
 /** The names in the store and when each expires, read without our code in between. */
 async function readStore(): Promise<Map<string, number | null>> {
   const { redisUrl, redisPrefix, dataDir } = app.config
   if (!redisUrl) {
-    const path = join(dataDir, 'kv.mdb')
-    const entries = openLmdb<{ expiresAt: number | null }, string>({ path, encoding: 'json', noSubdir: true })
-    const all = new Map([...entries.getRange()].map(({ key, value }) => [key, value.expiresAt]))
-    await entries.close()
-    return all
+    const file = new DatabaseSync(join(dataDir, 'kv.db'), { readOnly: true })
+    const entries = file.prepare('select key, expires_at from entries').all() as unknown as EntryRow[]
+    file.close()
+    return new Map(entries.map(({ key, expires_at }) => [key, expires_at]))
   }
   const redis = connectRedis(redisUrl)
   const names = await redis.keys(`${redisPrefix}:*`)

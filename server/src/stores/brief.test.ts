@@ -17,7 +17,7 @@ function useStore() {
   const prefix = newId()
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const open = (): Kv => {
-    const kv = redisUrl ? openRedisKv(redisUrl, prefix, options) : openFileKv(join(folder, 'kv.mdb'), options)
+    const kv = redisUrl ? openRedisKv(redisUrl, prefix, options) : openFileKv(join(folder, 'kv.db'), options)
     onTestFinished(() => kv.close())
     return kv
   }

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import fc from 'fast-check'
 import pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
@@ -338,7 +340,7 @@ describe('when the database fails', () => {
       await sql`select pg_sleep(15)`
     })
     await expect(slow).rejects.toEqual(unavailable)
-    expect(await pool.asService((sql) => sql`show statement_timeout`)).toEqual([{ statement_timeout: '10s' }])
+    expect(await pool.asService((sql) => sql`show statement_timeout`)).toEqual([{ statement_timeout: '8s' }])
   })
 
   /** A role may end its own sessions; PostgreSQL answers when the session is gone. */
@@ -379,6 +381,69 @@ describe('when the database fails', () => {
     await kill(await pool.asService(pidOf))
     await vi.waitFor(() => expect(onIdleError).toHaveBeenCalled())
     expect(await pool.asOrg(acme, visible)).toEqual([acme])
+  })
+
+  /** PostgreSQL behind a way that can fall silent, in both directions, without closing. */
+  async function useSilence() {
+    const { host = '', port = 5432 } = new pg.Client(connection)
+    const held: (() => void)[] = []
+    const state = { isSilent: false, opened: 0 }
+    const pass = (from: Socket, to: Socket) =>
+      from
+        .on('data', (chunk) => (state.isSilent ? held.push(() => to.write(chunk)) : to.write(chunk)))
+        .on('close', () => to.destroy())
+        .on('error', () => undefined)
+    const between = createServer((socket) => {
+      state.opened += 1
+      const postgres = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host)
+      pass(socket, postgres)
+      pass(postgres, socket)
+    }).listen(0, '127.0.0.1')
+    await once(between, 'listening')
+    onTestFinished(() => void between.close())
+    const speak = () => {
+      state.isSilent = false
+      for (const send of held.splice(0)) send()
+    }
+    return {
+      state,
+      speak,
+      connection: { ...connection, host: '127.0.0.1', port: (between.address() as AddressInfo).port },
+    }
+  }
+
+  test('one that falls silent is unavailable soon, also to who comes later, and is used again when it speaks', async () => {
+    const { state, speak, connection } = await useSilence()
+    const pool = openPool({ connection, connections: 2, answerWithinMs: 500 })
+    const email = `${newId()}@example.com`
+    expect(await pool.asOrg(acme, visible)).toEqual([acme])
+    state.isSilent = true
+    const requests = [
+      pool.asOrg(acme, (sql) => invite(sql, acme, email)),
+      pool.asOrg(acme, async (sql) => {
+        await visible(sql)
+        await visible(sql)
+      }),
+      ...Array.from({ length: 20 }, () => pool.asOrg(acme, visible)),
+    ]
+    expect(await Promise.allSettled(requests)).toEqual(
+      requests.map(() => ({ status: 'rejected', reason: unavailable })),
+    )
+    await expect(pool.asOrg(acme, visible), 'on a new connection').rejects.toEqual(unavailable)
+    const openedInSilence = state.opened
+    speak()
+    expect(await pool.asOrg(acme, visible)).toEqual([acme])
+    expect(state.opened, 'what did not answer is not used again').toBeGreaterThan(openedInSilence)
+  })
+
+  test('more transactions than may wait for a connection are unavailable at once', async () => {
+    const pool = openPool({ mostWaiting: 3 })
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    const first = pool.asService(() => held)
+    const waiting = Array.from({ length: 3 }, () => pool.asService((sql) => sql`select 1`))
+    await expect(pool.asService((sql) => sql`select 1`)).rejects.toEqual(unavailable)
+    release()
+    await Promise.all([first, ...waiting])
   })
 
   test.each([

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import type { Duplex } from 'node:stream'
 import pg from 'pg'
 import { serviceUnavailable } from '../errors.ts'
 import type { DerivedKey } from '../lib/secrets.ts'
@@ -35,30 +36,76 @@ export const isUniqueViolation = (error: unknown, constraint?: string): boolean 
 export const violatedConstraint = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError && error.code?.startsWith('23') ? error.constraint : undefined
 
-/** Out of resources, shutting down, or cancelled by a timeout: trying again later may help. */
+/** Out of resources such as disk, shutting down, or cancelled by a timeout: trying again later may help. */
 const isOverload = (error: unknown): boolean => error instanceof pg.DatabaseError && /^(53|57)/.test(error.code ?? '')
 
 export interface DatabaseOptions {
   connection: pg.ClientConfig
   auditKey: DerivedKey
   connections?: number
+  /** The time limit of a statement. Maintenance that takes longer has connections of its own, as the schema's owner. */
+  answerWithinMs?: number
+  /** How many transactions may wait for a connection. */
+  mostWaiting?: number
   onIdleError?: (error: Error) => void
 }
 
-export function openDatabase({ connection, auditKey, connections = 10, onIdleError }: DatabaseOptions): Database {
+/** What is under way on a connection. */
+interface Watched {
+  unanswered: number
+  /** The tick in which something was last sent into silence, or answered. */
+  heardAt: number
+}
+
+const ticksOfPatience = 10
+
+export function openDatabase({
+  connection,
+  auditKey,
+  connections = 10,
+  answerWithinMs = 10_000,
+  mostWaiting = 5_000,
+  onIdleError,
+}: DatabaseOptions): Database {
+  // PostgreSQL itself ends a statement that takes too long, before the client loses patience with the connection.
+  const statementMs = Math.round(answerWithinMs * 0.8)
   const pool = new pg.Pool({
     ...connection,
     max: connections,
     pipeline: true,
     types: columnTypes,
-    connectionTimeoutMillis: 5_000,
-    options: '-c timezone=UTC -c statement_timeout=10s -c idle_in_transaction_session_timeout=15s',
+    connectionTimeoutMillis: answerWithinMs / 2,
+    options: `-c timezone=UTC -c statement_timeout=${statementMs} -c idle_in_transaction_session_timeout=15s`,
   })
   // Without a listener a connection that dies while idle would end the process.
   pool.on('error', (error) => onIdleError?.(error))
 
+  // Counted in ticks of our own: a process that was itself stopped or blocked must not take PostgreSQL for silent.
+  let tick = 0
+  const watched = new Map<pg.PoolClient, Watched>()
+  pool.on('connect', (client) => void watched.set(client, { unanswered: 0, heardAt: tick }))
+  pool.on('remove', (client) => void watched.delete(client))
+  const watch = setInterval(() => {
+    tick += 1
+    for (const [client, { unanswered, heardAt }] of watched) {
+      if (unanswered > 0 && tick - heardAt > ticksOfPatience) cut(client, answerWithinMs)
+    }
+  }, answerWithinMs / ticksOfPatience)
+  watch.unref()
+
+  async function connect(): Promise<pg.PoolClient> {
+    if (pool.waitingCount >= mostWaiting)
+      throw serviceUnavailable('The database is overloaded', new Error('Too many transactions wait for a connection'))
+    try {
+      return await pool.connect()
+    } catch (error) {
+      throw serviceUnavailable('The database is not reachable', error)
+    }
+  }
+
   async function transaction<T>(setting: string, value: string, work: (sql: Sql) => Promise<T>): Promise<T> {
-    const client = await connect(pool)
+    const client = await connect()
+    const state = watched.get(client) as Watched
     // An error that the server did not report leaves the connection in an unknown state: it is not used again.
     let broken: Error | undefined
     /** The first error of a statement, which the work may have swallowed. */
@@ -71,11 +118,15 @@ export function openDatabase({ connection, auditKey, connections = 10, onIdleErr
       new Promise<pg.ResultBuilder>((resolve, reject) => {
         // Made by hand: given as an object, a query is copied first, which takes as long as all the rest of sending it.
         const query = new pg.Query<never, unknown[]>(text, values, (error, result) => {
+          state.unanswered -= 1
+          state.heardAt = tick
           if (!error) return resolve(result)
           failure ??= error
           if (!(error instanceof pg.DatabaseError)) broken = error
           reject(error)
         })
+        if (state.unanswered === 0) state.heardAt = tick
+        state.unanswered += 1
         client.query(Object.assign(query, { name: statementName(text) }))
       })
     let statements = 0
@@ -130,16 +181,17 @@ export function openDatabase({ connection, auditKey, connections = 10, onIdleErr
     asInvitee: (email, work) => transaction('inlay.invited_email', email, work),
     asKeyHolder: (keyHash, work) => transaction('inlay.key_hash', keyHash, work),
     asService: (work) => transaction('inlay.organization_id', '', work),
-    close: () => pool.end(),
+    async close() {
+      await pool.end()
+      clearInterval(watch)
+    },
   }
 }
 
-async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
-  try {
-    return await pool.connect()
-  } catch (error) {
-    throw serviceUnavailable('The database is not reachable', error)
-  }
+/** Everything that waits on the connection fails, and the pool never uses it again. */
+function cut(client: pg.PoolClient, afterMs: number): void {
+  const { stream } = (client as unknown as { connection: { stream: Duplex } }).connection
+  stream.destroy(new Error(`PostgreSQL did not answer within ${afterMs} ms`))
 }
 
 const texts = new WeakMap<TemplateStringsArray, string>()

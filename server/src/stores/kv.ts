@@ -1,6 +1,7 @@
-import { chmodSync } from 'node:fs'
-import { Redis } from 'ioredis'
-import { open as openLmdb } from 'lmdb'
+import { chmodSync, closeSync, fdatasync, openSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { Redis, ReplyError } from 'ioredis'
+import { serviceUnavailable } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Secrets } from '../lib/secrets.ts'
 import { type Brief, briefInBatches, briefInMemory } from './brief.ts'
@@ -48,14 +49,15 @@ export interface KvOptions {
   clock: Clock
   onError?: (error: Error) => void
   answerWithinMs?: number
+  sweepEveryMs?: number
 }
 
 /** For how long a brief value can be taken. */
 export const briefSeconds = 60
 
-export const openFileKv = (path: string, { secrets, clock }: KvOptions): Kv => ({
-  ...sealed(lmdbEngine(path, clock), secrets),
-  brief: briefInMemory(clock, briefSeconds),
+export const openFileKv = (path: string, options: KvOptions): Kv => ({
+  ...sealed(fileEngine(path, options), options.secrets),
+  brief: briefInMemory(options.clock, briefSeconds),
 })
 
 export function openRedisKv(url: string, prefix: string, { secrets, onError, answerWithinMs }: KvOptions): Kv {
@@ -101,73 +103,142 @@ function milliseconds(ttlSeconds: number): number {
   return Math.ceil(ttlSeconds * 1000)
 }
 
-interface Entry {
-  value: string
-  expiresAt: number | null
-}
+const schema = `
+  create table if not exists entries (key text primary key, value text not null, expires_at integer) strict;
+  create index if not exists entries_expiry on entries (expires_at) where expires_at is not null`
 
-const sweepEveryMs = 60_000
+/** How long a write waits for the write of another process. It blocks this one meanwhile. */
+const busyMs = 1_000
+/** Entries that are deleted at once, which takes about a millisecond. */
+const sweptAtOnce = 200
 
-function lmdbEngine(path: string, clock: Clock): Engine {
-  const entries = openLmdb<Entry, string>({ path, encoding: 'json', noSubdir: true })
-  for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600)
-  const isLive = (entry: Entry | undefined): entry is Entry =>
-    entry !== undefined && (entry.expiresAt === null || entry.expiresAt > clock())
-  const live = (key: string) => {
-    const entry = entries.get(key)
-    return isLive(entry) ? entry.value : undefined
+/**
+ * A SQLite file. Each operation is one statement, and therefore atomic, between processes too. A statement that fails, on
+ * a full disk for example, changes nothing, and the next one may succeed.
+ */
+function fileEngine(path: string, { clock, onError = ignore, sweepEveryMs = 10_000 }: KvOptions): Engine {
+  closeSync(openSync(path, 'a', 0o600))
+  // The files beside it get the permissions of this one.
+  chmodSync(path, 0o600)
+  const file = new DatabaseSync(path, { timeout: busyMs })
+  file.exec(`pragma journal_mode = wal; pragma synchronous = normal; ${schema}`)
+  const get = file.prepare('select value from entries where key = ? and (expires_at is null or expires_at > ?)')
+  const set = file.prepare(`
+    insert into entries (key, value, expires_at) values (?, ?, ?)
+    on conflict do update set value = excluded.value, expires_at = excluded.expires_at`)
+  const setIfAbsent = file.prepare(`
+    insert into entries (key, value, expires_at) values (?, ?, ?)
+    on conflict do update set value = excluded.value, expires_at = excluded.expires_at where entries.expires_at <= ?`)
+  const take = file.prepare('delete from entries where key = ? returning value, expires_at')
+  const remove = file.prepare('delete from entries where key = ?')
+  const count = file.prepare(`
+    insert into entries (key, value, expires_at) values (:key, '1', :expiry)
+    on conflict do update set
+      value = case when expires_at <= :now then '1' else cast(cast(value as integer) + 1 as text) end,
+      expires_at = case when expires_at <= :now then excluded.expires_at else expires_at end
+    returning value`)
+  const replace = file.prepare(
+    'update entries set value = ? where key = ? and value = ? and (expires_at is null or expires_at > ?)',
+  )
+  const keysAfter = file.prepare('select key from entries where key > ? order by key limit 500')
+  const sweep = file.prepare('delete from entries where key in (select key from entries where expires_at <= ? limit ?)')
+  const expiry = (ttlMs: number | undefined) => (ttlMs === undefined ? null : clock() + ttlMs)
+  const sync = syncInBackground(`${path}-wal`, onError)
+
+  async function read<T>(statement: () => T): Promise<T> {
+    try {
+      return statement()
+    } catch (error) {
+      throw serviceUnavailable('The key-value store does not work', error)
+    }
   }
-  const entry = (value: string, ttlMs: number | undefined): Entry => ({
-    value,
-    expiresAt: ttlMs === undefined ? null : clock() + ttlMs,
-  })
+  const write = <T>(statement: () => T): Promise<T> =>
+    read(() => {
+      const result = statement()
+      sync.request()
+      return result
+    })
 
-  // Expired entries are invisible at once; the sweep only gives their space back.
-  const sweep = setInterval(() => {
-    for (const { key, value } of entries.getRange()) if (!isLive(value)) void entries.remove(key)
+  // Expired entries are invisible at once; the sweep only gives their space back, a few in each turn of the event loop.
+  let nextSlice: NodeJS.Immediate | undefined
+  const sweepSlice = () => {
+    nextSlice = undefined
+    try {
+      const { changes } = sweep.run(clock(), sweptAtOnce)
+      if (changes === sweptAtOnce) nextSlice = setImmediate(sweepSlice)
+    } catch (error) {
+      onError(error as Error)
+    }
+  }
+  const sweeping = setInterval(() => {
+    nextSlice ??= setImmediate(sweepSlice)
   }, sweepEveryMs)
-  sweep.unref()
+  sweeping.unref()
 
   return {
-    get: async (key) => live(key),
-    set: async (key, value, ttlMs) => void (await entries.put(key, entry(value, ttlMs))),
-    setIfAbsent: (key, value, ttlMs) =>
-      entries.transaction(() => {
-        if (live(key) !== undefined) return false
-        void entries.put(key, entry(value, ttlMs))
-        return true
-      }),
+    get: (key) => read(() => get.get(key, clock())?.value as string | undefined),
+    set: (key, value, ttlMs) => write(() => void set.run(key, value, expiry(ttlMs))),
+    setIfAbsent: (key, value, ttlMs) => write(() => setIfAbsent.run(key, value, expiry(ttlMs), clock()).changes === 1),
     take: (key) =>
-      entries.transaction(() => {
-        const value = live(key)
-        if (value !== undefined) void entries.remove(key)
-        return value
+      write(() => {
+        const entry = take.get(key) as { value: string; expires_at: number | null } | undefined
+        return entry && (entry.expires_at === null || entry.expires_at > clock()) ? entry.value : undefined
       }),
-    delete: async (key) => void (await entries.remove(key)),
-    count: (key, ttlMs) =>
-      entries.transaction(() => {
-        const found = entries.get(key)
-        const counted = isLive(found) ? { ...found, value: String(Number(found.value) + 1) } : entry('1', ttlMs)
-        void entries.put(key, counted)
-        return Number(counted.value)
-      }),
+    delete: (key) => write(() => void remove.run(key)),
+    count: (key, ttlMs) => write(() => Number(count.get({ key, expiry: expiry(ttlMs), now: clock() })?.value)),
     async *keys() {
-      for (const key of entries.getKeys()) yield key
+      for (let last = ''; ; ) {
+        const found = keysAfter.all(last) as { key: string }[]
+        for (const { key } of found) yield key
+        last = found.at(-1)?.key ?? last
+        if (found.length === 0) return
+      }
     },
-    replace: (key, before, after) =>
-      entries.transaction(() => {
-        const found = entries.get(key)
-        if (!isLive(found) || found.value !== before) return false
-        void entries.put(key, { ...found, value: after })
-        return true
-      }),
-    ping: async () => void entries.get('ping'),
+    replace: (key, before, after) => write(() => replace.run(after, key, before, clock()).changes === 1),
+    ping: () => read(() => void get.get('ping', clock())),
     async close() {
-      clearInterval(sweep)
-      await entries.close()
+      if (!file.isOpen) return
+      clearInterval(sweeping)
+      clearImmediate(nextSlice)
+      file.close()
+      await sync.close()
     },
   }
 }
+
+/**
+ * Writes survive a killed process by themselves. They survive a power failure once they are on the disk, which is asked
+ * for after every write, by a thread beside the event loop.
+ */
+function syncInBackground(path: string, onError: (error: Error) => void) {
+  const descriptor = openSync(path, 'r+')
+  let underWay: Promise<void> | undefined
+  let isWanted = false
+  const run = async () => {
+    while (isWanted) {
+      isWanted = false
+      await new Promise<void>((resolve) => {
+        fdatasync(descriptor, (error) => {
+          if (error) onError(error)
+          resolve()
+        })
+      })
+    }
+    underWay = undefined
+  }
+  return {
+    request(): void {
+      isWanted = true
+      underWay ??= run()
+    },
+    async close(): Promise<void> {
+      await underWay
+      closeSync(descriptor)
+    },
+  }
+}
+
+const ignore = () => undefined
 
 const replaceScript = `
   if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -179,25 +250,34 @@ const countScript = `
   if value == 1 and ARGV[1] ~= '' then redis.call('pexpire', KEYS[1], ARGV[1]) end
   return value`
 
+/** Redis is up but cannot do it now: it is loading, full, a replica, or without enough replicas. */
+const passingRefusal = /^(LOADING|BUSY|MASTERDOWN|READONLY|OOM|MISCONF|CLUSTERDOWN|TRYAGAIN|NOREPLICAS) /
+
 function redisEngine(redis: Redis, prefix: string): Engine {
   const name = (key: string) => `${prefix}:${key}`
   const expiry = (ttlMs: number | undefined) => (ttlMs === undefined ? [] : (['PX', ttlMs] as const))
+  const answer = <T>(command: Promise<T>): Promise<T> =>
+    command.catch((error: Error) => {
+      // Whatever Redis itself did not say is about the way to it: no connection, or no answer in time.
+      const isPassing = !(error instanceof ReplyError) || passingRefusal.test(error.message)
+      throw isPassing ? serviceUnavailable('The key-value store is not reachable', error) : error
+    })
   return {
-    get: async (key) => (await redis.get(name(key))) ?? undefined,
-    set: async (key, value, ttlMs) => void (await redis.call('SET', name(key), value, ...expiry(ttlMs))),
+    get: async (key) => (await answer(redis.get(name(key)))) ?? undefined,
+    set: async (key, value, ttlMs) => void (await answer(redis.call('SET', name(key), value, ...expiry(ttlMs)))),
     setIfAbsent: async (key, value, ttlMs) =>
-      (await redis.call('SET', name(key), value, ...expiry(ttlMs), 'NX')) === 'OK',
-    take: async (key) => (await redis.getdel(name(key))) ?? undefined,
-    delete: async (key) => void (await redis.del(name(key))),
-    count: async (key, ttlMs) => (await redis.eval(countScript, 1, name(key), ttlMs ?? '')) as number,
+      (await answer(redis.call('SET', name(key), value, ...expiry(ttlMs), 'NX'))) === 'OK',
+    take: async (key) => (await answer(redis.getdel(name(key)))) ?? undefined,
+    delete: async (key) => void (await answer(redis.del(name(key)))),
+    count: async (key, ttlMs) => (await answer(redis.eval(countScript, 1, name(key), ttlMs ?? ''))) as number,
     async *keys() {
       const match = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}:*`
       for await (const batch of redis.scanStream({ match, count: 500 })) {
         for (const key of batch as string[]) yield key.slice(prefix.length + 1)
       }
     },
-    replace: async (key, before, after) => (await redis.eval(replaceScript, 1, name(key), before, after)) === 1,
-    ping: async () => void (await redis.ping()),
+    replace: async (key, before, after) => (await answer(redis.eval(replaceScript, 1, name(key), before, after))) === 1,
+    ping: async () => void (await answer(redis.ping())),
     close: async () => void (await redis.quit().catch(() => redis.disconnect())),
   }
 }

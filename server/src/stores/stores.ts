@@ -60,7 +60,7 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     mkdirSync(config.dataDir, { recursive: true })
     const kv = config.redisUrl
       ? openRedisKv(config.redisUrl, config.redisPrefix, { secrets, clock, onError })
-      : openFileKv(join(config.dataDir, 'kv.mdb'), { secrets, clock })
+      : openFileKv(join(config.dataDir, 'kv.db'), { secrets, clock, onError })
     closers.push(() => kv.close())
     const openBus = () =>
       config.redisUrl ? openRedisBus(config.redisUrl, config.redisPrefix, onError) : openLocalBus()
