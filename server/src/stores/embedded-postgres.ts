@@ -2,6 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
 import {
   chownSync,
+  closeSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -17,17 +18,18 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
+import { lockFolder } from './folder-lock.ts'
 
 /**
  * PostgreSQL as a child process on a unix socket under the data folder.
  *
- * One server may use a data folder at a time: it holds an advisory lock in the database for as long as it lives, so a
- * killed server frees it without leaving a file behind. The PostgreSQL of a killed server goes on running; the next
- * start takes it over.
+ * One process owns a data folder at a time, by a lock that ends with the process. Only the owner starts and stops
+ * PostgreSQL. A server starts it again whenever it ends. The PostgreSQL of a killed server continues to run; the next
+ * owner takes it over.
  */
 export interface EmbeddedPostgres {
   connection: pg.ClientConfig
-  /** Stops PostgreSQL if this process is the one that uses it. */
+  /** Stops PostgreSQL if this process owns the folder. */
   stop(): Promise<void>
 }
 
@@ -44,51 +46,131 @@ export interface EmbeddedPostgresOptions {
   /** `own`: be the server of this folder, or fail. `join`: a command beside it, which starts PostgreSQL only if need be. */
   claim: 'own' | 'join'
   onProgress?: (text: string) => void
+  /** Is told when PostgreSQL ends while a server uses it, and when it cannot be started again. */
+  onTrouble?: (error: Error) => void
 }
 
 const owner = 'inlay'
 const startTimeoutMs = 60_000
 const patienceMs = 15_000
-// Any constant: the lock lives in the embedded database, which nobody else uses.
-const serverLock = 7_140_001
+const probeTimeoutMs = 5_000
+const longestPauseMs = 5_000
 
 export async function openEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
-  const programs = await findPrograms()
-  const user = unprivilegedUser()
-  const folders = prepareFolders(options.dataDir, user)
-  const connection: pg.ClientConfig = { host: folders.socket, user: owner, database: owner }
-  const runAs = howToRun(programs, folders, user)
+  return options.claim === 'own' ? ownFolder(options) : joinFolder(options)
+}
 
-  let child: ChildProcess | undefined
-  if (!(await isReachable(connection))) {
-    if (!existsSync(join(folders.data, 'PG_VERSION'))) {
-      options.onProgress?.('Creating the database')
-      await initialise(programs, folders, runAs)
-    }
-    checkVersion(programs, folders)
-    options.onProgress?.('Starting PostgreSQL')
-    child = await start(programs, folders, runAs, connection)
-  }
-  const isOurs = child !== undefined
-  if (options.claim === 'join' && !isOurs) return { connection, stop: async () => undefined }
-
-  const lock = new pg.Client({ ...connection, application_name: 'inlay lock' })
-  lock.on('error', () => undefined) // PostgreSQL went away; the pool says so more clearly
-  await lock.connect()
-  const { rows } = await lock.query('select pg_try_advisory_lock($1) as locked', [serverLock])
-  if (!rows[0].locked) {
-    await lock.end()
+async function ownFolder({ dataDir, onProgress, onTrouble }: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const lock = lockFolder(dataDir)
+  if (!lock) {
     throw new DataFolderInUse(
-      `Another Inlay server uses the data folder ${options.dataDir}. Stop it first, or give this one another folder with INLAY_DATA_DIR.`,
+      `Another Inlay server uses the data folder ${dataDir}. Stop it first, or give this one another folder with INLAY_DATA_DIR.`,
     )
   }
+  try {
+    const cluster = await findCluster(dataDir)
+    if ((await probe(cluster.connection)) !== 'ready') await start(cluster, onProgress)
+    const supervisor = supervise(cluster, onTrouble)
+    return {
+      connection: cluster.connection,
+      async stop() {
+        await supervisor.stop()
+        await stopPostgres(cluster)
+        lock.release()
+      },
+    }
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+/** With the PostgreSQL of the server, or of one that was killed. Without any, the command owns the folder while it runs. */
+async function joinFolder({ dataDir, onProgress }: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const cluster = await findCluster(dataDir)
+  const { connection, folders } = cluster
+  const deadline = Date.now() + patienceMs
+  for (;;) {
+    if ((await probe(connection)) === 'ready') return { connection, stop: async () => undefined }
+    const lock = lockFolder(dataDir)
+    if (lock) {
+      const stop = () => stopPostgres(cluster).finally(() => lock.release())
+      try {
+        await start(cluster, onProgress)
+        return { connection, stop }
+      } catch (error) {
+        lock.release()
+        throw error
+      }
+    }
+    // A server is starting, or starts PostgreSQL again.
+    if (Date.now() > deadline) throw new PostgresFailed(`PostgreSQL does not answer; see ${folders.log}`)
+    await delay(50)
+  }
+}
+
+async function findCluster(dataDir: string): Promise<Cluster> {
+  const programs = await findPrograms()
+  const user = unprivilegedUser()
+  const folders = prepareFolders(dataDir, user)
+  const connection = { host: folders.socket, user: owner, database: owner }
+  return { programs, folders, runAs: howToRun(programs, folders, user), connection }
+}
+
+interface Cluster {
+  programs: Programs
+  folders: Folders
+  runAs: RunAs
+  connection: pg.ClientConfig
+}
+
+/** Starts PostgreSQL again whenever it ends, and tries for as long as it takes. */
+function supervise(cluster: Cluster, onTrouble: (error: Error) => void = () => undefined): { stop(): Promise<void> } {
+  const stopping = new AbortController()
+  const { signal } = stopping
+
+  async function watch(): Promise<void> {
+    let pauseMs = 0
+    while (!signal.aborted) {
+      try {
+        const state = await probe(cluster.connection)
+        if (state === 'away') await startOnce(cluster)
+        if (state !== 'starting') {
+          await connectionEnd(cluster.connection, signal)
+          pauseMs = 0
+          if (!signal.aborted) onTrouble(new PostgresFailed('The embedded PostgreSQL ended its connections'))
+          continue
+        }
+      } catch (error) {
+        onTrouble(error as Error)
+      }
+      pauseMs = Math.min(pauseMs * 2 || 50, longestPauseMs)
+      await delay(pauseMs, undefined, { signal }).catch(() => undefined)
+    }
+  }
+
+  const watching = watch()
   return {
-    connection,
     async stop() {
-      await lock.end()
-      await stopPostgres(folders.data, connection)
+      stopping.abort()
+      await watching
     },
   }
+}
+
+/** An idle connection ends when PostgreSQL ends, whoever started it, and when it restarts after one of its processes died. */
+async function connectionEnd(connection: pg.ClientConfig, signal: AbortSignal): Promise<void> {
+  const client = new pg.Client({ ...probing(connection), application_name: 'inlay supervisor' })
+  client.on('error', () => undefined)
+  const ended = new Promise<void>((resolve) => client.once('end', resolve))
+  await client.connect()
+  const aborted = new Promise<void>((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+  await Promise.race([ended, aborted])
+  // A PostgreSQL that does not answer must not hold up the stop of the server.
+  void client.end()
 }
 
 interface Folders {
@@ -104,7 +186,11 @@ interface UnixUser {
 
 function prepareFolders(dataDir: string, user: UnixUser | undefined): Folders {
   const root = join(dataDir, 'postgres')
-  const folders = { data: join(root, 'data'), socket: join(root, 'socket'), log: join(root, 'postgres.log') }
+  const folders = {
+    data: join(root, 'data'),
+    socket: join(root, 'socket'),
+    log: join(root, 'postgres.log'),
+  }
   // A unix socket's address is limited to about a hundred bytes, which a deep data folder exceeds.
   if (Buffer.byteLength(join(folders.socket, '.s.PGSQL.5432')) > 100) {
     folders.socket = join(tmpdir(), `inlay-${hash('sha256', dataDir, 'hex').slice(0, 16)}`)
@@ -163,13 +249,12 @@ function isOpenToOthers(folder: string): boolean {
 }
 
 async function initialise(programs: Programs, folders: Folders, runAs: RunAs): Promise<void> {
-  const log = openSync(folders.log, 'a', 0o600)
   // Moved into place when it is complete: a start that is killed half way must not look like a database.
   const fresh = mkdtempSync(`${folders.data}-new-`)
   if (runAs.user) chownSync(fresh, runAs.user.uid, runAs.user.gid)
   // Whoever reaches the socket folder is the operator; the service's own role needs its password.
   const args = ['-D', fresh, '-U', owner, '-E', 'UTF8', '--locale=C', '--no-instructions', '--auth-local=trust']
-  const code = await exitOf(run(runAs, programs.initdb, args, log))
+  const code = await exitOf(run(runAs, programs.initdb, args, folders.log))
   if (code !== 0) {
     rmSync(fresh, { recursive: true, force: true })
     throw new PostgresFailed(`initdb failed; see ${folders.log}`)
@@ -195,19 +280,20 @@ function checkVersion(programs: Programs, folders: Folders): void {
   }
 }
 
-/** Undefined if it turns out that another process has started it. */
-async function start(
-  programs: Programs,
-  folders: Folders,
-  runAs: RunAs,
-  connection: pg.ClientConfig,
-): Promise<ChildProcess | undefined> {
+async function start(cluster: Cluster, onProgress?: (text: string) => void): Promise<void> {
+  const { programs, folders, runAs } = cluster
+  if (!existsSync(join(folders.data, 'PG_VERSION'))) {
+    onProgress?.('Creating the database')
+    await initialise(programs, folders, runAs)
+  }
+  checkVersion(programs, folders)
+  onProgress?.('Starting PostgreSQL')
   // Left by a PostgreSQL that was killed, or is on its way up or down. While anything of it is alive a new one refuses
   // to start, rightly, so that is no reason to give up yet.
   const patientUntil = existsSync(join(folders.data, 'postmaster.pid')) ? Date.now() + patienceMs : 0
   for (;;) {
     try {
-      return await startOnce(programs, folders, runAs, connection)
+      return await startOnce(cluster)
     } catch (error) {
       if (Date.now() > patientUntil) throw error
       await delay(200)
@@ -215,16 +301,10 @@ async function start(
   }
 }
 
-async function startOnce(
-  programs: Programs,
-  folders: Folders,
-  runAs: RunAs,
-  connection: pg.ClientConfig,
-): Promise<ChildProcess | undefined> {
-  const log = openSync(folders.log, 'a', 0o600)
+async function startOnce({ programs, folders, runAs, connection }: Cluster): Promise<void> {
   const settings = ['listen_addresses=', `unix_socket_directories=${folders.socket}`, 'max_connections=60']
   const args = ['-D', folders.data, ...settings.flatMap((setting) => ['-c', setting])]
-  const child = run(runAs, programs.postgres, args, log)
+  const child = run(runAs, programs.postgres, args, folders.log)
   let failure: PostgresFailed | undefined
   exitOf(child).then(
     (code) => {
@@ -234,16 +314,18 @@ async function startOnce(
       failure = error
     },
   )
+  child.unref()
   const deadline = Date.now() + startTimeoutMs
-  while (!(await isReachable(connection))) {
+  for (;;) {
+    const state = await probe(connection)
+    if (state === 'ready') break
     if (failure) throw failure
-    if (Date.now() > deadline) throw new PostgresFailed(`PostgreSQL did not answer; see ${folders.log}`)
+    // After a crash it recovers first, which takes as long as it takes.
+    if (state === 'away' && Date.now() > deadline)
+      throw new PostgresFailed(`PostgreSQL did not answer; see ${folders.log}`)
     await delay(20)
   }
-  child.unref()
-  if (postmasterPid(folders.data) !== child.pid) return undefined
   await createDatabase(connection)
-  return child
 }
 
 async function createDatabase(connection: pg.ClientConfig): Promise<void> {
@@ -258,15 +340,20 @@ async function createDatabase(connection: pg.ClientConfig): Promise<void> {
 }
 
 /** In a process group of its own, so that Ctrl-C reaches the server alone and PostgreSQL outlives the last request. */
-function run(runAs: RunAs, program: string, args: string[], log: number): ChildProcess {
+function run(runAs: RunAs, program: string, args: string[], logFile: string): ChildProcess {
   const [command, commandArgs] = runAs.command(program, args)
-  return spawn(command, commandArgs, {
-    detached: true,
-    stdio: ['ignore', log, log],
-    env: { LANG: 'C', LC_ALL: 'C' },
-    cwd: '/',
-    ...runAs.spawnAs,
-  })
+  const log = openSync(logFile, 'a', 0o600)
+  try {
+    return spawn(command, commandArgs, {
+      detached: true,
+      stdio: ['ignore', log, log],
+      env: { LANG: 'C', LC_ALL: 'C' },
+      cwd: '/',
+      ...runAs.spawnAs,
+    })
+  } finally {
+    closeSync(log)
+  }
 }
 
 const exitOf = (child: ChildProcess): Promise<number | null> =>
@@ -275,24 +362,35 @@ const exitOf = (child: ChildProcess): Promise<number | null> =>
     child.once('exit', (code) => resolve(code))
   })
 
-async function isReachable(connection: pg.ClientConfig): Promise<boolean> {
-  const client = new pg.Client({ ...connection, database: 'postgres' })
+const probing = (connection: pg.ClientConfig): pg.ClientConfig => ({
+  ...connection,
+  database: 'postgres',
+  connectionTimeoutMillis: probeTimeoutMs,
+})
+
+/** `starting` also while it recovers after a crash, or stops; then it says so to whoever connects. */
+async function probe(connection: pg.ClientConfig): Promise<'ready' | 'starting' | 'away'> {
+  const client = new pg.Client(probing(connection))
   client.on('error', () => undefined)
   try {
     await client.connect()
-    await client.end()
-    return true
-  } catch {
-    return false
+    void client.end()
+    return 'ready'
+  } catch (error) {
+    const code = error instanceof pg.DatabaseError ? (error.code ?? '') : ''
+    if (code === tooManyConnections) return 'ready'
+    return code.startsWith('57P') ? 'starting' : 'away'
   }
 }
 
-const postmasterPid = (data: string) => Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0])
+const tooManyConnections = '53300'
 
 /** A fast shutdown: sessions end, everything is written, the next start needs no recovery. */
-async function stopPostgres(data: string, connection: pg.ClientConfig): Promise<void> {
-  const file = join(data, 'postmaster.pid')
-  const pid = postmasterPid(data)
+async function stopPostgres({ folders, connection }: Cluster): Promise<void> {
+  // A PostgreSQL that was killed leaves its file, whose number may be that of another process by now.
+  if ((await probe(connection)) === 'away') return
+  const file = join(folders.data, 'postmaster.pid')
+  const pid = Number(readFileSync(file, 'utf8').split('\n')[0])
   process.kill(pid, 'SIGINT')
   const deadline = Date.now() + startTimeoutMs
   while (existsSync(file) && Date.now() < deadline) await delay(10)

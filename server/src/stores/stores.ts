@@ -43,7 +43,12 @@ export async function openStores(config: Config, options: StoreOptions): Promise
         connection: { ...parseIntoClientConfig(config.databaseUrl), connectionTimeoutMillis: 10_000 },
         stop: async () => undefined,
       }
-    : await openEmbeddedPostgres({ dataDir: config.dataDir, claim, ...(onProgress && { onProgress }) })
+    : await openEmbeddedPostgres({
+        dataDir: config.dataDir,
+        claim,
+        onTrouble: (error) => log.warn({ err: error }, 'the embedded PostgreSQL is not running; it is started again'),
+        ...(onProgress && { onProgress }),
+      })
   const closers = [postgres.stop]
   const close = async () => {
     for (const closeOne of closers.splice(0).reverse()) await closeOne()
