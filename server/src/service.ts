@@ -1,6 +1,7 @@
 import type { Config } from './config.ts'
 import { createRemoteTools } from './connectors/remote-tools.ts'
 import { type Activity, createActivity } from './diagnostics/activity.ts'
+import { keepErasing } from './end-users/erasures.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
 import { createHub, type Hub } from './hub/hub.ts'
 import { type ClientAddress, createClientAddress } from './lib/client-address.ts'
@@ -68,7 +69,7 @@ export async function createService(
   const builtInNames = new Set(tools.map(({ name }) => name))
   const hub = await createHub(foundation, builtInNames, createRemoteTools(foundation, activity, builtInNames))
   const runtime = await createRuntime(foundation, hub, activity)
-  return {
+  const service = {
     ...foundation,
     activity,
     keyLookup: createKeyLookup(foundation),
@@ -77,6 +78,7 @@ export async function createService(
     hub,
     runtime,
     async close() {
+      await erasures.close()
       await runtime.close()
       await hub.close()
       await activity.close()
@@ -84,4 +86,6 @@ export async function createService(
       await publicFetch.close()
     },
   }
+  const erasures = keepErasing(service)
+  return service
 }

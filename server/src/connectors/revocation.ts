@@ -1,8 +1,9 @@
 import { selectClientAuthMethod } from '@modelcontextprotocol/client'
+import { isUnavailable } from '../errors.ts'
 import { createLimit } from '../lib/limit.ts'
 import type { Service } from '../service.ts'
 import { selectStoredConnectors } from './connectors.ts'
-import { type ConsentedToken, type Consenting, explain, findClient, takeToken } from './consent.ts'
+import { type ConsentedToken, type Consenting, explain, findClient, keyOf, readToken, takeToken } from './consent.ts'
 import { checkEndpoints, findAuthorizationServer } from './server-metadata.ts'
 import { keepFailure, StepFailed } from './steps.ts'
 
@@ -14,7 +15,7 @@ const revokedAtATime = 8
 
 /** Ends what people have allowed: here first and always, then at the third party, as far as it listens. */
 export async function disconnect(service: Service, everybody: readonly Consenting[]): Promise<void> {
-  const held = await Promise.all(everybody.map(async (who) => ({ who, token: await takeToken(service, who) })))
+  const held = await Promise.all(everybody.map(async (who) => ({ who, token: await withdrawToken(service, who) })))
   const signal = AbortSignal.timeout(revokeWithinMs)
   const inTurn = createLimit(revokedAtATime)
   await Promise.all(held.map(({ who, token }) => token && inTurn(() => tryToRevoke(service, who, token, signal))))
@@ -29,15 +30,28 @@ export async function disconnectPerson(service: Service, organizationId: string,
   )
 }
 
+/** Kept aside until the third party has been told: a crash in between must not leave the token valid there. */
+const withdrawnKey = (who: Consenting) => `withdrawn:${keyOf(who)}`
+const withdrawnSeconds = 24 * 60 * 60
+
+async function withdrawToken(service: Service, who: Consenting): Promise<ConsentedToken | undefined> {
+  const token = await readToken(service, who)
+  if (token?.issuer !== undefined) await service.kv.set(withdrawnKey(who), token, withdrawnSeconds)
+  // A token that was renewed meanwhile is the one that counts.
+  return (await takeToken(service, who)) ?? token ?? (await service.kv.get<ConsentedToken>(withdrawnKey(who)))
+}
+
 async function tryToRevoke(service: Service, who: Consenting, token: ConsentedToken, signal: AbortSignal) {
   try {
     await revoke(service, who, token, signal)
   } catch (error) {
+    if (isUnavailable(error)) throw error
     const late = new StepFailed('revocation', 'The server did not revoke the tokens in time', { cause: error })
     const problem = signal.aborted ? late : explain('revocation', error)
     service.log.warn({ err: problem }, 'the tokens of somebody who disconnected could not be revoked')
     if (problem instanceof StepFailed) keepFailure(service.activity, who.organizationId, who.connector.name, problem)
   }
+  if (token.issuer !== undefined) await service.kv.delete(withdrawnKey(who))
 }
 
 /** RFC 7009. Tokens are shown only to who has issued them, whatever the server says of itself today. */

@@ -1,13 +1,7 @@
 import type { OrgCaller } from '../access.ts'
-import { recordAudit, trailOf } from '../audit/audit.ts'
-import { forgetIdentity } from '../connectors/held-identities.ts'
-import { disconnectPerson } from '../connectors/revocation.ts'
 import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
-import { topics } from '../stores/changes.ts'
-import { eraseEndUserThreads } from '../threads/threads.ts'
-import { eraseEndUserUsage } from '../usage/usage.ts'
 import type * as contract from './contract.ts'
 
 type EndUser = Output<typeof contract.getEndUser>
@@ -39,25 +33,4 @@ export async function getEndUser(
   )
   if (!user) throw notFound('end_user', id)
   return user
-}
-
-/** The person goes, with threads and the identity in usage; what the organization used stays counted. */
-export async function eraseEndUser(
-  service: Service,
-  caller: OrgCaller,
-  { id }: Input<typeof contract.eraseEndUser>,
-): Promise<Output<typeof contract.eraseEndUser>> {
-  const { database, changes } = service
-  await database.asOrg(caller.organization.id, async (sql) => {
-    const [known] = await sql`select from end_users where id = ${id} for update`
-    if (!known) throw notFound('end_user', id)
-    await eraseEndUserUsage(sql, id)
-    await eraseEndUserThreads(sql, id)
-    await sql`delete from end_users where id = ${id}`
-    await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
-  })
-  await forgetIdentity(service, caller.organization.id, id)
-  await disconnectPerson(service, caller.organization.id, id)
-  changes.announce(topics.endUser(id))
-  return { success: true }
 }
