@@ -1,6 +1,7 @@
 import type { EventEmitter } from 'node:events'
 import type { ClientMetadata, Configuration, KoaContextWithOIDC, Provider as ProviderType } from 'oidc-provider'
 import { revokeToken } from '../access.ts'
+import { type Failure, isUnavailable } from '../errors.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { SafeFetchError } from '../lib/safe-fetch.ts'
 import type { Service } from '../service.ts'
@@ -170,7 +171,12 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
   const provider = new Provider(publicUrl, configuration)
   provider.proxy = true
   const report = (error: unknown) => log.error({ err: error }, 'authorization server failed')
-  provider.on('server_error', (_, error) => report(error))
+  provider.on('server_error', (ctx, error) => {
+    report(error)
+    if (!isUnavailable(error) || ctx.status < 500) return
+    ctx.status = 503
+    ctx.set((error as unknown as Failure).headers)
+  })
   // Without a listener of its own the framework below writes to the console.
   ;(provider as EventEmitter).on('error', report)
   const finish: Record<string, (ctx: KoaContextWithOIDC) => unknown> = {
