@@ -1,6 +1,10 @@
+import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { expect, test, vi } from 'vitest'
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { createSecrets } from '../../src/lib/secrets.ts'
+import { killRepeatedly } from '../kills.ts'
 import { isAlive, killPid, patience, type ServerProcess, useInstallation } from '../processes.ts'
 
 test('after kill -9 of the server alone, the next one takes over its PostgreSQL and stops it in the end', async () => {
@@ -72,7 +76,122 @@ test('kill -9 of everything during 1 000 concurrent writes loses none that was a
   expect(Number(verified.stdout.match(/demo: (\d+) rows/)?.[1])).toBeGreaterThan(acknowledged.length)
 })
 
-// Abuse case 61.
+test('kill -9 of the server, 20 times, and of its PostgreSQL, 5 times, during writes loses none that was acknowledged', {
+  timeout: 600_000,
+}, async () => {
+  const { dataDir } = useInstallation()
+  const { lost, halves, failures, audit, acknowledged } = await killRepeatedly({
+    dataDir,
+    serverKills: 20,
+    postgresKills: 5,
+  })
+  expect({ lost, halves }).toEqual({ lost: [], halves: [] })
+  expect(Object.keys(failures).sort(), 'a client can tell that it may try again').toEqual([
+    '503 with Retry-After',
+    'no answer',
+  ])
+  expect(Number(audit.match(/demo: (\d+) rows/)?.[1])).toBeGreaterThan(acknowledged)
+})
+
+test('kill -9 of a process of PostgreSQL ends neither the server nor its claim on the folder', async () => {
+  const inlay = useInstallation()
+  const server = await inlay.start()
+  const token = await inlay.token('admin@demo.test', 'demo')
+  await server.call('POST', '/api/publishable-keys', { token, body: { name: 'before' } })
+  const postmaster = inlay.postmaster()
+  const backends = () =>
+    inlay.query<{ pid: number }>(`select pid from pg_stat_activity where backend_type = 'client backend'`)
+  for (const { pid } of await backends()) await killPid(pid)
+  expect(await inlay.run('start'), 'at once').toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('Another Inlay server uses the data folder'),
+  })
+  await vi.waitFor(async () => expect((await server.call('GET', '/readyz')).status).toBe(200), patience)
+  expect(await inlay.run('start'), 'later').toMatchObject({ code: 1 })
+  expect(inlay.postmaster()).toBe(postmaster)
+  expect(await namesOf(server, token)).toEqual(['before'])
+
+  server.signal('SIGTERM')
+  expect((await server.finished).code).toBe(0)
+  expect(inlay.postmaster(), 'it is stopped after all').toBeUndefined()
+})
+
+test('a PostgreSQL that is stopped and does not answer is not waited for, and serves when it continues', async () => {
+  const inlay = useInstallation()
+  const server = await inlay.start()
+  const token = await inlay.token('admin@demo.test', 'demo')
+  expect(await namesOf(server, token)).toEqual([])
+  const processes = [
+    inlay.postmaster() ?? 0,
+    ...(await inlay.query<{ pid: number }>('select pid from pg_stat_activity where pid <> pg_backend_pid()')).map(
+      ({ pid }) => pid,
+    ),
+  ]
+  const signal = (name: NodeJS.Signals) => {
+    for (const pid of processes) if (isAlive(pid)) process.kill(pid, name)
+  }
+  onTestFinished(() => signal('SIGCONT'))
+  signal('SIGSTOP')
+  const read = () => server.call('GET', '/api/publishable-keys', { token })
+  const many = Array.from({ length: 30 }, read)
+  const ready = server.call('GET', '/readyz')
+  const first = await Promise.race([ready, ...many])
+  expect(first, 'readiness answers before anything else').toEqual(await ready)
+  expect(first).toMatchObject({ status: 503, body: { stores: { database: 'unavailable', kv: 'ok' } } })
+  expect(new Set((await Promise.all(many)).map(({ status }) => status))).toEqual(new Set([503]))
+  signal('SIGCONT')
+  await vi.waitFor(async () => expect((await read()).status).toBe(200), patience)
+})
+
+// A file system of its own size needs root, and Linux.
+const isRoot = process.platform === 'linux' && process.getuid?.() === 0
+test.runIf(isRoot)(
+  'a full disk fails requests, never the process, and they succeed again when there is room',
+  async () => {
+    const inlay = useInstallation()
+    mkdirSync(inlay.dataDir)
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=128m,mode=755', 'tmpfs', inlay.dataDir])
+    onTestFinished(() => void execFileSync('umount', ['--lazy', inlay.dataDir]))
+    const server = await inlay.start()
+    const token = await inlay.token('admin@demo.test', 'demo')
+    const writes = {
+      database: () => server.call('POST', '/api/publishable-keys', { token, body: { name: 'x'.repeat(100) } }),
+      kv: () => server.call('POST', '/oauth/register', { body: { redirect_uris: ['https://app.example/done'] } }),
+    }
+    const filler = join(inlay.dataDir, 'filler')
+    fill(filler)
+    const failed = { database: new Set<number>(), kv: new Set<number>() }
+    for (const kind of ['database', 'kv'] as const) {
+      await vi.waitFor(async () => {
+        const { status } = await writes[kind]()
+        if (status >= 300) failed[kind].add(status)
+        expect(status).toBeGreaterThan(300)
+      }, patience)
+      for (let n = 0; n < 10; n += 1) failed[kind].add((await writes[kind]()).status)
+    }
+    // Some small writes still fit.
+    for (const statuses of Object.values(failed)) expect([...statuses].filter((status) => status >= 300)).toEqual([503])
+
+    rmSync(filler)
+    await vi.waitFor(async () => expect((await writes.database()).status).toBe(200), patience)
+    await vi.waitFor(async () => expect((await writes.kv()).status).toBe(201), patience)
+    server.signal('SIGTERM')
+    expect((await server.finished).code, 'it is the same process').toBe(0)
+  },
+)
+
+/** Leaves no room on the file system of a path. */
+function fill(path: string): void {
+  const file = openSync(path, 'w')
+  try {
+    for (const chunk = Buffer.alloc(64 * 1024); ; ) writeSync(file, chunk)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+  } finally {
+    closeSync(file)
+  }
+}
+
 test('after kill -9 in the middle of a table, a rotation of the secret is readable as it is, and done by the next', async () => {
   const inlay = useInstallation()
   const [oldSecret, newSecret] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]

@@ -1,0 +1,175 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import pg from 'pg'
+
+/** Kills a server and its PostgreSQL again and again while clients write, and looks at what is left. */
+export interface KillPlan {
+  dataDir: string
+  serverKills: number
+  postgresKills: number
+  onKill?: (text: string) => void
+}
+
+export interface KillReport {
+  acknowledged: number
+  /** Keys that were acknowledged and are not there, or not as they were. */
+  lost: string[]
+  /** Keys without an audit row, and the other way round. */
+  halves: string[]
+  /** How requests ended that were not acknowledged. */
+  failures: Record<string, number>
+  /** What `audit verify` said. */
+  audit: string
+  /** How long it took from each kill to the next acknowledged write, in milliseconds. */
+  recoveries: { server: number[]; postgres: number[] }
+}
+
+const program = join(import.meta.dirname, '../bin/inlay.mjs')
+const writers = 8
+/** Writes that are acknowledged between two kills. */
+const writesBetween = 20
+
+export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKill }: KillPlan): Promise<KillReport> {
+  const env = {
+    PATH: process.env.PATH ?? '',
+    PORT: '0',
+    INLAY_DATA_DIR: dataDir,
+    INLAY_SECRET: randomBytes(32).toString('base64'),
+    INLAY_LOG_LEVEL: 'silent',
+    // Tokens stay valid although every start picks another port.
+    INLAY_PUBLIC_URL: 'http://localhost:1',
+  }
+  const launch = (...args: string[]) =>
+    spawn(process.execPath, [program, ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const run = async (...args: string[]) => {
+    const child = launch(...args)
+    const output = collect(child)
+    const [code] = await once(child, 'close')
+    if (code !== 0) throw new Error(`inlay ${args.join(' ')} ended with ${code}: ${output()}`)
+    return output().trim()
+  }
+
+  let server = await start(launch)
+  const token = await run('token', '--email', 'admin@demo.test', '--org', 'demo')
+  const acknowledged = new Map<string, string>()
+  const failures: Record<string, number> = {}
+  let isOver = false
+  const write = async (name: string) => {
+    try {
+      const response = await fetch(`${server.url}/api/publishable-keys`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ name }),
+      })
+      const body = (await response.json()) as { id: string }
+      if (response.status === 200) return void acknowledged.set(body.id, name)
+      return `${response.status}${response.headers.has('retry-after') ? ' with Retry-After' : ''}`
+    } catch {
+      return 'no answer'
+    }
+  }
+  const clients = Array.from({ length: writers }, async (_, client) => {
+    for (let turn = 0; !isOver; turn += 1) {
+      const failure = await write(`${client}/${turn}`)
+      if (!failure) continue
+      failures[failure] = (failures[failure] ?? 0) + 1
+      await delay(10)
+    }
+  })
+  const acknowledgedBeyond = async (count: number) => {
+    for (const deadline = Date.now() + 120_000; acknowledged.size < count; await delay(2)) {
+      if (Date.now() > deadline) throw new Error(`Nothing was acknowledged for long: ${JSON.stringify(failures)}`)
+    }
+  }
+  const recoveries = { server: [] as number[], postgres: [] as number[] }
+  const measure = async (kind: keyof typeof recoveries, kill: () => Promise<void>) => {
+    await acknowledgedBeyond(acknowledged.size + writesBetween)
+    const killed = performance.now()
+    await kill()
+    // One of each client may have been on its way before the kill.
+    await acknowledgedBeyond(acknowledged.size + writers + 1)
+    recoveries[kind].push(performance.now() - killed)
+    onKill?.(`${kind} ${recoveries[kind].length}: ${acknowledged.size} writes acknowledged`)
+  }
+
+  try {
+    for (let n = 0; n < serverKills; n += 1) {
+      await measure('server', async () => {
+        const exited = once(server.child, 'exit')
+        server.child.kill('SIGKILL')
+        await exited
+        server = await start(launch)
+      })
+    }
+    for (let n = 0; n < postgresKills; n += 1) {
+      await measure('postgres', async () => {
+        process.kill(postmaster(dataDir).pid, 'SIGKILL')
+      })
+    }
+    isOver = true
+    await Promise.all(clients)
+    const audit = await run('audit', 'verify', '--org', 'demo')
+    const stored = await query(dataDir, 'select id, name from publishable_keys')
+    const names = new Map(stored.map(({ id, name }) => [id, name]))
+    const halves = await query(
+      dataDir,
+      `select coalesce(id::text, target) as id from publishable_keys full join (
+         select target from audit_events where action = 'publishable_key.created'
+       ) audit on audit.target = publishable_keys.id::text
+       where id is null or target is null`,
+    )
+    return {
+      acknowledged: acknowledged.size,
+      lost: [...acknowledged].filter(([id, name]) => names.get(id) !== name).map(([id]) => id),
+      halves: halves.map(({ id }) => id as string),
+      failures,
+      audit,
+      recoveries,
+    }
+  } finally {
+    isOver = true
+    await Promise.all(clients)
+    const exited = once(server.child, 'exit')
+    server.child.kill('SIGTERM')
+    await exited
+  }
+}
+
+/** Where the process of PostgreSQL, and its socket, are. */
+function postmaster(dataDir: string): { pid: number; socket: string } {
+  const lines = readFileSync(join(dataDir, 'postgres/data/postmaster.pid'), 'utf8').split('\n')
+  return { pid: Number(lines[0]), socket: lines[4] ?? '' }
+}
+
+async function query(dataDir: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ host: postmaster(dataDir).socket, user: 'inlay', database: 'inlay' })
+  await client.connect()
+  try {
+    return (await client.query(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+async function start(launch: (command: string) => ChildProcess): Promise<{ child: ChildProcess; url: string }> {
+  const child = launch('start')
+  const output = collect(child)
+  for (;;) {
+    const port = /Listens on +port (\d+)/.exec(output())?.[1]
+    if (port) return { child, url: `http://localhost:${port}` }
+    if (child.exitCode !== null) throw new Error(`The server ended with ${child.exitCode}: ${output()}`)
+    await Promise.race([once(child.stdout as NodeJS.ReadableStream, 'data'), once(child, 'exit')])
+  }
+}
+
+function collect(child: ChildProcess): () => string {
+  let text = ''
+  child.stdout?.setEncoding('utf8').on('data', (chunk) => {
+    text += chunk
+  })
+  return () => text
+}
