@@ -1,3 +1,6 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { createLog, type Log, removeCredentials } from './log.ts'
@@ -107,3 +110,21 @@ test('an error that is its own cause is logged', () => {
 test('lines below the level are not written', () => {
   expect(logged((log) => log.info('quiet'), 'warn')).toBe('')
 })
+
+test.runIf(existsSync('/dev/full'))(
+  'a log that cannot be written, for want of room, does not end the process',
+  async () => {
+    const script = `
+    import { createLog } from ${JSON.stringify(import.meta.resolve('./log.ts'))}
+    const log = createLog('info')
+    for (let n = 0; n < 1_000; n += 1) log.info({ n }, 'x'.repeat(100))
+    setTimeout(() => process.exit(7), 1_000)`
+    const child = spawn('sh', ['-c', 'exec "$0" --input-type=module --eval "$1" > /dev/full', process.execPath, script])
+    let errors = ''
+    child.stderr.on('data', (chunk) => {
+      errors += chunk
+    })
+    const [code] = await once(child, 'close')
+    expect({ code, errors }).toEqual({ code: 7, errors: '' })
+  },
+)

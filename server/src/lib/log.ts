@@ -20,9 +20,28 @@ export function createLog(level: string, destination?: pino.DestinationStream): 
         censor: '[removed]',
       },
     },
-    // Lines are written together, at the latest after half a second. What is left at the end is written by pino.
-    destination ?? pino.destination({ fd: 1, sync: false, minLength: 15 * 1024, periodicFlush: 500 }),
+    destination ?? openStandardOutput(),
   )
+}
+
+/** Lines that wait because they can't be written. Beyond so many bytes new ones are dropped. */
+const mostWaitingBytes = 16 * 1024 * 1024
+
+/**
+ * Lines are written together, at the latest after half a second, and the rest at exit. A file on a full disk must neither
+ * end the process, by an error that nobody handles, nor keep it from ending, by trying again for ever.
+ */
+function openStandardOutput(): pino.DestinationStream {
+  const options = { fd: 1, sync: false, minLength: 15 * 1024, periodicFlush: 500, maxLength: mostWaitingBytes }
+  const output = pino.destination(options)
+  const { flushSync } = output
+  output.on('error', () => {
+    output.flushSync = () => undefined
+  })
+  output.on('write', () => {
+    output.flushSync = flushSync
+  })
+  return output
 }
 
 export interface FinishedRequest {
