@@ -133,9 +133,11 @@ export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKi
   } finally {
     isOver = true
     await Promise.all(clients)
-    const exited = once(server.child, 'exit')
-    server.child.kill('SIGTERM')
-    await exited
+    if (server.child.exitCode === null && server.child.signalCode === null) {
+      const exited = once(server.child, 'exit')
+      server.child.kill('SIGTERM')
+      await exited
+    }
   }
 }
 

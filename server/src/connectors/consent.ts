@@ -13,7 +13,7 @@ import {
   type StoredOAuthTokens,
 } from '@modelcontextprotocol/client'
 import { SafeFetchError } from '../lib/safe-fetch.ts'
-import { fingerprint, UnreadableSecret } from '../lib/secrets.ts'
+import { fingerprint, ignoreUnreadable } from '../lib/secrets.ts'
 import type { Foundation } from '../service.ts'
 import { openSecret, type StoredConnector } from './connectors.ts'
 import { splitScopes } from './id-jag.ts'
@@ -158,11 +158,6 @@ export const readToken = ({ kv }: Pick<Foundation, 'kv'>, who: Consenting): Prom
 /** Inlay has it no more. */
 export const takeToken = ({ kv }: Pick<Foundation, 'kv'>, who: Consenting): Promise<ConsentedToken | undefined> =>
   kv.take<ConsentedToken>(keyOf(who)).catch(ignoreUnreadable)
-
-/** Moved here from elsewhere, or sealed by a secret that is gone. */
-function ignoreUnreadable(error: unknown): undefined {
-  if (!(error instanceof UnreadableSecret)) throw error
-}
 
 /**
  * The server does not accept the token. It is kept, if it can be renewed. A scope that it lacks cannot be added by that: the

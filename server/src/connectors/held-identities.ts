@@ -1,5 +1,5 @@
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
-import { fingerprint } from '../lib/secrets.ts'
+import { fingerprint, ignoreUnreadable } from '../lib/secrets.ts'
 import type { Foundation } from '../service.ts'
 import type { Sql } from '../stores/database.ts'
 
@@ -51,12 +51,20 @@ export async function findIdentity(
   return identity?.verified_email === wanted ? identity : undefined
 }
 
-/** Without an identity no token that was issued for it is used either. */
-export const forgetIdentity = (
+/** Tokens that were issued for an identity aren't used without it either. Safe to repeat, also after a crash. */
+export async function forgetIdentity(
   { kv }: Pick<Foundation, 'kv'>,
   organizationId: string,
   endUserId: string,
-): Promise<void> => kv.delete(identityKey(organizationId, endUserId))
+): Promise<void> {
+  const key = identityKey(organizationId, endUserId)
+  const identity = await kv.get<HeldIdentity>(key).catch(ignoreUnreadable)
+  if (identity) {
+    const person = personKey(organizationId, identity.verified_email)
+    if ((await kv.get<string>(person).catch(ignoreUnreadable)) === endUserId) await kv.delete(person)
+  }
+  await kv.delete(key)
+}
 
 export const describeProvider = ({ issuer, audiences, hostedDomain }: TrustedIssuer): string =>
   fingerprint(JSON.stringify([issuer, audiences, hostedDomain ?? null]))

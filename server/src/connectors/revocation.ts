@@ -1,6 +1,7 @@
 import { selectClientAuthMethod } from '@modelcontextprotocol/client'
 import { isUnavailable } from '../errors.ts'
 import { createLimit } from '../lib/limit.ts'
+import { ignoreUnreadable } from '../lib/secrets.ts'
 import type { Service } from '../service.ts'
 import { selectStoredConnectors } from './connectors.ts'
 import { type ConsentedToken, type Consenting, explain, findClient, keyOf, readToken, takeToken } from './consent.ts'
@@ -38,7 +39,8 @@ async function withdrawToken(service: Service, who: Consenting): Promise<Consent
   const token = await readToken(service, who)
   if (token?.issuer !== undefined) await service.kv.set(withdrawnKey(who), token, withdrawnSeconds)
   // A token that was renewed meanwhile is the one that counts.
-  return (await takeToken(service, who)) ?? token ?? (await service.kv.get<ConsentedToken>(withdrawnKey(who)))
+  const latest = (await takeToken(service, who)) ?? token
+  return latest ?? service.kv.get<ConsentedToken>(withdrawnKey(who)).catch(ignoreUnreadable)
 }
 
 async function tryToRevoke(service: Service, who: Consenting, token: ConsentedToken, signal: AbortSignal) {

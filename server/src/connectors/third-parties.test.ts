@@ -7,6 +7,7 @@ import { startThirdParty, type ThirdParty } from '../../test/third-party.ts'
 import { deactivateMember, reactivateMember } from '../organizations/members.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
 import type { ConsentedToken } from './consent.ts'
+import { disconnectPerson } from './revocation.ts'
 
 let app: HttpService
 let third: ThirdParty
@@ -236,6 +237,26 @@ test.skipIf(inject('engines').redisUrl)(
     expect(registrations).toEqual([1, 1, 1, 2])
   },
 )
+
+test('a disconnection that a crash cuts short is finished by the next one', async () => {
+  const { tokens } = await connect()
+  const [organizationId, user] = [await app.organization('demo'), await findUserByEmail(app.service, member)]
+  const disconnectAgain = () => disconnectPerson(app.service, organizationId, user?.id ?? '')
+  const asked = Promise.withResolvers<void>()
+  // Nothing more happens on this node until the next one is done.
+  third.instead['/revoke'] = () => asked.resolve()
+  const cutShort = disconnectAgain()
+  await asked.promise
+  expect(await stored()).toBeUndefined()
+  delete third.instead['/revoke']
+  third.revoked.length = 0
+  await disconnectAgain()
+  expect(revokedForms()).toEqual(bothOf(tokens))
+  await cutShort
+  third.revoked.length = 0
+  await disconnectAgain()
+  expect(revokedForms(), 'there is nothing left to tell').toEqual([])
+})
 
 test('a connector that is deleted takes the tokens of all members with it', async () => {
   const held = [(await connect()).tokens, (await connect('admin@demo.test')).tokens]

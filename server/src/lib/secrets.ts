@@ -26,6 +26,11 @@ export class UnreadableSecret extends Error {
   override name = 'UnreadableSecret'
 }
 
+/** For values that are worth nothing when they can't be opened: moved here from elsewhere, or sealed by a secret that is gone. */
+export function ignoreUnreadable(error: unknown): undefined {
+  if (!(error instanceof UnreadableSecret)) throw error
+}
+
 export function createSecrets(secrets: readonly string[]): Secrets {
   const ids = secrets.map((secret) => hkdf(secret, 'inlay key id').toString('hex').slice(0, 8))
   const derive = (purpose: string) =>
