@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync } from 'node:fs'
+import { accessSync, chmodSync, constants, existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
@@ -13,6 +13,8 @@ const busy = 5
 export function lockFolder(dataDir: string): { release(): void } | undefined {
   mkdirSync(dataDir, { recursive: true })
   const path = join(dataDir, 'server.lock')
+  // SQLite would only say that it can't open the file. Opening the file here to find out why would release our own lock.
+  accessSync(existsSync(path) ? path : dataDir, constants.R_OK | constants.W_OK)
   const file = new DatabaseSync(path, { timeout: 0 })
   try {
     file.exec('begin exclusive')
