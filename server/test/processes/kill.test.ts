@@ -26,7 +26,7 @@ test('after kill -9 of the server alone, the next one takes over its PostgreSQL 
   await vi.waitFor(() => expect(isAlive(postmaster)).toBe(false), patience)
 })
 
-test('kill -9 of everything during 1 000 concurrent writes loses none that was acknowledged', async () => {
+test('kill -9 of everything during concurrent writes loses none that was acknowledged', async () => {
   const inlay = useInstallation()
   const killed = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
@@ -36,22 +36,24 @@ test('kill -9 of everything during 1 000 concurrent writes loses none that was a
   const killing = new Promise<void>((resolve) => {
     kill = resolve
   })
-  const writes = Array.from({ length: 1000 }, async (_, index) => {
-    try {
-      const { status, body } = await killed.call('POST', '/api/publishable-keys', { token, body: { name: `${index}` } })
-      if (status === 200) acknowledged.push(body)
-      else failed += 1
-    } catch {
-      failed += 1
+  const clients = Array.from({ length: 50 }, async (_, client) => {
+    for (let turn = 0; failed === 0; turn += 1) {
+      try {
+        const body = { name: `${client}/${turn}` }
+        const answer = await killed.call('POST', '/api/publishable-keys', { token, body })
+        if (answer.status === 200) acknowledged.push(answer.body)
+        if (acknowledged.length >= 200) kill()
+      } catch {
+        failed += 1
+      }
     }
-    if (acknowledged.length === 200) kill()
   })
   await killing
   const postmaster = inlay.postmaster() ?? 0
   killed.signal('SIGKILL')
   await killPid(postmaster)
   await killed.finished
-  await Promise.all(writes)
+  await Promise.all(clients)
   expect(failed, 'it was in the middle').toBeGreaterThan(0)
 
   const server = await inlay.start()
