@@ -8,16 +8,26 @@ export interface RedisProxy {
   /** Ends every connection, and accepts no new ones until `restore`. */
   cut(): void
   restore(): void
+  /** Loses every message to a subscriber until `restore`. The connections stay open. */
+  mute(): void
 }
 
 export async function startRedisProxy(redisUrl: string): Promise<RedisProxy> {
   const { hostname, port, pathname, protocol } = new URL(redisUrl)
   const open = new Set<Socket>()
   let isCut = false
+  let isMuted = false
   const server = createServer((socket) => {
     if (isCut) return void socket.destroy()
     const redis = protocol === 'unix:' ? connect(pathname) : connect(Number(port), hostname)
-    socket.pipe(redis).pipe(socket)
+    let isSubscriber = false
+    socket.on('data', (data) => {
+      isSubscriber ||= data.includes('subscribe')
+      redis.write(data)
+    })
+    redis.on('data', (data) => {
+      if (!isMuted || !isSubscriber) socket.write(data)
+    })
     for (const end of [socket, redis]) {
       open.add(end)
       end.on('error', () => undefined)
@@ -40,6 +50,10 @@ export async function startRedisProxy(redisUrl: string): Promise<RedisProxy> {
     },
     restore() {
       isCut = false
+      isMuted = false
+    },
+    mute() {
+      isMuted = true
     },
   }
 }

@@ -174,7 +174,7 @@ function readTools(tools: readonly unknown[], namespace: string, builtInNames: R
     return read.success ? [read.data] : []
   })
   try {
-    return [...addDefinitions(new Map(), definitions, builtInNames).tools.values()]
+    return [...addDefinitions<PageTool>(new Map(), definitions, builtInNames, (tool) => tool).tools.values()]
   } catch (error) {
     if (error instanceof OverLimit) throw new StepFailed('tools_list', `Too much to list: ${error.message}`)
     throw error

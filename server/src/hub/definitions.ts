@@ -32,11 +32,12 @@ export interface Refused {
  * Puts a page's definitions beside those it gave before. A name that cannot be shown as it is, or that is one of ours, is
  * left out with a reason; schemas are kept as data, neither compiled nor looked into.
  */
-export function addDefinitions(
-  known: Map<string, PageTool>,
+export function addDefinitions<Kept extends { bytes: number }>(
+  known: ReadonlyMap<string, Kept>,
   definitions: readonly ToolDefinition[],
   builtInNames: ReadonlySet<string>,
-): { tools: Map<string, PageTool>; refused: Refused[] } {
+  keep: (tool: PageTool) => Kept,
+): { tools: Map<string, Kept>; refused: Refused[] } {
   if (definitions.length > maxTools) throw new OverLimit(`A source may have ${maxTools} tools`)
   const tools = new Map(known)
   const refused: Refused[] = []
@@ -46,7 +47,7 @@ export function addDefinitions(
     const reason = seen.has(name) ? 'Listed twice' : findFlaw(definition, builtInNames)
     seen.add(name)
     if (reason) refused.push({ name: cleanText(name), reason })
-    else tools.set(name, readDefinition(definition))
+    else tools.set(name, keep(readDefinition(definition)))
   }
   if (tools.size > maxTools) throw new OverLimit(`A source may have ${maxTools} tools`)
   let bytes = 0

@@ -9,6 +9,7 @@ import type { Relayed, ToolCall } from '../tool.ts'
 import type * as contract from './contract.ts'
 import type { PageTool } from './definitions.ts'
 import { createGovernor } from './governor.ts'
+import { unpack } from './kept-definitions.ts'
 import { readAnswer } from './results.ts'
 import { createSwitchboard, type FoundSource, type Owner, type Switchboard } from './switchboard.ts'
 
@@ -60,7 +61,7 @@ export async function createHub(
       const asked = source_id === undefined ? remoteTools.list(caller) : undefined
       const found = onlyOf(await switchboard.find(ownerOfCaller(caller), 'tools'), source_id)
       const remote = (await asked) ?? { tools: [], isRemote: () => false }
-      const paged = groupTools(found, (tool) => matches(tool) && !remote.isRemote(tool.name))
+      const paged = groupTools(found).filter(({ tool }) => matches(tool) && !remote.isRemote(tool.name))
       return [...paged, ...remote.tools.filter(matches).map((tool) => ({ tool, sources: [] }))].map(show)
     },
 
@@ -147,12 +148,12 @@ interface OfferedTool {
 }
 
 /** Tools that are the same in several pages are one; of the same name but different they are two. */
-function groupTools(found: FoundSource[], matches: (tool: PageTool) => boolean): OfferedTool[] {
+function groupTools(found: FoundSource[]): OfferedTool[] {
   const groups = new Map<string, OfferedTool>()
   for (const { source, tools } of found) {
-    for (const tool of tools.filter(matches)) {
-      const key = `${tool.hash} ${tool.name}`
-      const group = groups.get(key) ?? { tool, sources: [] }
+    for (const kept of tools) {
+      const key = `${kept.hash} ${kept.name}`
+      const group = groups.get(key) ?? { tool: unpack(kept), sources: [] }
       group.sources.push(source)
       groups.set(key, group)
     }

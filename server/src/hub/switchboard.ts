@@ -5,7 +5,7 @@ import { callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
 import type { ToolCall } from '../tool.ts'
 import type { HubSource } from './contract.ts'
-import type { PageTool } from './definitions.ts'
+import type { KeptTool } from './kept-definitions.ts'
 import { createNodes } from './nodes.ts'
 import type { PageAnswer } from './results.ts'
 
@@ -20,7 +20,7 @@ export interface Owner {
 export interface LocalSource {
   id: string
   owner: Owner
-  tools: ReadonlyMap<string, PageTool>
+  tools: ReadonlyMap<string, KeptTool>
   describe(): z.input<typeof HubSource>
   /** Gives the call to the page. False when it runs too many. */
   call(order: CallOrder, replyTo: string): boolean
@@ -46,7 +46,7 @@ type Wanted = 'sources' | 'tools' | { toolName: string; sourceId: string | undef
 export interface FoundSource {
   node: string
   source: z.input<typeof HubSource>
-  tools: PageTool[]
+  tools: KeptTool[]
 }
 
 /** What a page brings to take up its session at another node. */
@@ -60,7 +60,7 @@ export interface Claim {
 /** What the other node needs to go on. */
 export interface Handover {
   connectedAt: number
-  tools: PageTool[]
+  tools: KeptTool[]
   calls: { order: CallOrder; replyTo: string; startedAt: number }[]
 }
 
@@ -85,7 +85,6 @@ type Outcome = PageAnswer | { failure: CallFailure }
 type Message =
   | { kind: 'find'; ask: string; owner: Owner; wanted: Wanted }
   | { kind: 'claim'; ask: string; claim: Claim }
-  | { kind: 'answer'; ask: string; answer: unknown }
   | { kind: 'call'; sourceId: string; owner: Owner; order: CallOrder }
   | { kind: 'cancel'; sourceId: string; callId: string; reason: string }
   | { kind: 'progress'; callId: string; progress: Progress }
@@ -107,7 +106,8 @@ interface PendingCall {
 export type Switchboard = Awaited<ReturnType<typeof createSwitchboard>>
 
 const sweepEveryMs = 1_000
-const announceEveryMs = 5_000
+/** How often a node says that it is there, while others have calls to it or wait for it. */
+const announceEveryMs = 2_000
 
 /**
  * Brings callers and pages together, whichever node each is connected to. Every node knows its own pages and asks the
@@ -136,13 +136,10 @@ export async function createSwitchboard(foundation: Foundation) {
   function receive(message: Message, from: string): void {
     switch (message.kind) {
       case 'find':
-        reply(from, message.ask, findHere(message.owner, message.wanted))
+        nodes.answer(from, message.ask, findHere(message.owner, message.wanted))
         break
       case 'claim':
-        reply(from, message.ask, sources.get(message.claim.session)?.release(message.claim))
-        break
-      case 'answer':
-        nodes.answer(message.ask, message.answer)
+        nodes.answer(from, message.ask, sources.get(message.claim.session)?.release(message.claim))
         break
       case 'call':
         deliver(message, from)
@@ -166,8 +163,6 @@ export async function createSwitchboard(foundation: Foundation) {
     }
   }
 
-  const reply = (node: string, ask: string, answer: unknown) => post(node, { kind: 'answer', ask, answer })
-
   function deliver({ sourceId, owner, order }: Message & { kind: 'call' }, from: string): void {
     const source = sources.get(sourceId)
     let problem: CallFailure | undefined
@@ -179,13 +174,15 @@ export async function createSwitchboard(foundation: Foundation) {
 
   function sweep(): void {
     const now = clock()
+    let waitsForOthers = false
     for (const [callId, { node, sourceId, deadline, settle }] of pending) {
+      waitsForOthers ||= node !== nodes.self
       if (now >= deadline) {
         post(node, { kind: 'cancel', sourceId, callId, reason: 'The deadline has passed' })
         settle({ failure: 'CALL_TIMED_OUT' })
       } else if (!nodes.isAlive(node)) settle({ failure: 'SOURCE_GONE' })
     }
-    if (sources.size > 0 && now - announcedAt >= announceEveryMs) announce()
+    if ((sources.size > 0 || waitsForOthers) && now - announcedAt >= announceEveryMs) announce()
   }
 
   function announce(): void {
@@ -205,6 +202,7 @@ export async function createSwitchboard(foundation: Foundation) {
 
   return {
     self: nodes.self,
+    isAlive: nodes.isAlive,
 
     /** The pages of a person, the oldest first. */
     async find(owner: Owner, wanted: Wanted): Promise<FoundSource[]> {
@@ -284,12 +282,18 @@ export async function createSwitchboard(foundation: Foundation) {
       post(replyTo, { kind: 'settled', callId, outcome: { failure: 'SOURCE_GONE' } }),
     progress: (replyTo: string, callId: string, progress: Progress) =>
       post(replyTo, { kind: 'progress', callId, progress }),
-    moved: (replyTo: string, callId: string) => post(replyTo, { kind: 'moved', callId }),
+    moved(replyTo: string, callId: string): void {
+      nodes.expect(replyTo)
+      post(replyTo, { kind: 'moved', callId })
+    },
 
     sweep,
     async close(): Promise<void> {
       clearInterval(timer)
-      for (const [, { settle }] of pending) settle({ failure: 'SOURCE_GONE' })
+      for (const [callId, { node, sourceId, settle }] of pending) {
+        post(node, { kind: 'cancel', sourceId, callId, reason: 'The server is restarting' })
+        settle({ failure: 'SOURCE_GONE' })
+      }
       await nodes.close()
     },
   }
@@ -302,7 +306,7 @@ function isWanted({ id, tools }: LocalSource, wanted: Wanted): boolean {
   return wanted.sourceId === undefined ? tools.has(wanted.toolName) : id === wanted.sourceId
 }
 
-function wantedTools({ tools }: LocalSource, wanted: Wanted): PageTool[] {
+function wantedTools({ tools }: LocalSource, wanted: Wanted): KeptTool[] {
   if (wanted === 'sources') return []
   if (wanted === 'tools') return [...tools.values()]
   const tool = tools.get(wanted.toolName)

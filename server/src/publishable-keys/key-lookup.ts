@@ -18,7 +18,10 @@ export interface LiveKey {
 }
 
 /** Where the key may be used; a key without origins of its own goes by those of the organization. None: everywhere. */
-export const allowedOrigins = ({ allowed_origins, provider }: LiveKey): readonly string[] =>
+export const allowedOrigins = ({
+  allowed_origins,
+  provider,
+}: Pick<LiveKey, 'allowed_origins' | 'provider'>): readonly string[] =>
   allowed_origins.length > 0 ? allowed_origins : provider.allowed_domains
 
 export interface KeyLookup {

@@ -1,9 +1,17 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
-import type { Socket } from 'node:net'
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { connect, type Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import type { WebSocket } from 'ws'
+import { makeConfig } from '../../test/harness.ts'
 import { offer, openPage, openSocket, type Page, pageOrigin } from '../../test/page.ts'
 import { member, type Person, type Shop, startShop, useShop } from '../../test/shop.ts'
+import { definitionBudget } from '../hub/kept-definitions.ts'
+import { createLog } from '../lib/log.ts'
+import { startServer } from '../main.ts'
+import type { Sql } from '../stores/database.ts'
 import {
   type ClientMessageInput,
   maxDefinitionBytes,
@@ -21,6 +29,8 @@ beforeAll(async () => {
 })
 afterAll(() => shop.close())
 afterEach(() => shop.closePages())
+
+const unverified = { ...member, email_verified: false } as Person
 
 /** Asks for a socket and reads the refusal. */
 async function refusal(to: Shop, protocols: string | undefined, { origin = pageOrigin, path = '/runtime' } = {}) {
@@ -50,6 +60,15 @@ async function refusal(to: Shop, protocols: string | undefined, { origin = pageO
 }
 
 const offering = (ticket: string) => `inlay.v1, inlay.ticket.${ticket}`
+
+type Change = [method: string, path: string, body: object]
+const provider = (body: object): Change => ['PATCH', '/identity-providers/config', body]
+const origins = (keyId: string, allowed_origins: string[]): Change => [
+  'PATCH',
+  `/publishable-keys/${keyId}`,
+  { allowed_origins },
+]
+const withToken = (token: string, [method, path, body]: Change) => [method, path, { token, body }] as const
 
 describe('the way in', () => {
   test.each<[string, number, (ticket: string) => Parameters<typeof refusal>[1], Parameters<typeof refusal>[2]]>([
@@ -137,6 +156,66 @@ describe('the way in', () => {
     const late = await shop.ticket()
     await shop.request('DELETE', `/publishable-keys/${shop.keyId}`, { token })
     expect((await refusal(shop, offering(late))).status).toBe(401)
+  })
+
+  test.each<[string, Person, (shop: Shop) => Change]>([
+    ['another provider is trusted', member, () => provider({ idp_issuer: 'http://localhost:1' })],
+    ['the provider is removed', member, () => provider({ idp_type: null })],
+    ['other audiences are allowed', member, () => provider({ allowed_audiences: ['elsewhere'] })],
+    ['its key may be used elsewhere only', undefined, ({ keyId }) => origins(keyId, ['https://other.example'])],
+    ['its key goes by the domains of the organization', member, ({ keyId }) => origins(keyId, [])],
+  ])('a ticket is void as soon as %s', async (_, who, change) => {
+    const shop = await useShop()
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    await shop.request(...withToken(token, provider({ allowed_domains: ['https://elsewhere.example'] })))
+    const [before, late] = [await shop.ticket(who), await shop.ticket(who)]
+    expect((await refusal(shop, offering(before))).status).toBe(101)
+    await shop.request(...withToken(token, change(shop)))
+    expect(await refusal(shop, offering(late))).toMatchObject({
+      status: 401,
+      text: 'The ticket was issued for an origin or an identity provider that is no longer allowed',
+    })
+  })
+
+  test('a ticket outlives changes that do not concern it', async () => {
+    const shop = await useShop()
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    const [one, two] = [await shop.ticket(member), await shop.ticket(undefined)]
+    await shop.request(...withToken(token, origins(shop.keyId, ['https://more.example', pageOrigin])))
+    await shop.request(...withToken(token, provider({ allowed_domains: ['https://elsewhere.example'] })))
+    for (const ticket of [one, two]) expect((await refusal(shop, offering(ticket))).status).toBe(101)
+  })
+
+  test('a server that stops does not wait for a client that keeps a refused connection open', async () => {
+    const { config, remove } = await makeConfig({ INLAY_PUBLIC_URL: 'http://localhost:8787', PORT: '0' })
+    onTestFinished(remove)
+    const server = await startServer(config, { log: createLog('silent') })
+    const client = connect({ port: server.port, allowHalfOpen: true })
+    onTestFinished(() => void client.destroy())
+    client.on('error', () => undefined)
+    client.write('GET /runtime HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n')
+    expect(String(await once(client, 'data'))).toContain('400 Bad Request')
+    await server.stop()
+  })
+
+  test('a server that stops tells a client to come back that waits for the database', async () => {
+    const shop = await useShop()
+    const owner = new pg.Client(shop.stores.owner)
+    await owner.connect()
+    onTestFinished(() => owner.end())
+    const ticket = await shop.ticket()
+    await owner.query('begin; lock table publishable_keys in access exclusive mode')
+    const asked = refusal(shop, offering(ticket))
+    await vi.waitFor(async () => {
+      const { rows } = await owner.query(`
+        select from pg_locks
+        where relation = 'publishable_keys'::regclass and mode = 'AccessShareLock' and not granted
+          and database = (select oid from pg_database where datname = current_database())`)
+      expect(rows).toHaveLength(1)
+    })
+    shop.drain()
+    expect(await asked).toMatchObject({ status: 503, retryAfter: '5' })
+    await owner.query('rollback')
   })
 
   test('a server that stops says when to come back', async () => {
@@ -363,6 +442,87 @@ describe('limits', () => {
   })
 })
 
+describe('who opens too much', () => {
+  test('a user’s 51st tab is closed with a reason, their others stay, and one that leaves makes room', async () => {
+    const shop = await useShop()
+    const tab = (n: number) => ({ hello: { tab_id: `tab-${n}` } })
+    const pages = await Promise.all(Array.from({ length: 50 }, (_, n) => shop.page(member, tab(n))))
+    const more = await openSocket(shop.local, await shop.ticket(member))
+    const hello = { type: 'hello', tab_id: 'tab-51', url: `${pageOrigin}/`, title: '' }
+    more.socket.send(JSON.stringify(hello))
+    const reason = 'This user already has 50 tabs open on this server'
+    expect(await more.next('bye')).toEqual({ type: 'bye', code: 'over_limit', reason })
+    expect(await more.closed).toEqual({ code: 1009, reason })
+    await Promise.all(pages.map((page) => page.settled()))
+    await shop.page({ sub: 'ann' })
+    pages[0]?.socket.terminate()
+    await pages[0]?.closed
+    const { session, resume_secret: secret } = (pages[0] as Page).ready
+    const back = await shop.page(member, { hello: { tab_id: 'tab-0', resume: { session, secret } } })
+    expect(back.ready.resumed, 'a tab that comes back is not one more').toBe(true)
+    back.send({ type: 'bye' })
+    await back.closed
+    await shop.page(member, tab(51))
+    expect(await refusalsOf(shop)).toMatchObject([{ step: 'tabs', code: 'OVER_LIMIT', message: reason, count: 1 }])
+  })
+
+  test('a user’s 101st socket is refused, told to the administrator, and counted', async () => {
+    const shop = await useShop()
+    const open = async () => openSocket(shop.local, await shop.ticket(member))
+    const sockets = await Promise.all(Array.from({ length: 100 }, open))
+    const text = 'This user already has 100 sockets open on this server'
+    const answer = await refusal(shop, offering(await shop.ticket(member)))
+    expect(answer).toEqual({ status: 429, text, retryAfter: '5' })
+    expect(await refusalsOf(shop)).toMatchObject([
+      { step: 'sockets', code: 'OVER_LIMIT', message: text, count: 1, publishable_key_id: shop.keyId },
+    ])
+    const counted = (await shop.service.metrics.render()).match(/^inlay_refusals_total.*OVER_LIMIT.*$/gm)
+    expect(counted).toEqual(['inlay_refusals_total{surface="ticket",code="OVER_LIMIT"} 1'])
+    sockets[0]?.socket.terminate()
+    await vi.waitFor(open)
+  })
+
+  async function refusalsOf(shop: Shop) {
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    return (await shop.request('GET', '/diagnostics/refusals', { token })).body.refusals
+  }
+
+  /** Sends what has to be answered and reads nothing. */
+  async function flood(socket: WebSocket, hasEnded: () => Promise<boolean>): Promise<boolean> {
+    socket.pause()
+    for (let round = 0; round < 300; round += 1) {
+      for (let n = 0; n < 1_000; n += 1) socket.ping(Buffer.alloc(125))
+      await setImmediate()
+      if (await hasEnded()) return true
+    }
+    return false
+  }
+
+  test('a page that floods the server with pings and reads no answer is closed', async () => {
+    const page = await shop.page(member)
+    expect(await flood(page.socket, async () => (await me.sources()).length === 0)).toBe(true)
+    expect(await shop.service.metrics.render()).toContain('{surface="runtime",code="too_slow"}')
+  })
+
+  test('a socket that does so before its hello is closed too', async () => {
+    const shop = await useShop()
+    const { socket } = await openSocket(shop.local, await shop.ticket())
+    const count = '{surface="runtime",code="too_slow"}'
+    expect(await flood(socket, async () => (await shop.service.metrics.render()).includes(count))).toBe(true)
+  })
+
+  test('a page that reads is answered as many pings as it sends', async () => {
+    const page = await shop.page(undefined)
+    let pongs = 0
+    page.socket.on('pong', () => {
+      pongs += 1
+    })
+    for (let n = 0; n < 5_000; n += 1) page.socket.ping()
+    await page.settled()
+    expect(pongs).toBe(5_000)
+  })
+})
+
 describe('signs of life', () => {
   test('a page is pinged every 15 s, and stays as long as it answers', async () => {
     const page = await shop.page(member)
@@ -473,6 +633,10 @@ describe('a page that comes back', () => {
       (page) => shop.page({ sub: 'eve' }, { hello: { tab_id: 'b', resume: resumeOf(page) } }),
     ],
     [
+      'with an address that is no longer verified',
+      (page) => shop.page(unverified, { hello: { tab_id: 'b', resume: resumeOf(page) } }),
+    ],
+    [
       'with the secret of a node that is not there',
       ({ ready }) =>
         shop.page(member, { hello: { tab_id: 'b', resume: { session: ready.session, secret: 'nowhere.secret' } } }),
@@ -546,10 +710,7 @@ describe('the identity', () => {
     ['somebody else', (shop) => shop.ticket({ sub: 'eve' })],
     ['nobody', (shop) => shop.ticket(undefined)],
     ['nobody, since it is made up', async () => 'made-up'],
-    [
-      'the same account with an address that is no longer vouched for',
-      (shop) => shop.ticket({ ...(member as object), email_verified: false } as Person),
-    ],
+    ['the same account with an address that is no longer vouched for', (shop) => shop.ticket(unverified)],
   ])('cannot be prolonged with a ticket for %s', async (_, ticket) => {
     const page = await shop.page(member)
     page.send({ type: 'reauth', ticket: await ticket(shop) })
@@ -565,6 +726,93 @@ async function stay(shop: Shop, page: Page, milliseconds: number): Promise<void>
     shop.pass(Math.min(left, 20_000))
   }
 }
+
+/** Nobody announces these changes, as if the messages about them were lost. */
+describe('what was changed behind the node’s back', () => {
+  const change = async (shop: Shop, what: Parameters<typeof shop.service.database.asOrg>[1]) =>
+    shop.service.database.asOrg(await shop.organization('demo'), what)
+  const revokeKey = (shop: Shop) => (sql: Sql) =>
+    sql`update publishable_keys set revoked_at = now() where id = ${shop.keyId}`
+
+  test.each<[string, (shop: Shop) => (sql: Sql) => Promise<unknown>, object]>([
+    ['a revoked key', revokeKey, { code: 4403, reason: 'The publishable key was revoked' }],
+    ['an erased user', () => (sql) => sql`delete from end_users`, { code: 4403, reason: 'The person was removed' }],
+  ])('%s ends its sessions within 30 s', async (_, what, closed) => {
+    const shop = await useShop()
+    const page = await shop.page(member)
+    await change(shop, what(shop))
+    await stay(shop, page, 29_999)
+    await page.settled()
+    shop.pass(1)
+    expect(await page.closed).toEqual(closed)
+  })
+
+  test.each<[string, (shop: Shop) => (sql: Sql) => Promise<unknown>]>([
+    ['another provider', () => (sql) => sql`update identity_providers set idp_issuer = 'http://localhost:1'`],
+    ['no provider', () => (sql) => sql`delete from identity_providers`],
+    ['other origins', () => (sql) => sql`update publishable_keys set allowed_origins = '{https://other.example}'`],
+  ])('%s makes it ask its sessions for tickets within 30 s', async (_, what) => {
+    const shop = await useShop()
+    const page = await shop.page(member)
+    await change(shop, what(shop))
+    await stay(shop, page, 30_000)
+    expect(await page.next('reauth')).toEqual({ type: 'reauth', before: shop.clock.now + 30_000 })
+    await page.settled()
+    shop.pass(20_000)
+    await page.settled()
+    shop.pass(10_000)
+    expect((await page.closed).code).toBe(4401)
+  })
+
+  test('it ends sockets that have not said hello, and leaves those alone whose key still stands', async () => {
+    const shop = await useShop()
+    shop.pass(25_000)
+    const guest = await openSocket(shop.local, await shop.ticket())
+    const other = await shop.otherKeysPage()
+    await change(shop, revokeKey(shop))
+    shop.pass(5_000)
+    expect((await guest.closed).code).toBe(4403)
+    await stay(shop, other, 60_000)
+    expect(other.unread('reauth')).toEqual([])
+  })
+
+  test('nobody is sent away while the database cannot be asked; it is asked again', async () => {
+    const shop = await useShop()
+    const owner = new pg.Client(shop.stores.owner)
+    await owner.connect()
+    onTestFinished(() => owner.end())
+    const page = await shop.page(member)
+    await change(shop, revokeKey(shop))
+    await owner.query('alter table publishable_keys rename to elsewhere')
+    await stay(shop, page, 30_000)
+    await vi.waitFor(() => expect(shop.logged()).toContain('could not be rechecked'))
+    await page.settled()
+    await owner.query('alter table elsewhere rename to publishable_keys')
+    await stay(shop, page, 29_999)
+    await page.settled()
+    shop.pass(1)
+    expect((await page.closed).code).toBe(4403)
+  })
+
+  test('a ticket that cannot be checked ends no session: the page is asked for another one', async () => {
+    const shop = await useShop()
+    const owner = new pg.Client(shop.stores.owner)
+    await owner.connect()
+    onTestFinished(() => owner.end())
+    const page = await shop.page(undefined)
+    await stay(shop, page, page.ready.expires_at - 120_000 - shop.clock.now)
+    await page.next('reauth')
+    const ticket = await shop.ticket()
+    await owner.query('alter table publishable_keys rename to elsewhere')
+    page.send({ type: 'reauth', ticket })
+    await vi.waitFor(() => expect(shop.logged()).toContain('a ticket could not be checked'))
+    await owner.query('alter table elsewhere rename to publishable_keys')
+    await stay(shop, page, 30_000)
+    await page.next('reauth')
+    page.send({ type: 'reauth', ticket: await shop.ticket() })
+    await page.next('reauthed')
+  })
+})
 
 // Abuse case 19.
 describe('what an administrator changes', () => {
@@ -620,6 +868,30 @@ describe('what an administrator changes', () => {
     expect(await page.next('bye')).toMatchObject({ code: 'user_removed' })
     expect(await page.closed).toEqual({ code: 4403, reason: 'The person was removed' })
     await other.settled()
+  })
+
+  test('definitions that the node has no room for are refused, and told to the administrator', async () => {
+    const shop = await useShop()
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    const large = (n: number) => ({ name: `tool-${n}`, inputSchema: { text: `${n}`.padEnd(60_000, 'x') } })
+    const most = definitionBudget.organization / 60_000
+    const pages = await Promise.all(Array.from({ length: Math.ceil(most / 60) }, () => shop.page(undefined)))
+    let refused: { name: string; reason: string }[] = []
+    for (const [n, page] of pages.entries()) {
+      for (let part = 0; part < 4; part += 1) {
+        const set = Array.from({ length: 15 }, (_, i) => large(n * 60 + part * 15 + i))
+        page.send({ type: 'tools/changed', set })
+        refused = [...refused, ...(await page.next('tools/accepted')).refused]
+      }
+    }
+    expect(refused.length).toBeGreaterThan(0)
+    for (const { reason } of refused) expect(reason).toBe('The server has no room for more tool definitions right now')
+    const { refusals } = (await shop.request('GET', '/diagnostics/refusals', { token })).body
+    expect(refusals).toMatchObject([{ step: 'definitions', code: 'OVER_LIMIT' }])
+    pages[0]?.send({ type: 'bye' })
+    await pages[0]?.closed
+    pages.at(-1)?.send({ type: 'tools/changed', set: [large(-1)] })
+    expect((await pages.at(-1)?.next('tools/accepted'))?.refused, 'a page that leaves makes room').toEqual([])
   })
 
   // Abuse case 59.

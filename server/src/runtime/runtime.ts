@@ -5,8 +5,12 @@ import type { Activity } from '../diagnostics/activity.ts'
 import { splitAddress } from '../http.ts'
 import { OverLimit } from '../hub/definitions.ts'
 import type { Hub } from '../hub/hub.ts'
+import { KeptDefinitions } from '../hub/kept-definitions.ts'
 import type { Foundation } from '../service.ts'
+import { recheckMs } from '../stores/changes.ts'
+import { checkStanding, type Standing } from '../tickets/standing.ts'
 import { redeemTicket, type TicketHolder } from '../tickets/tickets.ts'
+import { maxSockets, maxTabs, Places } from './places.ts'
 import {
   ClientMessage,
   closeCodes,
@@ -30,6 +34,9 @@ export interface Runtime {
 }
 
 const sweepEveryMs = 1_000
+/** How many holders are rechecked with one transaction, and how many such transactions run at once. */
+const recheckBatch = 1_000
+const recheckConcurrency = 2
 /** How far apart those come back who are sent away at once. */
 const comeBackWithinMs = 5_000
 
@@ -40,6 +47,7 @@ const options = {
   perMessageDeflate: false,
   // For a socket whose other side does not answer a close; the types do not know it yet.
   closeTimeout: 2_000,
+  autoPong: false,
   WebSocket: RuntimeSocket,
   handleProtocols: () => subprotocol,
 } satisfies ServerOptions<typeof RuntimeSocket> & { closeTimeout: number }
@@ -56,41 +64,63 @@ class Refused extends Error {
 }
 
 export async function createRuntime(foundation: Foundation, hub: Hub, activity: Activity): Promise<Runtime> {
-  const { changes, clock, config, database, log, metrics } = foundation
+  const { changes, clock, config, log, metrics } = foundation
   const server = new WebSocketServer<typeof RuntimeSocket>(options)
-  const sessions = new Map<string, Session>()
+  const definitions = new KeptDefinitions()
+  const places = { sockets: new Places('sockets open', maxSockets), tabs: new Places('tabs open', maxTabs) }
+  // Whoever is connected is in one of these at every moment, so that a revocation or a restart finds them.
+  const connecting = new Set<Duplex>()
+  const arrivals = new Set<Arrival>()
+  /** Sockets without a session, because there was no hello yet or another node is asked for the session. */
   const guests = new Set<RuntimeSocket>()
-  /** Tickets that are being looked at: what ends meanwhile must not slip through. */
-  const arrivals = new Set<{ holder: TicketHolder; hasEnded: boolean }>()
+  const sessions = new Map<string, Session>()
   let isDraining = false
 
-  const context = { clock, hub, redeem: admit, ended: (session: Session) => void sessions.delete(session.id) }
+  const context = {
+    clock,
+    hub,
+    definitions,
+    async redeem(ticket: string, letIn: (holder: TicketHolder) => void) {
+      await admit(ticket, letIn).catch((error) => {
+        if (error instanceof Refused) throw new ProtocolError(error.message)
+        if (!(error instanceof ProtocolError)) log.error({ err: error }, 'a ticket could not be checked')
+        throw error
+      })
+    },
+    outOfRoom: ({ holder }: Session) =>
+      refuseForRoom(holder, 'definitions', 'Pages of the organization have too many different tool definitions open.'),
+    ended(session: Session) {
+      sessions.delete(session.id)
+      places.tabs.free(session.holder)
+    },
+  }
 
-  /** Lets in whoever the ticket is for, before anything else can happen. */
+  /** Admits the ticket's holder atomically: no revocation can slip in between. */
   async function admit(ticket: string, letIn: (holder: TicketHolder) => void): Promise<void> {
     const holder = await redeemTicket(foundation, ticket)
     if (!holder) throw new Refused(401, 'INVALID_TICKET', 'The ticket is unknown, used or expired')
-    const arrival = { holder, hasEnded: false }
+    const arrival: Arrival = { holder, hasEnded: false }
     arrivals.add(arrival)
     try {
-      if (!(await isLive(holder)) || arrival.hasEnded) {
-        throw new Refused(401, 'INVALID_TICKET', 'The key of the ticket was revoked, or its person removed')
-      }
+      const [standing = 'stands'] = await checkStanding(foundation, holder.organization_id, [holder])
+      if (standing !== 'stands' || arrival.hasEnded) throw new Refused(401, 'INVALID_TICKET', voidTicket[standing])
       letIn(holder)
     } finally {
       arrivals.delete(arrival)
     }
   }
 
-  async function isLive({ organization_id, publishable_key_id, end_user }: TicketHolder): Promise<boolean> {
-    const endUserId = end_user?.id ?? null
-    const [row] = await database.asOrg(
-      organization_id,
-      (sql) => sql<{ is_live: boolean }>`
-        select exists (select from publishable_keys where id = ${publishable_key_id} and revoked_at is null)
-           and (${endUserId}::uuid is null or exists (select from end_users where id = ${endUserId})) as is_live`,
-    )
-    return row?.is_live ?? false
+  /** Tells the administrator that a limit was reached. */
+  function refuseForRoom(holder: TicketHolder, step: string, message: string): void {
+    const { organization_id, publishable_key_id, origin } = holder
+    activity.refused(organization_id, { surface: 'ticket', step, code: overLimit, message, origin, publishable_key_id })
+  }
+
+  function requirePlace(holder: TicketHolder): void {
+    const full = places.sockets.findFull(holder)
+    if (!full) return
+    refuseForRoom(holder, 'sockets', full)
+    throw new Refused(429, overLimit, full)
   }
 
   function requireRunning(): void {
@@ -115,10 +145,13 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
   }
 
   function welcome(socket: RuntimeSocket, holder: TicketHolder): void {
-    socket.guest = { holder, since: clock() }
+    socket.opened = { holder, at: clock(), saidHello: false }
+    places.sockets.take(holder)
     guests.add(socket)
     socket.on('message', onMessage)
+    socket.on('ping', onPing)
     socket.on('pong', onPong)
+    socket.on('slow', onSlow)
     socket.on('close', onClose)
     socket.on('error', onFault)
   }
@@ -134,16 +167,15 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
   }
 
   function receive(socket: RuntimeSocket, message: ClientMessage): void {
-    const { guest, session } = socket
+    const { opened, session } = socket
     if (session) {
       session.seen()
       session.receive(message)
-    } else if (guest && message.type === 'hello') {
-      socket.guest = undefined
-      guests.delete(socket)
-      greet(socket, guest.holder, message)
-    } else if (socket.readyState === RuntimeSocket.OPEN) {
-      throw new ProtocolError(guest ? 'The first message is hello' : 'ready has not been sent yet')
+    } else if (opened && socket.readyState === RuntimeSocket.OPEN) {
+      if (opened.saidHello) throw new ProtocolError('ready has not been sent yet')
+      if (message.type !== 'hello') throw new ProtocolError('The first message is hello')
+      opened.saidHello = true
+      greet(socket, opened.holder, message)
     }
   }
 
@@ -153,20 +185,41 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
     const here = sessions.get(claim.session)
     const [node] = claim.secret.split('.')
     if (here?.isFor(claim)) {
+      guests.delete(socket)
       here.renew(holder)
       here.attach(socket, true)
     } else if (!node || here || node === hub.switchboard.self) begin(socket, holder, hello)
     else
       hub.switchboard
         .claim(node, claim)
-        .then((handover) => begin(socket, holder, hello, handover && { id: claim.session, handover }))
+        .then((handover) => takeOver(socket, holder, hello, handover && { id: claim.session, handover }))
         .catch((error) => fail(socket, error))
   }
 
-  function begin(socket: RuntimeSocket, holder: TicketHolder, hello: Hello, taken?: Taken): void {
+  /** The other node has given the session up, so if it can't begin here it ends, and its callers are told. */
+  function takeOver(socket: RuntimeSocket, holder: TicketHolder, hello: Hello, taken: Taken | undefined): void {
+    let hasBegun = false
+    try {
+      hasBegun = socket.readyState === RuntimeSocket.OPEN && begin(socket, holder, hello, taken)
+    } finally {
+      if (!hasBegun)
+        for (const { order, replyTo } of taken?.handover.calls ?? []) hub.switchboard.left(replyTo, order.call_id)
+    }
+  }
+
+  function begin(socket: RuntimeSocket, holder: TicketHolder, hello: Hello, taken?: Taken): boolean {
+    const full = places.tabs.findFull(holder)
+    if (full) {
+      refuseForRoom(holder, 'tabs', full)
+      socket.endWith({ code: 'over_limit', reason: full })
+      return false
+    }
     const session = new Session(context, holder, hello, taken)
+    places.tabs.take(holder)
     sessions.set(session.id, session)
-    if (socket.readyState === RuntimeSocket.OPEN) session.attach(socket, taken !== undefined)
+    guests.delete(socket)
+    session.attach(socket, taken !== undefined)
+    return true
   }
 
   function fail(socket: RuntimeSocket, error: unknown): void {
@@ -175,6 +228,16 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
     metrics.countRefusal('runtime', farewell.code)
     if (socket.session) socket.session.end(farewell)
     else socket.endWith(farewell)
+  }
+
+  function onPing(this: unknown, data: Buffer): void {
+    const socket = this as RuntimeSocket
+    socket.session?.seen()
+    socket.answerPing(data)
+  }
+
+  function onSlow(this: unknown): void {
+    fail(this as RuntimeSocket, new TooSlow('Messages are read too slowly'))
   }
 
   function onPong(this: unknown): void {
@@ -189,7 +252,8 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
   function onClose(this: unknown, code: number): void {
     const socket = this as RuntimeSocket
     guests.delete(socket)
-    const { session } = socket
+    const { opened, session } = socket
+    if (opened) places.sockets.free(opened.holder)
     socket.session = undefined
     if (code === closeCodes.normal || code === closeCodes.goingAway) session?.leave()
     else session?.dropped()
@@ -199,35 +263,77 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
     const now = clock()
     for (const session of sessions.values()) session.sweep(now)
     for (const socket of guests) {
-      if (now - (socket.guest?.since ?? 0) < helloWithinMs) continue
+      const { opened } = socket
+      if (!opened || opened.saidHello || now - opened.at < helloWithinMs) continue
       fail(socket, new ProtocolError(`hello is expected within ${helloWithinMs / 1000} s`))
     }
+    if (now - recheckedAt >= recheckMs) recheck()
+  }
+
+  let recheckedAt = clock()
+  let isRecheckDue = false
+  let isRechecking = false
+
+  /** Checks all that is held against the database, since messages about changes may have been lost. */
+  function recheck(): void {
+    recheckedAt = clock()
+    isRecheckDue = true
+    if (!isRechecking) void recheckWhileDue()
+  }
+
+  async function recheckWhileDue(): Promise<void> {
+    isRechecking = true
+    while (isRecheckDue) {
+      isRecheckDue = false
+      const batches = batchesOf(held(), recheckBatch)
+      const work = async () => {
+        for (let batch = batches.pop(); batch; batch = batches.pop()) await recheckTogether(batch)
+      }
+      await Promise.all(Array.from({ length: recheckConcurrency }, work))
+    }
+    isRechecking = false
+  }
+
+  async function recheckTogether(batch: Held[]): Promise<void> {
+    const holders = batch.map(({ holder }) => holder)
+    try {
+      const standings = await checkStanding(foundation, holders[0]?.organization_id ?? '', holders)
+      for (const [index, one] of batch.entries()) judge(one, standings[index] ?? 'stands')
+    } catch (error) {
+      // Nobody is sent away for it: the next round checks them again, and their sessions expire as always.
+      log.warn({ err: error }, 'the holders of tickets could not be rechecked')
+    }
+  }
+
+  function judge({ holder, arrival, guest, session }: Held, standing: Standing): void {
+    if (standing === 'stands') return
+    if (arrival) arrival.hasEnded = true
+    if (guest && guests.has(guest)) guest.endWith(farewells[standing])
+    // A ticket that came meanwhile was checked by itself.
+    if (!session || session.holder !== holder) return
+    if (standing === 'terms_changed') session.demandTicket()
+    else session.end(farewells[standing])
   }
 
   const withKey = (id: string) => (holder: TicketHolder) => holder.publishable_key_id === id
 
-  function endWhere(matches: (holder: TicketHolder) => boolean, farewell: Farewell): void {
-    for (const arrival of arrivals) if (matches(arrival.holder)) arrival.hasEnded = true
-    for (const socket of guests) if (socket.guest && matches(socket.guest.holder)) socket.endWith(farewell)
-    for (const session of sessions.values()) if (matches(session.holder)) session.end(farewell)
+  function* held(): Iterable<Held> {
+    for (const arrival of arrivals) yield { holder: arrival.holder, arrival }
+    for (const guest of guests) if (guest.opened) yield { holder: guest.opened.holder, guest }
+    for (const session of sessions.values()) yield { holder: session.holder, session }
   }
 
-  /** The ticket exchange finds out who may stay. */
-  function demandTickets(matches: (holder: TicketHolder) => boolean): void {
-    for (const session of sessions.values()) if (matches(session.holder)) session.demandTicket()
-  }
-
-  function* holders(): Iterable<TicketHolder> {
-    for (const { holder } of sessions.values()) yield holder
-    for (const { guest } of guests) if (guest) yield guest.holder
-    for (const { holder } of arrivals) yield holder
+  /** `terms_changed` asks sessions for a ticket: the ticket exchange decides who may stay. */
+  function judgeWhere(matches: (holder: TicketHolder) => boolean, standing: Standing): void {
+    for (const one of held()) if (matches(one.holder)) judge(one, standing)
   }
 
   async function keyChanged(id: string): Promise<void> {
-    const one = [...holders()].find(withKey(id))
-    if (!one) return
-    if (await isLive({ ...one, end_user: undefined })) demandTickets(withKey(id))
-    else endWhere(withKey(id), { code: 'key_revoked', reason: 'The publishable key was revoked' })
+    for (const { holder } of held()) {
+      if (holder.publishable_key_id !== id) continue
+      const [standing] = await checkStanding(foundation, holder.organization_id, [{ ...holder, end_user: undefined }])
+      return judgeWhere(withKey(id), standing === 'key_revoked' ? standing : 'terms_changed')
+    }
   }
 
   const endWatch = changes.watch({
@@ -236,13 +342,12 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
       if (kind === 'key')
         keyChanged(id).catch((error) => {
           log.error({ err: error }, 'a changed key could not be looked up')
-          demandTickets(withKey(id))
+          judgeWhere(withKey(id), 'terms_changed')
         })
-      else if (kind === 'end-user')
-        endWhere(({ end_user }) => end_user?.id === id, { code: 'user_removed', reason: 'The person was removed' })
-      else if (kind === 'provider') demandTickets(({ organization_id }) => organization_id === id)
+      else if (kind === 'end-user') judgeWhere(({ end_user }) => end_user?.id === id, 'user_removed')
+      else if (kind === 'provider') judgeWhere(({ organization_id }) => organization_id === id, 'terms_changed')
     },
-    missed: () => undefined,
+    missed: recheck,
   })
 
   metrics.countSockets(() => sessions.size + guests.size)
@@ -259,31 +364,37 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
   function refuse(socket: Duplex, error: unknown): void {
     if (!(error instanceof Refused)) log.error({ err: error }, 'a socket could not be opened')
     const { status, code, message } = error instanceof Refused ? error : unavailable
-    // What is kept is counted there.
-    if (code !== originNotAllowed) metrics.countRefusal('runtime', code)
+    // Refusals that the administrator is told of are counted there.
+    if (code !== originNotAllowed && code !== overLimit) metrics.countRefusal('runtime', code)
     const headers = [
       `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
       'Connection: close',
       'Content-Type: text/plain; charset=utf-8',
       `Content-Length: ${Buffer.byteLength(message)}`,
-      ...(status === 503 ? ['Retry-After: 5'] : []),
+      ...(status === 503 || status === 429 ? ['Retry-After: 5'] : []),
     ]
+    // Without waiting for the other side, which might never close its end.
+    socket.once('finish', () => socket.destroy())
     socket.end([...headers, '', message].join('\r\n'))
   }
 
   return {
     async upgrade(request, socket, head) {
       socket.on('error', ignore)
+      connecting.add(socket)
       try {
         if (splitAddress(request.url ?? '').path !== '/runtime') throw new Refused(404, 'NOT_FOUND', 'Not found')
         requireRunning()
         await admit(readTicket(request), (holder) => {
           requireRunning()
           checkOrigin(holder, request)
+          requirePlace(holder)
           server.handleUpgrade(request, socket, head, (opened) => welcome(opened, holder))
         })
       } catch (error) {
         refuse(socket, error)
+      } finally {
+        connecting.delete(socket)
       }
     },
     sweep,
@@ -292,6 +403,8 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
       const farewell = () => ({ ...restarting, retryAfterMs: Math.floor(Math.random() * comeBackWithinMs) })
       for (const session of sessions.values()) session.sendAway(farewell())
       for (const socket of guests) socket.endWith(farewell())
+      // A store that hangs must not hold up the stop.
+      for (const socket of connecting) refuse(socket, new Refused(503, 'SERVICE_UNAVAILABLE', restarting.reason))
     },
     async close() {
       clearInterval(timer)
@@ -302,7 +415,52 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
   }
 }
 
+/** A redeemed ticket that is being checked. */
+interface Arrival {
+  holder: TicketHolder
+  hasEnded: boolean
+}
+
+/** One of those that hold a ticket's rights. */
+interface Held {
+  holder: TicketHolder
+  arrival?: Arrival
+  guest?: RuntimeSocket
+  session?: Session
+}
+
 const originNotAllowed = 'ORIGIN_NOT_ALLOWED'
+const overLimit = 'OVER_LIMIT'
+
+const voidTicket: Record<Standing, string> = {
+  stands: 'What the ticket was issued for has just changed',
+  key_revoked: 'The key of the ticket was revoked',
+  user_removed: 'The user of the ticket was removed',
+  terms_changed: 'The ticket was issued for an origin or an identity provider that is no longer allowed',
+}
+
+const farewells: Record<Exclude<Standing, 'stands'>, Farewell> = {
+  key_revoked: { code: 'key_revoked', reason: 'The publishable key was revoked' },
+  user_removed: { code: 'user_removed', reason: 'The person was removed' },
+  terms_changed: { code: 'identity_expired', reason: 'A new ticket is needed', retryAfterMs: 0 },
+}
+
+/** Of one organization each. */
+function batchesOf(all: Iterable<Held>, size: number): Held[][] {
+  const batches: Held[][] = []
+  const open = new Map<string, Held[]>()
+  for (const one of all) {
+    const { organization_id } = one.holder
+    let batch = open.get(organization_id)
+    if (!batch || batch.length === size) {
+      batch = []
+      open.set(organization_id, batch)
+      batches.push(batch)
+    }
+    batch.push(one)
+  }
+  return batches
+}
 
 const restarting = { code: 'restarting', reason: 'The server is restarting' } as const
 
@@ -336,7 +494,10 @@ function parse(text: string): unknown {
   }
 }
 
+class TooSlow extends Error {}
+
 function describe(error: unknown): Farewell {
+  if (error instanceof TooSlow) return { code: 'too_slow', reason: error.message }
   if (error instanceof OverLimit) return { code: 'over_limit', reason: error.message }
   if (error instanceof ProtocolError) return { code: 'protocol_error', reason: error.message }
   return { code: 'internal_error', reason: 'The message could not be dealt with', retryAfterMs: goneAfterMs }

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { WebSocket } from 'ws'
-import { addDefinitions, type PageTool } from '../hub/definitions.ts'
+import { addDefinitions, type Refused } from '../hub/definitions.ts'
 import { type Hub, ownerOf } from '../hub/hub.ts'
+import { type KeptDefinitions, type KeptTool, pack } from '../hub/kept-definitions.ts'
 import { cleanLine } from '../hub/page-text.ts'
 import type { CallOrder, Claim, Handover, LocalSource, Owner } from '../hub/switchboard.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -68,16 +69,34 @@ function sendAll(): void {
   for (const { socket, text } of messages) {
     if (socket.readyState !== WebSocket.OPEN) continue
     socket.send(text)
-    const isTooSlow = socket.bufferedAmount > maxBufferedBytes
-    if (isTooSlow) socket.session?.end({ code: 'too_slow', reason: 'Messages are read too slowly' })
+    socket.checkBacklog()
   }
 }
 
 /** A socket, and what it belongs to. Its listeners are shared with all others: there may be very many sockets. */
 export class RuntimeSocket extends WebSocket {
   session: Session | undefined
-  /** Whose ticket it came with, until it says hello. */
-  guest: { holder: TicketHolder; since: number } | undefined
+  /** The ticket that it was opened with. */
+  opened: { holder: TicketHolder; at: number; saidHello: boolean } | undefined
+  /** Frames since the network last took everything; small ones cost far more memory than their bytes. */
+  #backlog = 0
+  #isTooSlow = false
+
+  /** Pings are answered here and not by the library, which would buffer answers without a limit. */
+  answerPing(data: Buffer): void {
+    if (this.readyState !== WebSocket.OPEN) return
+    this.pong(data)
+    this.checkBacklog()
+  }
+
+  /** Emits `slow`, once, when too much waits for the other side to read it. */
+  checkBacklog(): void {
+    const bytes = this.bufferedAmount
+    this.#backlog = bytes === 0 ? 0 : this.#backlog + 1
+    if (this.#isTooSlow || (bytes <= maxBufferedBytes && this.#backlog <= maxBufferedFrames)) return
+    this.#isTooSlow = true
+    this.emit('slow')
+  }
 
   /** What is said in one turn of the event loop leaves together, after it, as answers over HTTP do. */
   say(message: ServerMessage): void {
@@ -112,8 +131,11 @@ export class ProtocolError extends Error {
 interface SessionContext {
   clock: Clock
   hub: Hub
-  /** Throws when the ticket is not good. */
+  definitions: KeptDefinitions
+  /** Throws a ProtocolError when the ticket is not good, and another error when that can't be told now. */
   redeem(ticket: string, use: (holder: TicketHolder) => void): Promise<void>
+  /** Definitions were left out because the node has no room for them. */
+  outOfRoom(session: Session): void
   ended(session: Session): void
 }
 
@@ -125,6 +147,8 @@ export interface Taken {
 
 /** What may wait for a socket that is not read. */
 const maxBufferedBytes = 4 * maxMessageBytes
+const maxBufferedFrames = 1_000
+const noTools: ReadonlyMap<string, KeptTool> = new Map()
 /** As everywhere else where an identity's expiry is checked. */
 const clockSkewMs = 60_000
 
@@ -145,7 +169,7 @@ export class Session implements LocalSource {
   readonly id: string
   readonly owner: Owner
   holder: TicketHolder
-  tools: Map<string, PageTool>
+  tools = noTools
   readonly #context: SessionContext
   readonly #tabId: string
   readonly #connectedAt: number
@@ -170,7 +194,7 @@ export class Session implements LocalSource {
     this.#tabId = cleanLine(hello.tab_id, 64)
     this.#show(hello)
     this.#connectedAt = taken?.handover.connectedAt ?? now
-    this.tools = new Map(taken?.handover.tools.map((tool) => [tool.name, tool]))
+    this.#keepTools(taken?.handover.tools ?? [])
     for (const call of taken?.handover.calls ?? []) this.#calls.set(call.order.call_id, call)
     this.#lastSeenAt = now
     // Those who came at once, after a restart, are not pinged at once.
@@ -235,10 +259,11 @@ export class Session implements LocalSource {
   release(claim: Claim): Handover | undefined {
     if (!this.isFor(claim)) return undefined
     const calls = Array.from(this.#calls, ([, call]) => call)
+    const tools = [...this.tools.values()]
     // They go on elsewhere: nobody must hear that they failed.
     this.#calls.clear()
     this.leave()
-    return { connectedAt: this.#connectedAt, tools: [...this.tools.values()], calls }
+    return { connectedAt: this.#connectedAt, tools, calls }
   }
 
   seen(): void {
@@ -314,9 +339,15 @@ export class Session implements LocalSource {
       this.#pingAt = now + pingEveryMs
       this.#socket?.ping()
     }
-    for (const [callId, { startedAt }] of this.#calls) {
-      // Its caller's node would have ended it long ago, if it were still there.
+    const { switchboard } = this.#context.hub
+    for (const [callId, { startedAt, replyTo }] of this.#calls) {
+      // Its caller's node would have ended it long ago, if the message had arrived.
       if (now - startedAt > longestCallMs) this.cancel(callId, 'The deadline has passed')
+      else if (!switchboard.isAlive(replyTo)) {
+        this.cancel(callId, 'The caller is gone')
+        // If that node was only cut off, its caller need not wait for the deadline.
+        switchboard.left(replyTo, callId)
+      }
     }
   }
 
@@ -338,6 +369,7 @@ export class Session implements LocalSource {
     this.#hasEnded = true
     const { hub, ended } = this.#context
     hub.switchboard.remove(this)
+    this.#keepTools([])
     ended(this)
     for (const [callId, { replyTo }] of this.#calls) hub.switchboard.left(replyTo, callId)
     this.#calls.clear()
@@ -351,10 +383,18 @@ export class Session implements LocalSource {
     this.#title = cleanLine(title, maxTitleLength)
   }
 
-  #setTools(known: Map<string, PageTool>, definitions: Parameters<typeof addDefinitions>[1]): void {
-    const { tools, refused } = addDefinitions(known, definitions, this.#context.hub.builtInNames)
+  #setTools(known: ReadonlyMap<string, KeptTool>, definitions: Parameters<typeof addDefinitions>[1]): void {
+    const { tools, refused } = addDefinitions(known, definitions, this.#context.hub.builtInNames, pack)
+    refused.push(...this.#keepTools(tools.values()))
+    this.#say({ type: 'tools/accepted', count: this.tools.size, refused })
+  }
+
+  #keepTools(wanted: Iterable<KeptTool>): Refused[] {
+    const { definitions, outOfRoom } = this.#context
+    const { tools, refused } = definitions.replace(this.owner.organization_id, this.tools, wanted)
     this.tools = tools
-    this.#say({ type: 'tools/accepted', count: tools.size, refused })
+    if (refused.length > 0) outOfRoom(this)
+    return refused
   }
 
   #reportProgress({ call_id, progress, total, message }: ClientMessage & { type: 'tool/progress' }): void {
@@ -383,11 +423,13 @@ export class Session implements LocalSource {
   async #reauthenticate(ticket: string): Promise<void> {
     try {
       await this.#context.redeem(ticket, (holder) => {
-        if (!isSamePerson(holder, this)) throw new ProtocolError('The ticket is for somebody else')
+        if (bearerOf(holder) !== bearerOf(this.holder)) throw new ProtocolError('The ticket is for somebody else')
         this.renew(holder)
         this.#say({ type: 'reauthed', expires_at: this.#expiresAt })
       })
-    } catch {
+    } catch (error) {
+      // The page is asked for another ticket soon, until the session expires.
+      if (!(error instanceof ProtocolError)) return
       // With a better one the page may come back.
       this.end({ code: 'identity_expired', reason: 'The ticket is not good for this session', retryAfterMs: 1_000 })
     }
@@ -398,21 +440,23 @@ export class Session implements LocalSource {
   }
 }
 
-/** What has to be the same in every ticket of a session. */
+/** What has to be the same in every ticket of a session. The verified address decides who sees the page. */
 export const bearerOf = ({ organization_id, publishable_key_id, origin, end_user }: TicketHolder): string =>
-  JSON.stringify([organization_id, publishable_key_id, origin ?? null, end_user?.id ?? null])
+  JSON.stringify([
+    organization_id,
+    publishable_key_id,
+    origin ?? null,
+    end_user?.id ?? null,
+    end_user?.verified_email?.toLowerCase() ?? null,
+  ])
 
 const ownerOfHolder = ({ organization_id, end_user }: TicketHolder, session: string): Owner =>
   ownerOf(organization_id, { verified_email: end_user?.verified_email, end_user_id: end_user?.id, session })
 
-/** Also the address must be the one it was: it decides who sees the page. */
-const isSamePerson = (holder: TicketHolder, session: Session): boolean =>
-  bearerOf(holder) === bearerOf(session.holder) && ownerOfHolder(holder, session.id).person === session.owner.person
-
 const expiryOf = ({ end_user }: TicketHolder, now: number): number =>
   Math.min(now + longestSessionMs, (end_user?.identity_expires_at ?? Number.POSITIVE_INFINITY) + clockSkewMs)
 
-function without(tools: ReadonlyMap<string, PageTool>, names: readonly string[]): Map<string, PageTool> {
+function without(tools: ReadonlyMap<string, KeptTool>, names: readonly string[]): Map<string, KeptTool> {
   const rest = new Map(tools)
   for (const name of names) rest.delete(name)
   return rest

@@ -9,6 +9,7 @@ import type { Service } from '../service.ts'
 import { findSite } from '../sites/sites.ts'
 import { briefSeconds } from '../stores/kv.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
+import { fingerprintProvider } from './standing.ts'
 
 /** What a ticket stands for. It can be taken once. */
 export interface TicketHolder {
@@ -17,7 +18,15 @@ export interface TicketHolder {
   origin: string | undefined
   site_id: string | undefined
   /** Undefined for a widget whose user is not signed in. */
-  end_user: { id: string; verified_email: string | undefined; identity_expires_at: number } | undefined
+  end_user: TicketEndUser | undefined
+}
+
+interface TicketEndUser {
+  id: string
+  verified_email: string | undefined
+  identity_expires_at: number
+  /** Fingerprint of the provider settings that the ID token was verified with; see standing.ts. */
+  provider: string
 }
 
 /**
@@ -133,7 +142,7 @@ async function requireEndUser(
   { identities, activity, config }: Service,
   key: LiveKey,
   idToken: string,
-): Promise<NonNullable<TicketHolder['end_user']>> {
+): Promise<TicketEndUser> {
   const trusted = requireProvider(key, config.mode)
   const { endUserId, identity } = await identities.recognise(key.organization_id, idToken, trusted).catch((error) => {
     if (isFull(error)) throw new StepFailed('plan', error, { message: error.message })
@@ -146,6 +155,7 @@ async function requireEndUser(
     id: endUserId,
     verified_email: identity.email_verified && identity.email ? identity.email : undefined,
     identity_expires_at: identity.expires_at,
+    provider: fingerprintProvider(key.provider, trusted),
   }
 }
 

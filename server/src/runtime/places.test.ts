@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest'
+import type { TicketHolder } from '../tickets/tickets.ts'
+import { maxSockets, maxTabs, Places } from './places.ts'
+
+const holder = (fields: { user?: string; key?: string; organization?: string } = {}): TicketHolder => ({
+  organization_id: fields.organization ?? 'organization-1',
+  publishable_key_id: fields.key ?? 'key-1',
+  origin: undefined,
+  site_id: undefined,
+  end_user: fields.user
+    ? { id: fields.user, verified_email: undefined, identity_expires_at: 0, provider: '' }
+    : undefined,
+})
+
+function fill(count: number, next: (n: number) => TicketHolder) {
+  const places = new Places('tabs open', maxTabs)
+  for (let n = 1; n < count; n += 1) places.take(next(n))
+  expect(places.findFull(next(0)), 'there is room for the last one').toBeUndefined()
+  places.take(next(0))
+  return places
+}
+
+describe('a node has room', () => {
+  test('for 50 tabs of a user, whatever other users have', () => {
+    const places = fill(50, () => holder({ user: 'ann' }))
+    expect(places.findFull(holder({ user: 'ann' }))).toBe('This user already has 50 tabs open on this server')
+    expect(places.findFull(holder({ user: 'bob' }))).toBeUndefined()
+    places.free(holder({ user: 'ann' }))
+    expect(places.findFull(holder({ user: 'ann' }))).toBeUndefined()
+  })
+
+  test('for 20 000 visitors of a key, who leave room for users and other keys', () => {
+    const places = fill(20_000, () => holder())
+    expect(places.findFull(holder())).toContain('20000')
+    expect(places.findFull(holder({ user: 'ann' }))).toBeUndefined()
+    expect(places.findFull(holder({ key: 'key-2' }))).toBeUndefined()
+  })
+
+  test('for 30 000 tabs of an organization, which leave room for others', () => {
+    const places = fill(30_000, (n) => holder({ key: `key-${n % 2}` }))
+    expect(places.findFull(holder({ user: 'ann' }))).toContain('The organization already has 30000')
+    expect(places.findFull(holder({ organization: 'organization-2' }))).toBeUndefined()
+  })
+
+  test('for 50 000 tabs in all', () => {
+    const places = fill(50_000, (n) => holder({ key: `key-${n % 5}`, organization: `organization-${n % 5}` }))
+    expect(places.findFull(holder({ organization: 'organization-9', user: 'ann' }))).toContain('50000')
+  })
+
+  test('for each of them to come back before its old socket is gone', () => {
+    for (const limit of Object.keys(maxTabs) as (keyof typeof maxTabs)[])
+      expect(maxSockets[limit]).toBeGreaterThanOrEqual(2 * maxTabs[limit])
+  })
+})

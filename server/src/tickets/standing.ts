@@ -1,0 +1,75 @@
+import { describeProvider } from '../connectors/held-identities.ts'
+import { type IdentityProviderConfig, readConfig } from '../identity-provider/identity-provider.ts'
+import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
+import { matchesOrigin } from '../lib/origins.ts'
+import { allowedOrigins } from '../publishable-keys/key-lookup.ts'
+import type { Foundation } from '../service.ts'
+import type { TicketHolder } from './tickets.ts'
+
+/**
+ * Whether the terms that a ticket was issued under still hold. `terms_changed`: its origin is no longer allowed, or the
+ * identity provider that its ID token was verified with is no longer the trusted one.
+ */
+export type Standing = 'stands' | 'key_revoked' | 'user_removed' | 'terms_changed'
+
+const prints = new WeakMap<IdentityProviderConfig, string>()
+
+/** Identifies the provider settings that an ID token was verified with. Cached, because every exchange needs it. */
+export function fingerprintProvider(config: IdentityProviderConfig, trusted: TrustedIssuer): string {
+  const known = prints.get(config)
+  if (known) return known
+  const print = describeProvider(trusted)
+  prints.set(config, print)
+  return print
+}
+
+/** Checks holders of one organization against the database in one transaction; the results are in the same order. */
+export async function checkStanding(
+  { database, config: { mode } }: Pick<Foundation, 'database' | 'config'>,
+  organizationId: string,
+  holders: readonly TicketHolder[],
+): Promise<Standing[]> {
+  const keyIds = [...new Set(holders.map(({ publishable_key_id }) => publishable_key_id))]
+  const endUserIds = [...new Set(holders.flatMap(({ end_user }) => end_user?.id ?? []))]
+  const [keys, endUsers, provider] = await database.asOrg(organizationId, (sql) =>
+    Promise.all([
+      sql<{ id: string; allowed_origins: string[] }>`
+        select id, allowed_origins from publishable_keys where id = any(${keyIds}::uuid[]) and revoked_at is null`,
+      endUserIds.length === 0
+        ? []
+        : sql<{ id: string }>`select id from end_users where id = any(${endUserIds}::uuid[])`,
+      readConfig(sql),
+    ]),
+  )
+  const print = currentFingerprint(provider, mode)
+  const originsOf = new Map(keys.map(({ id, allowed_origins }) => [id, allowedOrigins({ allowed_origins, provider })]))
+  const existing = new Set(endUsers.map(({ id }) => id))
+  // Thousands of tabs share a few origins, and comparing one means parsing it.
+  const matches = new Map<string, boolean>()
+  const isAllowed = (keyId: string, origin: string | undefined, allowed: readonly string[]): boolean => {
+    if (allowed.length === 0) return true
+    if (origin === undefined) return false
+    const known = matches.get(`${keyId} ${origin}`)
+    const result = known ?? matchesOrigin(origin, allowed)
+    if (known === undefined) matches.set(`${keyId} ${origin}`, result)
+    return result
+  }
+  return holders.map(({ publishable_key_id, origin, end_user }) => {
+    const allowed = originsOf.get(publishable_key_id)
+    if (!allowed) return 'key_revoked'
+    if (end_user && !existing.has(end_user.id)) return 'user_removed'
+    if (end_user && end_user.provider !== print) return 'terms_changed'
+    return isAllowed(publishable_key_id, origin, allowed) ? 'stands' : 'terms_changed'
+  })
+}
+
+/** Undefined when no provider is trusted, so no ID token stands. */
+function currentFingerprint(provider: IdentityProviderConfig, mode: 'development' | 'production'): string | undefined {
+  try {
+    const trusted = trustedIssuer(provider, mode)
+    return trusted && describeProvider(trusted)
+  } catch (error) {
+    if (error instanceof InvalidProvider) return undefined
+    throw error
+  }
+}
