@@ -3,6 +3,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test,
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import { member, type Person, type Shop, startShop, useShop } from '../../test/shop.ts'
+import { createAccess, type OrgCaller, revokeToken } from '../access.ts'
+import { resources } from '../oauth/access-tokens.ts'
 import { ownerOf } from './hub.ts'
 
 let shop: Shop
@@ -444,6 +446,46 @@ describe('a call', () => {
     shop.pass(1)
     expect(await me.sources()).toEqual([])
     await outcome
+  })
+})
+
+describe('a call whose caller loses access', () => {
+  /** A member's call under way, with a token of its own. */
+  async function callUnderWay() {
+    const shop = await useShop()
+    const admin = await shop.tokenFor('admin@demo.test', 'demo')
+    const page = await shop.page(member)
+    await offer(page, 'add')
+    const authorization = `Bearer ${await shop.tokenFor('member@demo.test', 'demo')}`
+    const caller = (await createAccess(shop.service).check(authorization, 'org', resources(shop.url).api)) as OrgCaller
+    const wanted = { tool_name: 'add', args: {}, source_id: undefined }
+    const call = { signal: new AbortController().signal, progress: () => undefined }
+    const answered = shop.service.hub.callTool(caller, wanted, call)
+    answered.catch(() => undefined)
+    const { call_id } = await page.next('tool/call')
+    const { body: members } = await shop.request('GET', '/organizations/current/members', { token: admin })
+    const { id } = members.find((entry: { user: { id: string } }) => entry.user.id === caller.user.id)
+    const path = `/organizations/current/members/${id}`
+    return { shop, admin, page, caller, answered, call_id, path }
+  }
+
+  test.each<[string, (under: Awaited<ReturnType<typeof callUnderWay>>) => Promise<unknown>]>([
+    ['whose token is revoked', ({ shop, caller }) => revokeToken(shop.service, caller.token)],
+    ['who is removed', ({ shop, admin, path }) => shop.request('DELETE', path, { token: admin })],
+  ])('%s is cancelled', async (_, endAccess) => {
+    const under = await callUnderWay()
+    await endAccess(under)
+    await expect(under.answered).rejects.toEqual(failure('CALL_CANCELLED'))
+    const reason = 'The caller’s access has ended'
+    expect(await under.page.next('tool/cancel')).toEqual({ type: 'tool/cancel', call_id: under.call_id, reason })
+  })
+
+  test('who gets another role goes on', async () => {
+    const { shop, admin, page, answered, call_id, path } = await callUnderWay()
+    expect((await shop.request('PATCH', path, { token: admin, body: { role: 'admin' } })).status).toBe(200)
+    await page.settled()
+    page.send({ type: 'tool/result', call_id, result: 'done' })
+    expect((await answered).content[0]).toEqual({ type: 'text', text: 'done' })
   })
 })
 

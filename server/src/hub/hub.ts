@@ -5,6 +5,7 @@ import { failure, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Foundation, Service } from '../service.ts'
+import { topics } from '../stores/changes.ts'
 import type { Relayed, ToolCall } from '../tool.ts'
 import type * as contract from './contract.ts'
 import type { PageTool } from './definitions.ts'
@@ -42,6 +43,8 @@ export async function createHub(
 ): Promise<Hub> {
   const switchboard = await createSwitchboard(foundation)
   const govern = createGovernor(foundation)
+
+  const endWatch = endCallsWithAccess(foundation, switchboard)
 
   return {
     switchboard,
@@ -84,11 +87,50 @@ export async function createHub(
     },
 
     async close() {
+      endWatch()
       await switchboard.close()
       await remoteTools.close()
     },
   }
 }
+
+/** Cancels the calls to pages whose caller's token was revoked, or who is no longer a member. */
+function endCallsWithAccess({ changes, database, log }: Foundation, switchboard: Switchboard): () => void {
+  const reason = 'The caller’s access has ended'
+
+  async function isMember({ user, organization, token: { sign_in } }: OrgCaller): Promise<boolean> {
+    const [member] = await database.asUser(
+      user.id,
+      (sql) => sql<{ session_generation: number }>`
+        select u.session_generation from members m join users u on u.id = m.user_id
+        where m.user_id = ${user.id} and m.organization_id = ${organization.id}`,
+    )
+    return member !== undefined && (!sign_in || sign_in.generation === member.session_generation)
+  }
+
+  const recheck = (call: { caller: OrgCaller; cancel(reason: string): void }) =>
+    isMember(call.caller)
+      .then((isStill) => !isStill && call.cancel(reason))
+      .catch((error) => log.warn({ err: error }, 'the caller of a tool could not be rechecked'))
+
+  return changes.watch({
+    changed(topic) {
+      for (const call of switchboard.running()) {
+        const { user, token } = call.caller
+        if (topic === topics.user(user.id)) void recheck(call)
+        else if (endsToken(token, topic)) call.cancel(reason)
+      }
+    },
+    missed() {
+      for (const call of switchboard.running()) void recheck(call)
+    },
+  })
+}
+
+const endsToken = ({ id, grant_id, sign_in }: OrgCaller['token'], topic: string): boolean =>
+  topic === topics.token(id) ||
+  (grant_id !== undefined && topic === topics.grant(grant_id)) ||
+  (sign_in !== undefined && topic === topics.session(sign_in.session))
 
 /** A tool in the page that a call is for. */
 async function findPageTool(
@@ -105,7 +147,7 @@ async function findPageTool(
     source: { tabId, origin, url, title },
     async call(args, call, callId) {
       const order = { call_id: callId, name: tool.name, args, definition_hash: tool.hash }
-      const answer = await switchboard.call(target, owner, order, call)
+      const answer = await switchboard.call(target, { caller, owner }, order, call)
       return readAnswer(answer, `the web page ${origin || 'of the widget'}`)
     },
   }

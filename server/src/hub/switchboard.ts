@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import type { OrgCaller } from '../access.ts'
 import { type Failure, failure } from '../errors.ts'
 import { PassingMap } from '../lib/passing-map.ts'
 import { callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
@@ -93,6 +94,8 @@ type Message =
   | { kind: 'tab opened'; owner: Owner; tabId: string; sourceId: string }
 
 interface PendingCall {
+  caller: OrgCaller
+  cancel(reason: string): void
   settle(outcome: Outcome): void
   progress(progress: Progress): void
   /** The page has come back to another node. */
@@ -217,16 +220,23 @@ export async function createSwitchboard(foundation: Foundation) {
     },
 
     /** One delivery, one answer. Throws a Failure when there is none. */
-    call(target: FoundSource, owner: Owner, order: Omit<CallOrder, 'deadline'>, call: ToolCall): Promise<PageAnswer> {
+    call(
+      target: FoundSource,
+      { caller, owner }: { caller: OrgCaller; owner: Owner },
+      order: Omit<CallOrder, 'deadline'>,
+      call: ToolCall,
+    ): Promise<PageAnswer> {
       const callId = order.call_id
       const startedAt = clock()
       const { sourceId } = target.source
       return new Promise((resolve, reject) => {
-        const cancel = () => {
-          post(entry.node, { kind: 'cancel', sourceId, callId, reason: 'The caller cancelled' })
-          entry.settle({ failure: 'CALL_CANCELLED' })
-        }
+        const cancel = () => entry.cancel('The caller cancelled')
         const entry: PendingCall = {
+          caller,
+          cancel(reason) {
+            post(entry.node, { kind: 'cancel', sourceId, callId, reason })
+            entry.settle({ failure: 'CALL_CANCELLED' })
+          },
           node: target.node,
           sourceId,
           deadline: startedAt + callDeadlineMs,
@@ -250,6 +260,11 @@ export async function createSwitchboard(foundation: Foundation) {
         call.signal.addEventListener('abort', cancel)
         post(entry.node, { kind: 'call', sourceId, owner, order: { ...order, deadline: entry.deadline } })
       })
+    },
+
+    /** The calls that were made at this node and have no answer yet. */
+    *running(): Iterable<Pick<PendingCall, 'caller' | 'cancel'>> {
+      for (const [, call] of pending) yield call
     },
 
     add(source: LocalSource, tabId: string): void {
