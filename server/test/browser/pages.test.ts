@@ -62,7 +62,7 @@ describe('signing in', () => {
     const link = await createPasswordLink(app.service, app.url, { ...user, email, password_hash: null })
     const page = await usePage()
     await page.goto(link)
-    await page.getByLabel('Password').fill(password)
+    await page.getByLabel('Password', { exact: true }).fill(password)
     await page.getByLabel('Repeat the password').fill(password)
     await press(page, 'Set the password')
     await seeHeading(page, 'Your password is set')
