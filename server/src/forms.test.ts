@@ -20,6 +20,7 @@ const pages = [
   '/oauth/logout/confirm',
   '/oauth/token',
   '/oauth/revoke',
+  '/invitations',
   '/connect/0198c0de-0000-7000-8000-000000000000',
 ]
 const urlencoded = 'application/x-www-form-urlencoded'
