@@ -362,6 +362,8 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
   timer.unref()
 
   function refuse(socket: Duplex, error: unknown): void {
+    // A socket that waited while the server began to stop has been refused already.
+    if (socket.writableEnded) return
     if (!(error instanceof Refused)) log.error({ err: error }, 'a socket could not be opened')
     const { status, code, message } = error instanceof Refused ? error : unavailable
     // Refusals that the administrator is told of are counted there.
