@@ -98,8 +98,10 @@ export const notFound = (resource: string, resourceId: string) =>
 export const duplicate = (resource: string) => defined('DUPLICATE_RESOURCE', { resource })
 export const internalError = (cause: unknown) => defined('INTERNAL_ERROR', {}, { cause })
 
-export const payloadTooLarge = (limit: number) =>
-  failure(413, 'PAYLOAD_TOO_LARGE', `The request body is larger than ${limit} bytes`)
+export const payloadTooLarge = (limit: number, isLastOfConnection = false) =>
+  failure(413, 'PAYLOAD_TOO_LARGE', `The request body is larger than ${limit} bytes`, {
+    headers: isLastOfConnection ? { connection: 'close' } : {},
+  })
 export const serviceUnavailable = (message: string, cause?: unknown) =>
   failure(503, 'SERVICE_UNAVAILABLE', message, { cause, headers: { 'retry-after': '5' } })
 /** Whether an engine is away, as opposed to a fault in the request or in the program. */
