@@ -11,7 +11,6 @@ import * as directoriesContract from './directories/contract.ts'
 import * as directories from './directories/directories.ts'
 import * as endUsersContract from './end-users/contract.ts'
 import * as endUsers from './end-users/end-users.ts'
-import { eraseEndUser } from './end-users/erasures.ts'
 import * as githubAppContract from './github-app/contract.ts'
 import * as githubApp from './github-app/github-app.ts'
 import * as governanceContract from './governance/contract.ts'
@@ -81,7 +80,7 @@ export const api = [
 
   route(endUsersContract.listEndUsers, endUsers.listEndUsers),
   route(endUsersContract.getEndUser, endUsers.getEndUser),
-  route(endUsersContract.eraseEndUser, eraseEndUser),
+  route(endUsersContract.eraseEndUser, endUsers.eraseEndUser),
 
   route(hubContract.listSources, hub.listSources),
   route(hubContract.listTools, hub.listTools),

@@ -1,7 +1,7 @@
 import type { Config } from './config.ts'
 import { createRemoteTools } from './connectors/remote-tools.ts'
+import { keepFinishing } from './departures/departures.ts'
 import { type Activity, createActivity } from './diagnostics/activity.ts'
-import { keepErasing } from './end-users/erasures.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
 import { createHub, type Hub } from './hub/hub.ts'
 import { type ClientAddress, createClientAddress } from './lib/client-address.ts'
@@ -78,7 +78,7 @@ export async function createService(
     hub,
     runtime,
     async close() {
-      await erasures.close()
+      await departures.close()
       await runtime.close()
       await hub.close()
       await activity.close()
@@ -86,6 +86,6 @@ export async function createService(
       await publicFetch.close()
     },
   }
-  const erasures = keepErasing(service)
+  const departures = keepFinishing(service)
   return service
 }

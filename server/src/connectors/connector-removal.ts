@@ -13,19 +13,21 @@ export async function deleteConnector(
   { id }: Input<typeof contract>,
 ): Promise<Output<typeof contract>> {
   const organizationId = caller.organization.id
-  const { connector, members } = await changeConnectors(service, caller, async (sql) => {
+  const { connector, members } = await service.database.asOrg(organizationId, async (sql) => {
     const [connector] = await selectStoredConnectors(sql, id)
     if (!connector) throw notFound('connector', id)
-    await sql`delete from connectors where id = ${id}`
-    const members = await sql<{ user_id: string }>`select user_id from members`
-    await recordAudit(sql, trailOf(caller), 'connector.deleted', id, { name: connector.name })
-    return { connector, members }
+    return { connector, members: await sql<{ user_id: string }>`select user_id from members` }
   })
-  // Tokens that were issued without consent are used no more, and soon expire.
+  // Before the deletion, which can be repeated if this fails. Tokens that were issued without consent soon expire.
   if (connector.kind === 'oauth')
     await disconnect(
       service,
       members.map(({ user_id }) => ({ organizationId, connector, userId: user_id })),
     )
+  await changeConnectors(service, caller, async (sql) => {
+    const [deleted] = await sql`delete from connectors where id = ${id} returning id`
+    if (!deleted) throw notFound('connector', id)
+    await recordAudit(sql, trailOf(caller), 'connector.deleted', id, { name: connector.name })
+  })
   return { success: true }
 }

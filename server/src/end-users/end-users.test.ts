@@ -1,14 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { startTestProvider } from '../../test/oidc-provider.ts'
-import { startRedisProxy } from '../../test/redis-proxy.ts'
-import { holdIdentity } from '../connectors/held-identities.ts'
 import { startThread } from '../threads/threads.ts'
 import { recordUsage } from '../usage/record.ts'
-import { keepErasing } from './erasures.ts'
 
 let app: TestService
 let token: string
@@ -146,81 +141,5 @@ describe('erasing', () => {
     const again = await signIn()
     expect(again, 'who comes back is somebody new, although the token was remembered').not.toBe(id)
     expect((await app.request('GET', `/usage/end-users/${again}/stats`, { token })).body.total_requests).toBe(0)
-  })
-})
-
-describe('an erasure that the key-value store holds up', () => {
-  /** A service whose key-value store can be made to fail, and the id of an end user with a held ID token. */
-  async function useBreakableKv() {
-    const { redisUrl } = inject('engines')
-    const redis = redisUrl ? await startRedisProxy(redisUrl) : undefined
-    const app = await useTestService(redis && { REDIS_URL: redis.url })
-    const { database, kv } = app.service
-    const token = await app.tokenFor('admin@demo.test', 'demo')
-    const organizationId = await app.organization('demo')
-    const id = randomUUID()
-    await database.asOrg(
-      organizationId,
-      (sql) => sql`insert into end_users (organization_id, id, external_id) values (${organizationId}, ${id}, 'ann')`,
-    )
-    const held = { end_user_id: id, id_token: 'x', verified_email: 'ann@example.com', provider: 'x' }
-    await holdIdentity(app.service, organizationId, held, app.clock.now + 60_000)
-    // Nodes serve a caller that they know while the store is away.
-    await app.request('GET', `/end-users/${id}`, { token })
-    /** Nothing can be written to the file while somebody else writes to it. */
-    const lockFile = () => {
-      const file = new DatabaseSync(join(app.config.dataDir, 'kv.db'))
-      file.exec('begin immediate')
-      return () => file.close()
-    }
-    const cut = () => {
-      redis?.cut()
-      return () => redis?.restore()
-    }
-    return {
-      app,
-      erase: () => app.request('DELETE', `/end-users/${id}`, { token }),
-      breakKv: redis ? cut : lockFile,
-      isHeld: async () => (await kv.get(`identity:${organizationId}:${id}`)) !== undefined,
-      unfinished: () => database.asEraser((sql) => sql`select from erasures where end_user_id = ${id}`),
-    }
-  }
-
-  test('is acknowledged, and finished by any node once the store works again', async () => {
-    const { app, erase, breakKv, isHeld, unfinished } = await useBreakableKv()
-    const repair = breakKv()
-    expect((await erase()).body).toEqual({ success: true })
-    expect((await erase()).body, 'again').toEqual({ success: true })
-    expect(await unfinished()).toHaveLength(1)
-    repair()
-    await vi.waitFor(async () => expect(await isHeld()).toBe(true))
-
-    const worker = keepErasing(app.service, 20)
-    onTestFinished(() => worker.close())
-    await vi.waitFor(async () => expect(await unfinished()).toHaveLength(0))
-    expect(await isHeld()).toBe(false)
-    expect((await erase()).body).toMatchObject({ data: { code: 'RESOURCE_NOT_FOUND' } })
-  })
-
-  test('is finished by a repeated request', async () => {
-    const { erase, breakKv, isHeld, unfinished } = await useBreakableKv()
-    const repair = breakKv()
-    expect((await erase()).status).toBe(200)
-    repair()
-    await vi.waitFor(async () => expect(await isHeld()).toBe(true))
-    expect((await erase()).body).toEqual({ success: true })
-    expect([await isHeld(), await unfinished()]).toEqual([false, []])
-  })
-
-  test('writes one audit row, however often it is repeated', async () => {
-    const { app, erase, breakKv } = await useBreakableKv()
-    const repair = breakKv()
-    expect([(await erase()).status, (await erase()).status]).toEqual([200, 200])
-    repair()
-    const rows = await app.service.database.asOrg(
-      await app.organization('demo'),
-      (sql) => sql`select from audit_events where action = 'end_user.erased'`,
-    )
-    expect(rows).toHaveLength(1)
   })
 })

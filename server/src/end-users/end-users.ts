@@ -1,7 +1,11 @@
 import type { OrgCaller } from '../access.ts'
+import { recordAudit, trailOf } from '../audit/audit.ts'
+import { finishDeparture, isDeparting, recordDeparture } from '../departures/departures.ts'
 import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
+import { eraseEndUserThreads } from '../threads/threads.ts'
+import { eraseEndUserUsage } from '../usage/usage.ts'
 import type * as contract from './contract.ts'
 
 type EndUser = Output<typeof contract.getEndUser>
@@ -33,4 +37,25 @@ export async function getEndUser(
   )
   if (!user) throw notFound('end_user', id)
   return user
+}
+
+/** Deletes the end user, with threads and the identity in usage; usage itself stays counted. A repeated request succeeds. */
+export async function eraseEndUser(
+  service: Service,
+  caller: OrgCaller,
+  { id }: Input<typeof contract.eraseEndUser>,
+): Promise<Output<typeof contract.eraseEndUser>> {
+  const organizationId = caller.organization.id
+  await service.database.asOrg(organizationId, async (sql) => {
+    const [known] = await sql`select from end_users where id = ${id} for update`
+    if (!known && (await isDeparting(sql, id))) return
+    if (!known) throw notFound('end_user', id)
+    await eraseEndUserUsage(sql, id)
+    await eraseEndUserThreads(sql, id)
+    await sql`delete from end_users where id = ${id}`
+    await recordDeparture(sql, id)
+    await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
+  })
+  await finishDeparture(service, organizationId, id)
+  return { success: true }
 }

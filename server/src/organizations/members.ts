@@ -1,6 +1,6 @@
 import type { OrgCaller } from '../access.ts'
 import { recordAudit, type Trail, trailOf } from '../audit/audit.ts'
-import { disconnectPerson } from '../connectors/revocation.ts'
+import { finishDeparture, recordDeparture } from '../departures/departures.ts'
 import { failure, notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import { requireRoom } from '../plans/plans.ts'
@@ -57,17 +57,16 @@ async function endMembership(
   isMeant: (member: Member) => boolean,
   id: string,
 ): Promise<void> {
-  const { database, changes } = service
-  const member = await database.asOrg(caller.organization.id, async (sql) => {
+  const member = await service.database.asOrg(caller.organization.id, async (sql) => {
     await lockMembers(sql)
     const { before, otherAdmins } = await readMember(sql, isMeant, id)
     if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
     await sql`delete from members where id = ${before.id}`
+    await recordDeparture(sql, before.user.id)
     await recordAudit(sql, trailOf(caller), action, before.id, { email: before.user.email, role: before.role })
     return before
   })
-  changes.announce(topics.user(member.user.id))
-  await disconnectPerson(service, caller.organization.id, member.user.id)
+  await finishDeparture(service, caller.organization.id, member.user.id)
 }
 
 /** For directories: whoever left is no member to anybody, holds no seat, and cannot be invited until they are brought back. */
@@ -92,13 +91,14 @@ async function setActive(service: Service, trail: Trail, id: string, isActive: b
       const { otherAdmins } = await readMember(sql, (member) => member.id === id, id)
       if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
       await sql`update members set deactivated_at = now() where id = ${id}`
+      await recordDeparture(sql, before.user_id)
     }
     const action = isActive ? 'member.reactivated' : 'member.deactivated'
     await recordAudit(sql, trail, action, id, { email: before.email, role: before.role })
     return before
   })
-  changes.announce(topics.user(member.user_id))
-  if (!isActive) await disconnectPerson(service, trail.organizationId, member.user_id)
+  if (isActive) changes.announce(topics.user(member.user_id))
+  else await finishDeparture(service, trail.organizationId, member.user_id)
 }
 
 /** Of two admins who remove each other at once, the second must see what the first did: changes of members queue. */

@@ -71,7 +71,7 @@ describe('a transaction sees', () => {
     ['no rows of an organization that does not exist', () => database.asOrg(newId(), visible), () => []],
     ['no rows without an organization', () => database.asOrg('', visible), () => []],
     ['no rows as the service', () => database.asService(visible), () => []],
-    ['no rows but erasures as the eraser', () => database.asEraser(visible), () => []],
+    ['no rows but departures as the finisher', () => database.asFinisher(visible), () => []],
     ['no rows of a stranger', () => database.asUser(newId(), visible), () => []],
     ['no rows of an address nobody invited', () => database.asInvitee('nobody@example.com', visible), () => []],
     ['no rows of an empty person', () => database.asUser('', visible), () => []],

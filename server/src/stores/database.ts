@@ -23,8 +23,8 @@ export interface Database {
   asInvitee<T>(email: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the publishable key with a hash. */
   asKeyHolder<T>(keyHash: string, work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees which end users of all organizations are being erased, and no other rows of any tenant. */
-  asEraser<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees the unfinished departures of all organizations, and no other rows of any tenant. */
+  asFinisher<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees no tenant's rows: for tables that belong to nobody, such as users. */
   asService<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   close(): Promise<void>
@@ -182,7 +182,7 @@ export function openDatabase({
     asUser: (userId, work) => transaction('inlay.user_id', userId, work),
     asInvitee: (email, work) => transaction('inlay.invited_email', email, work),
     asKeyHolder: (keyHash, work) => transaction('inlay.key_hash', keyHash, work),
-    asEraser: (work) => transaction('inlay.task', 'erasures', work),
+    asFinisher: (work) => transaction('inlay.task', 'departures', work),
     asService: (work) => transaction('inlay.organization_id', '', work),
     async close() {
       await pool.end()

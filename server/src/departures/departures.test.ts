@@ -1,0 +1,104 @@
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, inject, onTestFinished, test, vi } from 'vitest'
+import { useTestService } from '../../test/harness.ts'
+import { startRedisProxy } from '../../test/redis-proxy.ts'
+import { holdIdentity } from '../connectors/held-identities.ts'
+import { keepFinishing } from './departures.ts'
+
+/** A service whose key-value store can be made to fail, and an end user with a held ID token. */
+async function useBreakableKv() {
+  const { redisUrl } = inject('engines')
+  const redis = redisUrl ? await startRedisProxy(redisUrl) : undefined
+  const app = await useTestService(redis && { REDIS_URL: redis.url })
+  const { database, kv } = app.service
+  const token = await app.tokenFor('admin@demo.test', 'demo')
+  const organizationId = await app.organization('demo')
+  const id = randomUUID()
+  await database.asOrg(
+    organizationId,
+    (sql) => sql`insert into end_users (organization_id, id, external_id) values (${organizationId}, ${id}, 'ann')`,
+  )
+  const held = { end_user_id: id, id_token: 'x', verified_email: 'ann@example.com', provider: 'x' }
+  await holdIdentity(app.service, organizationId, held, app.clock.now + 60_000)
+  // Nodes serve a caller that they know while the store is away.
+  await app.request('GET', `/end-users/${id}`, { token })
+  /** Nothing can be written to the file while somebody else writes to it. */
+  const lockFile = () => {
+    const file = new DatabaseSync(join(app.config.dataDir, 'kv.db'))
+    file.exec('begin immediate')
+    return () => file.close()
+  }
+  const cut = () => {
+    redis?.cut()
+    return () => redis?.restore()
+  }
+  return {
+    app,
+    admin: token,
+    erase: () => app.request('DELETE', `/end-users/${id}`, { token }),
+    breakKv: redis ? cut : lockFile,
+    isHeld: async () => (await kv.get(`identity:${organizationId}:${id}`)) !== undefined,
+    unfinished: () => database.asFinisher((sql) => sql`select from departures where person_id = ${id}`),
+  }
+}
+
+test('an erasure is acknowledged while the key-value store is away, and finished by any node once it is back', async () => {
+  const { app, erase, breakKv, isHeld, unfinished } = await useBreakableKv()
+  const repair = breakKv()
+  expect((await erase()).body).toEqual({ success: true })
+  expect((await erase()).body, 'again').toEqual({ success: true })
+  expect(await unfinished()).toHaveLength(1)
+  repair()
+  await vi.waitFor(async () => expect(await isHeld()).toBe(true))
+
+  const worker = keepFinishing(app.service, 20)
+  onTestFinished(() => worker.close())
+  await vi.waitFor(async () => expect(await unfinished()).toHaveLength(0))
+  expect(await isHeld()).toBe(false)
+  expect((await erase()).body).toMatchObject({ data: { code: 'RESOURCE_NOT_FOUND' } })
+})
+
+test('an erasure is finished by a repeated request', async () => {
+  const { erase, breakKv, isHeld, unfinished } = await useBreakableKv()
+  const repair = breakKv()
+  expect((await erase()).status).toBe(200)
+  repair()
+  await vi.waitFor(async () => expect(await isHeld()).toBe(true))
+  expect((await erase()).body).toEqual({ success: true })
+  expect([await isHeld(), await unfinished()]).toEqual([false, []])
+})
+
+test('an erasure writes one audit row, however often it is repeated', async () => {
+  const { app, erase, breakKv } = await useBreakableKv()
+  const repair = breakKv()
+  expect([(await erase()).status, (await erase()).status]).toEqual([200, 200])
+  repair()
+  const rows = await app.service.database.asOrg(
+    await app.organization('demo'),
+    (sql) => sql`select from audit_events where action = 'end_user.erased'`,
+  )
+  expect(rows).toHaveLength(1)
+})
+
+test('a member is removed while the key-value store is away, and loses access at once', async () => {
+  const { app, admin, breakKv } = await useBreakableKv()
+  const member = await app.tokenFor('member@demo.test', 'demo')
+  const read = async () => (await app.request('GET', '/publishable-keys', { token: member })).status
+  expect(await read()).toBe(200)
+  const members = (await app.request('GET', '/organizations/current/members', { token: admin })).body
+  const { id, user } = members.find((entry: { user: { email: string } }) => entry.user.email === 'member@demo.test')
+  const unfinished = () =>
+    app.service.database.asFinisher((sql) => sql`select from departures where person_id = ${user.id}`)
+
+  const repair = breakKv()
+  const removal = await app.request('DELETE', `/organizations/current/members/${id}`, { token: admin })
+  expect(removal.body).toEqual({ success: true })
+  expect(await read()).toBe(403)
+  expect(await unfinished()).toHaveLength(1)
+  repair()
+  const worker = keepFinishing(app.service, 20)
+  onTestFinished(() => worker.close())
+  await vi.waitFor(async () => expect(await unfinished()).toHaveLength(0), 15_000)
+})
