@@ -204,3 +204,26 @@ test('a chunked body over the limit is refused while it arrives', async () => {
   expect(response.statusCode).toBe(413)
   sent.destroy()
 })
+
+describe('a body that declares to be over the limit', () => {
+  const head = (length: number) =>
+    `POST /api/auth/pk-ticket HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
+
+  test('by a little is read to its end, so that the client sees why, and may go on', async () => {
+    const socket = open()
+    const text = receive(socket)
+    const length = 100_000
+    socket.write(head(length) + 'x'.repeat(length) + get('/healthz', 'Connection: close\r\n'))
+    await once(socket, 'close')
+    expect(text().match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 200'])
+  })
+
+  test('by far ends its connection without being read', async () => {
+    const socket = open()
+    const text = receive(socket)
+    socket.write(head(1_000_000))
+    await once(socket, 'close')
+    expect(text()).toContain('HTTP/1.1 413')
+    expect(text()).toContain('PAYLOAD_TOO_LARGE')
+  })
+})
