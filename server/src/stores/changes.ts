@@ -25,7 +25,7 @@ interface Watcher {
 /** Upper bound for how long a node relies on a fact without reading it from the database again. */
 export const recheckMs = 30_000
 
-/** What can change. A watcher compares these strings and never takes them apart. */
+/** What can change, as `<kind>:<id>`. */
 export const topics = {
   /** A user's profile, memberships or sessions. */
   user: (id: string) => `user:${id}`,
