@@ -1,4 +1,4 @@
-import { connectRedis } from '../../server/src/stores/kv.ts'
+import { connectRedis } from '../../server/src/stores/redis.ts'
 
 /** What a peer is started with: so many clients, and where to keep what it keeps, if not in its memory. */
 export function readOptions() {

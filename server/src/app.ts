@@ -27,8 +27,10 @@ export interface App {
   /** Resolves when the request has been dealt with, unless it has to wait for others of its connection. */
   listener(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined
   upgrade: Runtime['upgrade']
-  /** From now on readiness fails, sockets are sent away, and connections end with their next response. */
+  /** From now on readiness fails and sockets are sent away. Requests are served as usual. */
   drain(): void
+  /** From now on connections end with their next response. */
+  endConnections(): void
 }
 
 /** The whole server on one screen. */
@@ -104,8 +106,8 @@ export async function createApp(service: Service): Promise<App> {
     drain() {
       isDraining = true
       service.runtime.drain()
-      connections.close()
     },
+    endConnections: () => connections.close(),
   }
 }
 

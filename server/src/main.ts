@@ -67,7 +67,7 @@ export async function startServer(config: Config, options: StartOptions = {}): P
   const stop = async () => {
     app?.drain()
     if (app) await delay(config.drainSeconds * 1000)
-    await closeServer(server, listeners)
+    await closeServer(server, listeners, app)
     await service?.close()
     await stores.close()
   }
@@ -91,12 +91,14 @@ export async function startServer(config: Config, options: StartOptions = {}): P
 }
 
 /** Lets requests finish, idle connections go, and cuts what has not ended in time. */
-async function closeServer(server: Server, listeners: NetServer[]): Promise<void> {
+async function closeServer(server: Server, listeners: NetServer[], app: App | undefined): Promise<void> {
   // An HTTP server's own `close` cuts idle connections at once, and with them the requests that are on their way.
-  // Busy clients get a moment to learn from a response that they must go elsewhere.
   const closed = Promise.all(
     listeners.map((listener) => new Promise((resolve) => NetServer.prototype.close.call(listener, resolve))),
   )
+  // After that: a client whose connection ended before would be connecting again just now, and be reset.
+  app?.endConnections()
+  // Busy clients get a moment to learn from a response that they must go elsewhere.
   await Promise.race([closed, delay(farewellMs)])
   server.closeIdleConnections()
   const cut = setTimeout(() => server.closeAllConnections(), drainMs)

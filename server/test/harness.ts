@@ -117,7 +117,10 @@ export async function startTestService(env: Record<string, string> = {}): Promis
     clock,
     organization,
     logged: () => lines.join(''),
-    drain: app.drain,
+    drain() {
+      app.drain()
+      app.endConnections()
+    },
     async tokenFor(email, slug) {
       const user = await findUserByEmail(service, email)
       return issueAccessToken(service, {

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
-import { connectRedis } from '../src/stores/kv.ts'
+import { connectRedis } from '../src/stores/redis.ts'
 import { testSecret } from './engines/engines.ts'
 import { makeConfig } from './harness.ts'
 import { type HttpService, startHttpService } from './http-server.ts'

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { type Delegation, hub, hubAtIdp, memberClaims, startDelegation } from '../../test/delegation.ts'
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { offer, openPage } from '../../test/page.ts'
-import { connectRedis } from '../stores/kv.ts'
+import { connectRedis } from '../stores/redis.ts'
 import { timeToLive } from './access-tokens.ts'
 
 let world: Delegation

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
-import { connectRedis } from '../stores/kv.ts'
+import { connectRedis } from '../stores/redis.ts'
 import { createKvAdapter } from './kv-adapter.ts'
 import { findRecord, keepClient } from './records.ts'
 

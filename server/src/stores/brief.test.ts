@@ -5,7 +5,8 @@ import { expect, inject, onTestFinished, test, vi } from 'vitest'
 import { newId } from '../lib/ids.ts'
 import { createSecrets } from '../lib/secrets.ts'
 import { type Brief, briefInBatches, briefInMemory, mostBriefValues } from './brief.ts'
-import { connectRedis, type Kv, openFileKv, openRedisKv } from './kv.ts'
+import { type Kv, openFileKv } from './kv.ts'
+import { connectRedis, openRedisKv } from './redis.ts'
 
 const { redisUrl } = inject('engines')
 const options = { secrets: createSecrets(['a-secret-0123456789-abcdefghijklmnopq']), clock: Date.now }

@@ -1,7 +1,7 @@
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { newId } from '../lib/ids.ts'
-import { type Bus, openLocalBus, openRedisBus } from './bus.ts'
-import { connectRedis } from './kv.ts'
+import { type Bus, openLocalBus } from './bus.ts'
+import { connectRedis, openRedisBus } from './redis.ts'
 
 const { redisUrl } = inject('engines')
 

@@ -3,9 +3,9 @@ import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { startRedisProxy } from '../../test/redis-proxy.ts'
 import { newId } from '../lib/ids.ts'
 import { createLog } from '../lib/log.ts'
-import { openLocalBus, openRedisBus } from './bus.ts'
+import { openLocalBus } from './bus.ts'
 import { type Changes, openChanges } from './changes.ts'
-import { connectRedis } from './kv.ts'
+import { connectRedis, openRedisBus } from './redis.ts'
 
 const { redisUrl } = inject('engines')
 

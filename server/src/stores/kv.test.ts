@@ -8,7 +8,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { newId } from '../lib/ids.ts'
 import { createSecrets, type Secrets, UnreadableSecret } from '../lib/secrets.ts'
-import { connectRedis, type Kv, openFileKv, openRedisKv } from './kv.ts'
+import { type Kv, openFileKv } from './kv.ts'
+import { connectRedis, openRedisKv } from './redis.ts'
 
 const { redisUrl } = inject('engines')
 const [oldSecret, newSecret] = ['old-secret-0123456789-abcdefghijklmno', 'new-secret-0123456789-abcdefghijklmno']
@@ -411,7 +412,8 @@ async function resealAndDie({ path, prefix }: { path: string; prefix: string }, 
     : `openFileKv('${path}', options)`
   const script = `
     import { createSecrets } from ${JSON.stringify(import.meta.resolve('../lib/secrets.ts'))}
-    import { openFileKv, openRedisKv } from ${JSON.stringify(import.meta.resolve('./kv.ts'))}
+    import { openFileKv } from ${JSON.stringify(import.meta.resolve('./kv.ts'))}
+    import { openRedisKv } from ${JSON.stringify(import.meta.resolve('./redis.ts'))}
     const secrets = createSecrets(['${newSecret}', '${oldSecret}'])
     let left = ${after}
     const seal = (...args) => {

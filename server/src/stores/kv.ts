@@ -1,10 +1,9 @@
 import { chmodSync, closeSync, fdatasync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { Redis, ReplyError } from 'ioredis'
 import { serviceUnavailable } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Secrets } from '../lib/secrets.ts'
-import { type Brief, briefInBatches, briefInMemory } from './brief.ts'
+import { type Brief, briefInMemory } from './brief.ts'
 
 /**
  * Short-lived state: sessions, tickets, caches, signing keys. Values are JSON, encrypted under their own key name.
@@ -30,7 +29,7 @@ export interface Kv {
 }
 
 /** What an engine has to do with opaque strings; `sealed` adds the rest. */
-interface Engine {
+export interface Engine {
   get(key: string): Promise<string | undefined>
   set(key: string, value: string, ttlMs: number | undefined): Promise<void>
   setIfAbsent(key: string, value: string, ttlMs: number | undefined): Promise<boolean>
@@ -60,15 +59,10 @@ export const openFileKv = (path: string, options: KvOptions): Kv => ({
   brief: briefInMemory(options.clock, briefSeconds),
 })
 
-export function openRedisKv(url: string, prefix: string, { secrets, onError, answerWithinMs }: KvOptions): Kv {
-  const kv = sealed(redisEngine(connectRedis(url, onError, answerWithinMs), prefix), secrets)
-  return { ...kv, brief: briefInBatches(kv, briefSeconds) }
-}
-
 /** Counters are plain numbers, because Redis has to add to them; so they are kept apart from sealed values. */
 const counterPrefix = 'count:'
 
-function sealed(engine: Engine, secrets: Secrets): Omit<Kv, 'brief'> {
+export function sealed(engine: Engine, secrets: Secrets): Omit<Kv, 'brief'> {
   const place = (key: string) => `kv:${key}`
   const seal = (key: string, value: unknown) => secrets.seal(JSON.stringify(value), place(key))
   const unseal = <T>(key: string, text: string | undefined) =>
@@ -239,66 +233,3 @@ function syncInBackground(path: string, onError: (error: Error) => void) {
 }
 
 const ignore = () => undefined
-
-const replaceScript = `
-  if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
-  redis.call('set', KEYS[1], ARGV[2], 'keepttl')
-  return 1`
-
-const countScript = `
-  local value = redis.call('incr', KEYS[1])
-  if value == 1 and ARGV[1] ~= '' then redis.call('pexpire', KEYS[1], ARGV[1]) end
-  return value`
-
-/** Redis is up but cannot do it now: it is loading, full, a replica, or without enough replicas. */
-const passingRefusal = /^(LOADING|BUSY|MASTERDOWN|READONLY|OOM|MISCONF|CLUSTERDOWN|TRYAGAIN|NOREPLICAS) /
-
-function redisEngine(redis: Redis, prefix: string): Engine {
-  const name = (key: string) => `${prefix}:${key}`
-  const expiry = (ttlMs: number | undefined) => (ttlMs === undefined ? [] : (['PX', ttlMs] as const))
-  const answer = <T>(command: Promise<T>): Promise<T> =>
-    command.catch((error: Error) => {
-      // Whatever Redis itself did not say is about the way to it: no connection, or no answer in time.
-      const isPassing = !(error instanceof ReplyError) || passingRefusal.test(error.message)
-      throw isPassing ? serviceUnavailable('The key-value store is not reachable', error) : error
-    })
-  return {
-    get: async (key) => (await answer(redis.get(name(key)))) ?? undefined,
-    set: async (key, value, ttlMs) => void (await answer(redis.call('SET', name(key), value, ...expiry(ttlMs)))),
-    setIfAbsent: async (key, value, ttlMs) =>
-      (await answer(redis.call('SET', name(key), value, ...expiry(ttlMs), 'NX'))) === 'OK',
-    take: async (key) => (await answer(redis.getdel(name(key)))) ?? undefined,
-    delete: async (key) => void (await answer(redis.del(name(key)))),
-    count: async (key, ttlMs) => (await answer(redis.eval(countScript, 1, name(key), ttlMs ?? ''))) as number,
-    async *keys() {
-      const match = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}:*`
-      for await (const batch of redis.scanStream({ match, count: 500 })) {
-        for (const key of batch as string[]) yield key.slice(prefix.length + 1)
-      }
-    },
-    replace: async (key, before, after) => (await answer(redis.eval(replaceScript, 1, name(key), before, after))) === 1,
-    ping: async () => void (await answer(redis.ping())),
-    close: async () => void (await redis.quit().catch(() => redis.disconnect())),
-  }
-}
-
-/**
- * Commands are sent as they come, without waiting for answers. (Auto-pipelining would make the commands of one turn wait for
- * those of the turn before, and builds an object of 400 methods each time.) What cannot be delivered fails soon instead of
- * waiting for Redis to come back: a ticket that nobody can redeem must not look issued. A connection that says nothing fails
- * what was sent on it, and is replaced.
- */
-export function connectRedis(url: string, onError?: (error: Error) => void, answerWithinMs = 5_000): Redis {
-  const options = {
-    maxRetriesPerRequest: 1,
-    commandTimeout: answerWithinMs,
-    socketTimeout: answerWithinMs,
-    connectTimeout: answerWithinMs,
-    retryStrategy: (attempt: number) => Math.min(attempt * 100, 2_000),
-  }
-  const redis = url.startsWith('unix:')
-    ? new Redis({ ...options, path: new URL(url).pathname })
-    : new Redis(url, options)
-  redis.on('error', (error: Error) => onError?.(error))
-  return redis
-}

@@ -8,11 +8,11 @@ import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { createSecrets, type Secrets } from '../lib/secrets.ts'
 import { usePlans } from '../plans/plans.ts'
-import { type Bus, openLocalBus, openRedisBus } from './bus.ts'
+import { type Bus, openLocalBus } from './bus.ts'
 import { type Changes, openChanges } from './changes.ts'
 import { type Database, openDatabase } from './database.ts'
 import { openEmbeddedPostgres } from './embedded-postgres.ts'
-import { type Kv, openFileKv, openRedisKv } from './kv.ts'
+import { type Kv, type KvOptions, openFileKv } from './kv.ts'
 import { migrate, serviceConnection } from './migrations.ts'
 
 /** The engines that a configuration asks for, opened and migrated. */
@@ -63,12 +63,9 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     const database = openDatabase({ connection, auditKey, onIdleError: onError })
     closers.push(() => database.close())
     mkdirSync(config.dataDir, { recursive: true })
-    const kv = config.redisUrl
-      ? openRedisKv(config.redisUrl, config.redisPrefix, { secrets, clock, onError })
-      : openFileKv(join(config.dataDir, 'kv.db'), { secrets, clock, onError })
+    const { openKv, openBus } = await chooseShared(config, { secrets, clock, onError })
+    const kv = openKv()
     closers.push(() => kv.close())
-    const openBus = () =>
-      config.redisUrl ? openRedisBus(config.redisUrl, config.redisPrefix, onError) : openLocalBus()
     const bus = openBus()
     closers.push(() => bus.close())
     const changes = await openChanges(openBus(), log)
@@ -77,5 +74,15 @@ export async function openStores(config: Config, options: StoreOptions): Promise
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+/** What nodes share: Redis, or, on one machine, a file and this process. */
+async function chooseShared({ redisUrl, redisPrefix, dataDir }: Config, options: KvOptions) {
+  if (!redisUrl) return { openKv: () => openFileKv(join(dataDir, 'kv.db'), options), openBus: openLocalBus }
+  const { openRedisKv, openRedisBus } = await import('./redis.ts')
+  return {
+    openKv: () => openRedisKv(redisUrl, redisPrefix, options),
+    openBus: () => openRedisBus(redisUrl, redisPrefix, options.onError),
   }
 }

@@ -1,0 +1,135 @@
+import { Redis, ReplyError } from 'ioredis'
+import { serviceUnavailable } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
+import { briefInBatches } from './brief.ts'
+import { addHandler, type Bus, deliver, type Handlers } from './bus.ts'
+import { briefSeconds, type Engine, type Kv, type KvOptions, sealed } from './kv.ts'
+
+// The stores that Redis or Valkey serves. Loaded only where it is configured, which saves memory on one machine.
+
+export function openRedisKv(url: string, prefix: string, { secrets, onError, answerWithinMs }: KvOptions): Kv {
+  const kv = sealed(redisEngine(connectRedis(url, onError, answerWithinMs), prefix), secrets)
+  return { ...kv, brief: briefInBatches(kv, briefSeconds) }
+}
+
+const replaceScript = `
+  if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+  redis.call('set', KEYS[1], ARGV[2], 'keepttl')
+  return 1`
+
+const countScript = `
+  local value = redis.call('incr', KEYS[1])
+  if value == 1 and ARGV[1] ~= '' then redis.call('pexpire', KEYS[1], ARGV[1]) end
+  return value`
+
+/** Redis is up but cannot do it now: it is loading, full, a replica, or without enough replicas. */
+const passingRefusal = /^(LOADING|BUSY|MASTERDOWN|READONLY|OOM|MISCONF|CLUSTERDOWN|TRYAGAIN|NOREPLICAS) /
+
+function redisEngine(redis: Redis, prefix: string): Engine {
+  const name = (key: string) => `${prefix}:${key}`
+  const expiry = (ttlMs: number | undefined) => (ttlMs === undefined ? [] : (['PX', ttlMs] as const))
+  const answer = <T>(command: Promise<T>): Promise<T> =>
+    command.catch((error: Error) => {
+      // Whatever Redis itself did not say is about the way to it: no connection, or no answer in time.
+      const isPassing = !(error instanceof ReplyError) || passingRefusal.test(error.message)
+      throw isPassing ? serviceUnavailable('The key-value store is not reachable', error) : error
+    })
+  return {
+    get: async (key) => (await answer(redis.get(name(key)))) ?? undefined,
+    set: async (key, value, ttlMs) => void (await answer(redis.call('SET', name(key), value, ...expiry(ttlMs)))),
+    setIfAbsent: async (key, value, ttlMs) =>
+      (await answer(redis.call('SET', name(key), value, ...expiry(ttlMs), 'NX'))) === 'OK',
+    take: async (key) => (await answer(redis.getdel(name(key)))) ?? undefined,
+    delete: async (key) => void (await answer(redis.del(name(key)))),
+    count: async (key, ttlMs) => (await answer(redis.eval(countScript, 1, name(key), ttlMs ?? ''))) as number,
+    async *keys() {
+      const match = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}:*`
+      for await (const batch of redis.scanStream({ match, count: 500 })) {
+        for (const key of batch as string[]) yield key.slice(prefix.length + 1)
+      }
+    },
+    replace: async (key, before, after) => (await answer(redis.eval(replaceScript, 1, name(key), before, after))) === 1,
+    ping: async () => void (await answer(redis.ping())),
+    close: async () => void (await redis.quit().catch(() => redis.disconnect())),
+  }
+}
+
+/**
+ * Commands are sent as they come, without waiting for answers. (Auto-pipelining would make the commands of one turn wait for
+ * those of the turn before, and builds an object of 400 methods each time.) What cannot be delivered fails soon instead of
+ * waiting for Redis to come back: a ticket that nobody can redeem must not look issued. A connection that says nothing fails
+ * what was sent on it, and is replaced.
+ */
+export function connectRedis(url: string, onError?: (error: Error) => void, answerWithinMs = 5_000): Redis {
+  const options = {
+    maxRetriesPerRequest: 1,
+    commandTimeout: answerWithinMs,
+    socketTimeout: answerWithinMs,
+    connectTimeout: answerWithinMs,
+    retryStrategy: (attempt: number) => Math.min(attempt * 100, 2_000),
+  }
+  const redis = url.startsWith('unix:')
+    ? new Redis({ ...options, path: new URL(url).pathname })
+    : new Redis(url, options)
+  redis.on('error', (error: Error) => onError?.(error))
+  return redis
+}
+
+const heartbeatMs = 5_000
+
+export function openRedisBus(url: string, prefix: string, onError?: (error: Error) => void): Bus {
+  const handlers: Handlers = new Map()
+  const missed = new Set<() => void>()
+  const publisher = connectRedis(url, onError)
+  const subscriber = connectRedis(url, onError)
+  const name = (channel: string) => `${prefix}:${channel}`
+  const self = newId()
+  let isConnectedBefore = false
+  subscriber.on('ready', () => {
+    if (isConnectedBefore) resubscribe().catch((error) => onError?.(error))
+    isConnectedBefore = true
+  })
+  // A connection that went silent would deliver nothing and never end: the ping's timeout replaces it.
+  const heartbeat = setInterval(() => subscriber.ping().catch(() => undefined), heartbeatMs)
+  heartbeat.unref()
+
+  /** The client has sent its subscriptions again by itself; this waits until they are in force. */
+  async function resubscribe(): Promise<void> {
+    if (handlers.size > 0) await subscriber.subscribe(...[...handlers.keys()].map(name))
+    for (const handler of missed) handler()
+  }
+
+  subscriber.on('message', (channel: string, text: string) => {
+    try {
+      const { from, message } = JSON.parse(text)
+      if (from !== self) deliver(handlers, channel.slice(prefix.length + 1), message)
+    } catch (error) {
+      // Nothing awaits this handler, so an error thrown here would end the process.
+      onError?.(error as Error)
+    }
+  })
+  return {
+    async publish(channel, message) {
+      // Directly, not through Redis: a request's change must apply to the next request on the same node.
+      deliver(handlers, channel, message)
+      await publisher.publish(name(channel), JSON.stringify({ from: self, message }))
+    },
+    async subscribe(channel, handler) {
+      addHandler(handlers, channel, handler)
+      await subscriber.subscribe(name(channel))
+      return async () => {
+        const rest = handlers.get(channel)
+        rest?.delete(handler)
+        if (rest?.size === 0) {
+          handlers.delete(channel)
+          await subscriber.unsubscribe(name(channel))
+        }
+      }
+    },
+    onMissed: (handler) => void missed.add(handler),
+    close: async () => {
+      clearInterval(heartbeat)
+      await Promise.all([publisher, subscriber].map((redis) => redis.quit().catch(() => redis.disconnect())))
+    },
+  }
+}
