@@ -1,8 +1,10 @@
 import { createLocalJWKSet, jwtVerify } from 'jose'
+import { inject } from 'light-my-request'
 import * as oauth from 'openid-client'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { allow, claimsOf, exchange, obtain, prepare, register } from '../../test/oauth-client.ts'
+import { type App, createApp } from '../app.ts'
 import { rotateAfterMs } from './signing-keys.ts'
 
 let app: HttpService
@@ -13,6 +15,12 @@ afterAll(() => app.close())
 
 const invalidGrant = { error: 'invalid_grant' }
 const day = 24 * 60 * 60_000
+function passSeconds(seconds: number): void {
+  app.clock.now += seconds * 1000
+  onTestFinished(() => {
+    app.clock.now -= seconds * 1000
+  })
+}
 const status = async (token: string) => (await app.request('GET', '/users/me', { token })).status
 
 describe('a code', () => {
@@ -55,27 +63,80 @@ describe('a refresh token', () => {
     expect(await status(third.access_token)).toBe(200)
   })
 
-  // Abuse case 38.
-  test('used twice ends the whole family', async () => {
+  test('used again within ten seconds returns the same successor, which works', async () => {
     const config = await register(app.url)
     const first = await obtain(config, 'admin@demo.test')
     const second = await oauth.refreshTokenGrant(config, String(first.refresh_token))
+    passSeconds(10)
+    const again = await oauth.refreshTokenGrant(config, String(first.refresh_token))
+    expect(again.refresh_token).toBe(second.refresh_token)
+    for (const { access_token } of [second, again]) expect(await status(access_token)).toBe(200)
+    const third = await oauth.refreshTokenGrant(config, String(again.refresh_token))
+    expect(third.refresh_token).not.toBe(second.refresh_token)
+  })
+
+  test('used again after ten seconds ends the whole family', async () => {
+    const config = await register(app.url)
+    const first = await obtain(config, 'admin@demo.test')
+    const second = await oauth.refreshTokenGrant(config, String(first.refresh_token))
+    passSeconds(10.1)
     await expect(oauth.refreshTokenGrant(config, String(first.refresh_token))).rejects.toMatchObject(invalidGrant)
     await expect(oauth.refreshTokenGrant(config, String(second.refresh_token))).rejects.toMatchObject(invalidGrant)
     expect(await status(second.access_token)).toBe(401)
   })
 
-  test('used many times at once ends the whole family too', async () => {
+  test('a reuse within ten seconds does not make a later one harmless', async () => {
+    const config = await register(app.url)
+    const first = await obtain(config, 'admin@demo.test')
+    const refresh = (token: string | undefined) => oauth.refreshTokenGrant(config, String(token))
+    const second = await refresh(first.refresh_token)
+    const third = await refresh(second.refresh_token)
+    passSeconds(6)
+    expect((await refresh(first.refresh_token)).refresh_token, 'the used successor').toBe(second.refresh_token)
+    passSeconds(6)
+    await expect(refresh(second.refresh_token)).rejects.toMatchObject(invalidGrant)
+    await expect(refresh(third.refresh_token)).rejects.toMatchObject(invalidGrant)
+  })
+
+  test('used many times at once, at two servers with the same stores, has one successor', async () => {
     const config = await register(app.url)
     const { refresh_token } = await obtain(config, 'admin@demo.test')
-    const refresh = () => oauth.refreshTokenGrant(config, String(refresh_token))
-    const uses = await Promise.allSettled(Array.from({ length: 20 }, refresh))
-    const won = uses.filter((use) => use.status === 'fulfilled')
-    expect(won).toHaveLength(1)
-    for (const { value } of won) {
-      const next = oauth.refreshTokenGrant(config, String(value.refresh_token))
-      await expect(next).rejects.toMatchObject(invalidGrant)
+    const other = await createApp(app.service)
+    const client_id = config.clientMetadata().client_id
+    const payload = new URLSearchParams({
+      grant_type: 'refresh_token',
+      client_id,
+      refresh_token: String(refresh_token),
+    })
+    const refresh = async (listener: App['listener']) => {
+      const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+      const request = { method: 'POST', url: '/oauth/token', headers, payload: String(payload) } as const
+      return (await inject(listener as never, request)).json() as { access_token: string; refresh_token: string }
     }
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, use) => refresh(use % 2 ? app.listener : other.listener)),
+    )
+    const [successor, ...others] = new Set(answers.map((answer) => answer.refresh_token))
+    expect(others).toEqual([])
+    expect(await oauth.refreshTokenGrant(config, String(successor))).toHaveProperty('refresh_token')
+    for (const { access_token } of answers) expect(await status(access_token)).toBe(200)
+  })
+
+  test('used again by another client within ten seconds gives it nothing', async () => {
+    const config = await register(app.url)
+    const first = await obtain(config, 'admin@demo.test')
+    const second = await oauth.refreshTokenGrant(config, String(first.refresh_token))
+    const stolen = oauth.refreshTokenGrant(await register(app.url), String(first.refresh_token))
+    await expect(stolen).rejects.toMatchObject(invalidGrant)
+    expect(await oauth.refreshTokenGrant(config, String(second.refresh_token))).toHaveProperty('access_token')
+  })
+
+  test('used again within ten seconds gives nothing once it was revoked', async () => {
+    const config = await register(app.url)
+    const first = await obtain(config, 'admin@demo.test')
+    const second = await oauth.refreshTokenGrant(config, String(first.refresh_token))
+    await oauth.tokenRevocation(config, String(second.refresh_token))
+    await expect(oauth.refreshTokenGrant(config, String(first.refresh_token))).rejects.toMatchObject(invalidGrant)
   })
 
   test('is not for another client', async () => {

@@ -15,15 +15,19 @@ const anonymous: Record<string, { limit: number; bytes: number }> = {
   ReplayDetection: { limit: 20_000, bytes: 1024 },
 }
 
+/** Processes that share a refresh token may use it at the same time: within this time each use gets the same successor. */
+const reuseSeconds = 10
+
 /** Codes, tokens, sessions and clients of the authorization server in the key-value store. */
 export const createKvAdapter =
-  (foundation: Pick<Foundation, 'kv' | 'changes'>) =>
+  (foundation: Pick<Foundation, 'kv' | 'changes' | 'clock'>) =>
   (model: string): Adapter => {
-    const { kv } = foundation
+    const { kv, clock } = foundation
+    const isReusable = (consumed: number) => model === 'RefreshToken' && clock() / 1000 - consumed <= reuseSeconds
     const find = async (id: string): Promise<AdapterPayload | undefined> => {
       if (model === 'Client') return findClient(kv, id)
       const [payload, consumed] = await Promise.all([findRecord(kv, model, id), kv.get<number>(consumedKey(model, id))])
-      return payload && consumed ? { ...payload, consumed } : payload
+      return payload && consumed && !isReusable(consumed) ? { ...payload, consumed } : payload
     }
     async function boundAnonymous(id: string, payload: AdapterPayload, seconds: number): Promise<void> {
       const bounds = anonymous[model]
@@ -48,14 +52,19 @@ export const createKvAdapter =
         if (!payload.accountId) await boundAnonymous(id, payload, seconds)
         if (model === 'Session' && payload.uid && payload.accountId)
           await kv.set(sessionUidKey(payload.uid), id, seconds)
-        await kv.set(recordKey(model, id), payload, seconds)
+        // A later use of the same predecessor must not extend the token beyond its mark of having been used.
+        if (model === 'RefreshToken') await kv.setIfAbsent(recordKey(model, id), payload, seconds)
+        else await kv.set(recordKey(model, id), payload, seconds)
       },
-      /** Of several uses at once one succeeds; the others are a replay, which ends everything that was granted. */
+      /** Succeeds once. Any other use is a replay and revokes the grant, unless the token may still be reused. */
       async consume(id) {
         const payload = await kv.get<AdapterPayload>(recordKey(model, id))
         const now = Math.floor(Date.now() / 1000)
         const secondsLeft = Math.max((payload?.exp ?? now) - now, 1)
-        if (payload && (await kv.setIfAbsent(consumedKey(model, id), now, secondsLeft))) return
+        const key = consumedKey(model, id)
+        if (payload && (await kv.setIfAbsent(key, clock() / 1000, secondsLeft))) return
+        const consumed = payload && (await kv.get<number>(key))
+        if (consumed && isReusable(consumed)) return
         if (payload?.grantId) await revokeGrant(foundation, payload.grantId)
         throw new errors.InvalidGrant('already used')
       },

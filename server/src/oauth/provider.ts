@@ -14,6 +14,7 @@ import { checkNewClient } from './new-clients.ts'
 import { ownPagesClient, ownPagesClientId } from './own-pages.ts'
 import { grantSeconds, signInOfGrant, signInOfSession } from './records.ts'
 import { findRedirectProblem, isNative } from './redirect-uris.ts'
+import { deriveSuccessors } from './refresh-tokens.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
 const accessTokenSeconds = 60 * 60
@@ -170,6 +171,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
   const isResource = (resource: string) => resource === publicUrl || Object.values(whole).includes(resource)
   const provider = new Provider(publicUrl, configuration)
   provider.proxy = true
+  deriveSuccessors(provider, service)
   const report = (error: unknown) => log.error({ err: error }, 'authorization server failed')
   provider.on('server_error', (ctx, error) => {
     report(error)
