@@ -11,6 +11,7 @@ import { notFound } from './errors.ts'
 import { Connections, isAnswering, jsonHeaders, sendShared, splitAddress } from './http.ts'
 import { createMcp } from './mcp/server.ts'
 import { serveAuthorizationServer } from './oauth/authorization-server.ts'
+import { publicDocument } from './oauth/protected-resources.ts'
 import { createSigningKeys } from './oauth/signing-keys.ts'
 import { createObserver, type Observation } from './observation.ts'
 import { describeApi } from './openapi.ts'
@@ -59,7 +60,7 @@ export async function createApp(service: Service): Promise<App> {
   app.get('/api/spec.json', (c) => sendShared(c, specificationBytes, { 'content-type': 'application/json' }))
   app.route('/api/docs', serveApiDocs(specification, service.config.publicUrl))
   app.options('/api/auth/pk-ticket', answerPreflight)
-  app.get('/oauth/jwks', async (c) => c.json(await keys.published(), 200, { 'cache-control': 'public, max-age=300' }))
+  app.get('/oauth/jwks', async (c) => c.json(await keys.published(), 200, publicDocument))
   app.route('/', serveAuthorizationServer(service))
   app.route('/setup', serveSetup(service))
   app.route('/sign-in', serveSignIn(service))
@@ -82,7 +83,7 @@ export async function createApp(service: Service): Promise<App> {
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET', url = '/' } = request
     const { path, query } = splitAddress(url)
-    if (path === '/mcp') {
+    if (path === '/mcp' || path === '/mcp/') {
       const observation = observe()
       const operation = await mcp(request, response, observation)
       observation.end(operation, method, response.statusCode)

@@ -64,6 +64,12 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['INLAY_ALLOWED_PRIVATE_NETWORKS', '', { allowedPrivateNetworks: ['127.0.0.0/8', '::1/128'] }],
   ['INLAY_TRUSTED_PROXIES', '10.0.0.0/8, fd00::/8', { trustedProxies: ['10.0.0.0/8', 'fd00::/8'] }],
   ['INLAY_TRUSTED_PROXIES', '', { trustedProxies: [] }],
+  [
+    'INLAY_MCP_ALLOWED_ORIGINS',
+    'https://App.example.com, http://localhost:6274/',
+    { mcpAllowedOrigins: ['https://app.example.com', 'http://localhost:6274'] },
+  ],
+  ['INLAY_MCP_ALLOWED_ORIGINS', '', { mcpAllowedOrigins: [] }],
   ['SIGN_IN_ISSUER', issuer, { signIn: { issuer, audience: 'inlay' } }, { SIGN_IN_AUDIENCE: 'inlay' }],
   ['SIGN_IN_ISSUER', '', { signIn: undefined }],
   ['SIGN_IN_AUDIENCE', 'a', { signIn: { issuer, audience: 'a' }, signInClient: undefined }, { SIGN_IN_ISSUER: issuer }],
@@ -129,6 +135,11 @@ const bad: [Name, string, string][] = [
   ['INLAY_ALLOWED_PRIVATE_NETWORKS', '10.0.0.0', 'must be CIDRs such as 10.0.0.0/8, not "10.0.0.0"'],
   ['INLAY_TRUSTED_PROXIES', 'proxy.internal', 'must be CIDRs such as 10.0.0.0/8, not "proxy.internal"'],
   ['INLAY_ALLOWED_PRIVATE_NETWORKS', '10.0.0.0/8,10.0.0.0/33', 'must be CIDRs such as 10.0.0.0/8, not "10.0.0.0/33"'],
+  ...['*', 'app.example.com', 'https://app.example.com/mcp', 'null'].map((text): [Name, string, string] => [
+    'INLAY_MCP_ALLOWED_ORIGINS',
+    `https://one.example.com, ${text}`,
+    `must be origins such as https://app.example.com, without a path, not "${text}"`,
+  ]),
   ['SIGN_IN_ISSUER', 'login.example.com', 'must be a URL that starts with https:// or http://'],
   [
     'INLAY_PLANS_FILE',

@@ -60,6 +60,10 @@ export const settings = {
     parse: cidrList,
     text: 'Comma-separated CIDRs of the reverse proxies in front of this server, for example `10.0.0.0/8`. `X-Forwarded-For` is read from these alone; every other client is known by the address that it connects from. Without this setting all clients behind a proxy count as one where sign-ins are limited by address.',
   },
+  INLAY_MCP_ALLOWED_ORIGINS: {
+    parse: originList,
+    text: 'Comma-separated origins of web pages that may call `/mcp` from a browser, for example `https://app.example.com`. Pages of the public URL always may, and in development pages on loopback addresses.',
+  },
   SIGN_IN_ISSUER: {
     parse: url('https:', 'http:'),
     text: 'OIDC issuer of the people who administer organizations, exactly as its discovery document names it. With `SIGN_IN_CLIENT_ID` people sign in there, with `SIGN_IN_AUDIENCE` its own access tokens are accepted; at least one of the two is required with it.',
@@ -117,6 +121,8 @@ export interface Config {
   allowedPrivateNetworks: readonly string[]
   /** Whose `X-Forwarded-For` counts. */
   trustedProxies: readonly string[]
+  /** Origins of web pages that may call `/mcp` beside our own. */
+  mcpAllowedOrigins: readonly string[]
   /** Whose access tokens are accepted beside the built-in ones. */
   signIn: { issuer: string; audience: string } | undefined
   /** Where people sign in; without it they have passwords here. */
@@ -162,6 +168,7 @@ export function readConfig(env: Record<string, string | undefined> = process.env
     allowedPrivateNetworks:
       read('INLAY_ALLOWED_PRIVATE_NETWORKS') ?? (mode === 'development' ? ['127.0.0.0/8', '::1/128'] : []),
     trustedProxies: read('INLAY_TRUSTED_PROXIES') ?? [],
+    mcpAllowedOrigins: read('INLAY_MCP_ALLOWED_ORIGINS') ?? [],
     ...readSignIn({
       mode,
       issuer: read('SIGN_IN_ISSUER'),
@@ -302,11 +309,23 @@ function secretList(text: string): readonly string[] {
   return list
 }
 
+function splitList(text: string): string[] {
+  const parts = text.split(',').map((part) => part.trim())
+  return parts.filter(Boolean)
+}
+
+function originList(text: string): readonly string[] {
+  return splitList(text).map((each) => {
+    const parsed = URL.parse(each)
+    if (!parsed || !/^https?:$/.test(parsed.protocol) || `${parsed.origin}/` !== parsed.href) {
+      throw new Error(`must be origins such as https://app.example.com, without a path, not "${each}"`)
+    }
+    return parsed.origin
+  })
+}
+
 function cidrList(text: string): readonly string[] {
-  const list = text
-    .split(',')
-    .map((cidr) => cidr.trim())
-    .filter(Boolean)
+  const list = splitList(text)
   for (const cidr of list) {
     if (!ipaddr.isValidCIDR(cidr)) throw new Error(`must be CIDRs such as 10.0.0.0/8, not "${cidr}"`)
   }

@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
-import { startTestService, type TestService } from '../../test/harness.ts'
+import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { eras, initializeParams, makeMessage, post, readAnswer, type Version } from '../../test/mcp-messages.ts'
 import { createAccess } from '../access.ts'
 import { issueAccessToken, resources } from '../oauth/access-tokens.ts'
@@ -124,6 +124,90 @@ describe('where a request comes from', () => {
     } finally {
       await production.close()
     }
+  })
+})
+
+describe('a page of another origin', () => {
+  const origin = 'http://localhost:6274'
+  const preflight = (service: TestService, headers: Record<string, string> = {}) =>
+    service.fetch('/mcp', {
+      method: 'OPTIONS',
+      headers: {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization,content-type,mcp-protocol-version',
+        ...headers,
+      },
+    })
+  const send = (service: TestService, token: string | undefined, origin: string) =>
+    post(service, token, { ...echo('hi'), headers: { ...echo('hi').headers, origin } })
+
+  test('asks without a token what it may send', async () => {
+    const response = await preflight(app)
+    expect(response.status).toBe(204)
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      'access-control-allow-origin': origin,
+      'access-control-allow-methods': 'POST, GET, DELETE',
+      'access-control-allow-headers': 'authorization,content-type,mcp-protocol-version',
+      vary: 'Origin',
+    })
+    expect(response.headers.get('access-control-allow-credentials')).toBeNull()
+  })
+
+  test('reads results, and where to get a token', async () => {
+    const [refused, answered] = [await send(app, undefined, origin), await send(app, token, origin)]
+    expect([refused.status, answered.status]).toEqual([401, 200])
+    for (const { headers } of [refused, answered]) {
+      expect(headers.get('access-control-allow-origin')).toBe(origin)
+      expect(headers.get('access-control-expose-headers')).toContain('www-authenticate')
+      expect(headers.get('vary')).toBe('Origin')
+    }
+  })
+
+  test('reads that there is nothing to GET', async () => {
+    const response = await app.fetch('/mcp', { headers: { origin, authorization: `Bearer ${token}` } })
+    expect(response.status).toBe(405)
+    expect(response.headers.get('access-control-allow-origin')).toBe(origin)
+  })
+
+  test('that is not allowed is told nothing', async () => {
+    const evil = 'https://evil.example.com'
+    for (const { status, headers } of [await preflight(app, { origin: evil }), await send(app, token, evil)]) {
+      expect(status).toBe(403)
+      expect(headers.get('access-control-allow-origin')).toBeNull()
+    }
+  })
+
+  test('needs a token for everything but a preflight', async () => {
+    expect((await app.fetch('/mcp', { method: 'OPTIONS', headers: { origin } })).status).toBe(401)
+  })
+
+  test('is allowed by the operator in production', async () => {
+    const allowed = 'https://app.example.com'
+    const production = await useTestService({
+      INLAY_PUBLIC_URL: 'https://inlay.example.com',
+      INLAY_MCP_ALLOWED_ORIGINS: `https://other.example.com, ${allowed}`,
+    })
+    const token = await production.tokenFor('admin@demo.test', 'demo')
+    expect((await preflight(production, { origin: allowed })).headers.get('access-control-allow-origin')).toBe(allowed)
+    expect(await send(production, token, allowed)).toMatchObject({ status: 200 })
+    for (const foreign of [origin, 'https://app.example.com:8443', 'https://example.com']) {
+      expect((await preflight(production, { origin: foreign })).status).toBe(403)
+      expect((await send(production, token, foreign)).status).toBe(403)
+    }
+  })
+})
+
+test('a slash at the end of the address makes no difference', async () => {
+  const { headers, body } = echo('hi')
+  const send = (more: Record<string, string>) =>
+    app.fetch('/mcp/', { method: 'POST', headers: { ...headers, ...more }, body: JSON.stringify(body) })
+  const refused = await send({})
+  expect(refused.status).toBe(401)
+  expect(refused.headers.get('www-authenticate')).toContain('/.well-known/oauth-protected-resource/mcp"')
+  expect(await readAnswer(await send({ authorization: `Bearer ${token}` }))).toMatchObject({
+    status: 200,
+    body: { result: { structuredContent: { message: 'Echo: hi' } } },
   })
 })
 

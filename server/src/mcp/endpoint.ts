@@ -51,6 +51,13 @@ export function createEndpoint(service: Service, access: AccessControl, dispatch
     let message: unknown
     try {
       requireOwnAddress(headers, addresses)
+      if (headers.origin !== undefined) {
+        Object.assign(observation.headers, readableBy(headers.origin))
+        if (isPreflight(request)) {
+          exchange.allow(headers['access-control-request-headers'])
+          return 'mcp'
+        }
+      }
       const caller = (await access.check(headers.authorization, 'user', audience)) as Caller
       requireJsonPost(request)
       message = parseJson(await readText(request, bodyLimit))
@@ -106,13 +113,25 @@ function requireJsonPost({ method, headers }: IncomingMessage): void {
   }
 }
 
-/** The names under which the service may be reached, and whether a page of an origin may do so. */
-function ownAddresses({ publicUrl, mode }: { publicUrl: string; mode: string }) {
+/** Lets a page of an allowed origin read the response. Requests carry tokens, not cookies, so credentials aren't allowed. */
+const readableBy = (origin: string) => ({
+  'access-control-allow-origin': origin,
+  'access-control-expose-headers': 'www-authenticate, x-request-id, retry-after',
+  vary: 'Origin',
+})
+
+/** A browser asks without a token whether a page may send one. */
+const isPreflight = ({ method, headers }: IncomingMessage) =>
+  method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
+
+/** The names under which clients may reach the service, and the origins of pages that may call it. */
+function ownAddresses({ publicUrl, mode, mcpAllowedOrigins }: Service['config']) {
   const { hostname, origin } = new URL(publicUrl)
+  const origins = new Set([origin, ...mcpAllowedOrigins])
   const local = new Set(mode === 'development' ? ['localhost', '127.0.0.1', '[::1]'] : [])
   return {
     hasHost: (host: string) => host === hostname || local.has(host),
-    hasOrigin: (text: string) => text === origin || local.has(URL.parse(text)?.hostname ?? ''),
+    hasOrigin: (text: string) => origins.has(text) || local.has(URL.parse(text)?.hostname ?? ''),
   }
 }
 

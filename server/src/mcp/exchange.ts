@@ -86,6 +86,17 @@ export class Exchange {
     sendJson(this.#response, status, this.#observation.headers, message)
   }
 
+  /** Answers the preflight of a page that may call us. GET and DELETE are among the methods so that it can read their 405. */
+  allow(requestedHeaders: string | undefined): void {
+    this.#response.writeHead(204, {
+      ...this.#observation.headers,
+      'access-control-allow-methods': 'POST, GET, DELETE',
+      ...(requestedHeaders && { 'access-control-allow-headers': requestedHeaders }),
+      'access-control-max-age': '600',
+    })
+    this.#response.end()
+  }
+
   accept(): void {
     this.#response.writeHead(202, this.#observation.headers).end()
   }

@@ -144,6 +144,27 @@ describe('tokens', () => {
     expect(status).toBe(audience.includes('/api') ? 200 : 401)
   })
 
+  test.each([
+    ['in both requests', '/', '/'],
+    ['in the first request', '/', ''],
+    ['in the second request', '', '/'],
+  ])('name the resource without the slash that a client writes at its end %s', async (_, first, second) => {
+    const config = await register(app.url)
+    const attempt = await prepare(config, { resource: `${app.url}/mcp${first}` })
+    const answer = await allow(attempt, 'admin@demo.test')
+    const checks = { pkceCodeVerifier: attempt.verifier, expectedState: 'state' }
+    const resource = `${app.url}/mcp${second}`
+    const tokens = await oauth.authorizationCodeGrant(config, answer, checks, { resource })
+    const fresh = await oauth.refreshTokenGrant(config, String(tokens.refresh_token), { resource })
+    for (const { access_token } of [tokens, fresh]) expect(claimsOf(access_token).aud).toBe(`${app.url}/mcp`)
+  })
+
+  test.each(['/mcp//', '/mcp/other', '/MCP'])('are not for the resource %s', async (path) => {
+    const { browser, url } = await prepare(await register(app.url), { resource: `${app.url}${path}` })
+    await browser.open(url)
+    expect(browser.left?.searchParams.get('error')).toBe('invalid_target')
+  })
+
   test('a token without our scope is refused with what is missing', async () => {
     const { access_token } = await obtain(await register(app.url), 'admin@demo.test', { scope: 'openid' })
     const { status, headers, body } = await app.request('GET', '/users/me', { token: access_token })

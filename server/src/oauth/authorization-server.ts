@@ -10,7 +10,7 @@ import type { Service } from '../service.ts'
 import { limitRegistrations, limitVisits } from '../sign-in/visit-limits.ts'
 import { scope } from './access-tokens.ts'
 import { serveInteractions } from './interactions.ts'
-import { protectedResources } from './protected-resources.ts'
+import { protectedResources, publicDocument } from './protected-resources.ts'
 import { createProvider } from './provider.ts'
 import { isLoopback } from './redirect-uris.ts'
 import { createSigningKeys } from './signing-keys.ts'
@@ -109,9 +109,9 @@ export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
     for (const below of ['', '/oauth', '/api', '/mcp']) app.all(path + below, toRoot)
   }
   for (const [path, metadata] of protectedResources(publicUrl)) {
-    app.get(path, (c) =>
-      c.json(metadata, 200, { 'access-control-allow-origin': '*', 'cache-control': 'public, max-age=300' }),
-    )
+    // Clients send headers of their own, so browsers ask first.
+    app.use(path, cors({ origin: '*', allowMethods: ['GET'] }))
+    app.get(path, (c) => c.json(metadata, 200, publicDocument))
   }
   return app
 }

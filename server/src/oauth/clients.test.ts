@@ -83,6 +83,42 @@ describe('registration', () => {
     expect(await response.json()).toMatchObject({ error })
   })
 
+  test('leaves out what this server does not have', async () => {
+    const { client_id, ...metadata } = await registerRaw({
+      client_name: null,
+      client_uri: null,
+      logo_uri: null,
+      jwks_uri: null,
+      token_endpoint_auth_method: 'none',
+      redirect_uris: [webUri],
+      grant_types: ['authorization_code', 'refresh_token', 'urn:ietf:params:oauth:grant-type:device_code'],
+      response_types: ['code', 'token'],
+      scope: 'inlay profile mcp:tools',
+    })
+    expect(metadata).toMatchObject({
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      scope: 'inlay',
+    })
+    expect(Object.values(metadata)).not.toContain(null)
+    expect(metadata).not.toHaveProperty('client_name')
+  })
+
+  test('a client that names only foreign scopes is registered without one', async () => {
+    const request = { token_endpoint_auth_method: 'none', redirect_uris: [webUri], scope: 'mcp:tools profile' }
+    expect(await registerRaw(request)).not.toHaveProperty('scope')
+  })
+
+  test('null stands for the default', async () => {
+    const request = { token_endpoint_auth_method: null, grant_types: null, response_types: null, scope: null }
+    expect(await registerRaw({ ...request, redirect_uris: [webUri] })).toMatchObject({
+      token_endpoint_auth_method: 'client_secret_basic',
+      client_secret: expect.any(String),
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+    })
+  })
+
   test.each([
     ['implicit', { grant_types: ['implicit'], response_types: ['id_token'] }],
     ['client credentials', { grant_types: ['client_credentials'] }],
@@ -90,6 +126,16 @@ describe('registration', () => {
     await expect(register(app.url, metadata)).rejects.toMatchObject({ error: 'invalid_client_metadata' })
   })
 })
+
+async function registerRaw(metadata: object): Promise<Record<string, unknown>> {
+  const response = await fetch(`${app.url}/oauth/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(metadata),
+  })
+  expect(response.status).toBe(201)
+  return (await response.json()) as Record<string, unknown>
+}
 
 describe('a registration is bounded:', () => {
   test.each([

@@ -1,11 +1,32 @@
 import type { ClientMetadata } from 'oidc-provider'
 import { nameProblem, tidyName } from '../lib/names.ts'
+import { scope } from './access-tokens.ts'
 import { errors } from './library.ts'
 
 export const longestClientName = 100
 const metadataBytes = 8 * 1024
 const mostUris = 10
 const longestUri = 1_000
+
+export const knownScopes = ['openid', 'offline_access', scope]
+const knownValues = { grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'] }
+
+/**
+ * Clients register for all kinds of servers at once, so whatever this one doesn't have is left out of their metadata
+ * (RFC 7591, section 3.2.1). A client that is left with no grant or response type is refused by the library.
+ */
+export function leaveOutUnknown(metadata: ClientMetadata): void {
+  for (const [name, value] of Object.entries(metadata)) if (value === null) delete metadata[name]
+  for (const [name, known] of Object.entries(knownValues)) {
+    const given = metadata[name]
+    const kept = Array.isArray(given) ? given.filter((value) => known.includes(value)) : []
+    if (kept.length > 0) metadata[name] = kept
+  }
+  if (typeof metadata.scope !== 'string') return
+  const kept = metadata.scope.split(' ').filter((value) => knownScopes.includes(value))
+  if (kept.length > 0) metadata.scope = kept.join(' ')
+  else delete metadata.scope
+}
 
 /** Limits for what a client says of itself when it registers or is first seen: anybody can send it. */
 export function checkNewClient(metadata: ClientMetadata): void {

@@ -26,6 +26,36 @@ test.each([
   })
 })
 
+test.each([
+  '/.well-known/oauth-protected-resource',
+  '/.well-known/oauth-protected-resource/mcp',
+  '/.well-known/oauth-protected-resource/api',
+  '/.well-known/oauth-authorization-server',
+  '/.well-known/openid-configuration',
+  '/oauth/jwks',
+])('a page of any origin may read %s', async (path) => {
+  const headers = { origin: 'https://tool.example.com' }
+  const response = await app.fetch(path, { headers })
+  expect(response.status).toBe(200)
+  expect(['*', headers.origin]).toContain(response.headers.get('access-control-allow-origin'))
+  expect(response.headers.get('access-control-allow-credentials')).toBeNull()
+})
+
+test.each(['', '/mcp', '/api'].map((below) => `/.well-known/oauth-protected-resource${below}`))(
+  'a page of any origin may send headers of its own to %s',
+  async (path) => {
+    const headers = {
+      origin: 'https://tool.example.com',
+      'access-control-request-method': 'GET',
+      'access-control-request-headers': 'mcp-protocol-version',
+    }
+    const response = await app.fetch(path, { method: 'OPTIONS', headers })
+    expect(response.status).toBe(204)
+    expect(response.headers.get('access-control-allow-origin')).toBe('*')
+    expect(response.headers.get('access-control-allow-headers')).toBe('mcp-protocol-version')
+  },
+)
+
 const metadata = () => `scope="inlay", resource_metadata="${url}/.well-known/oauth-protected-resource/api"`
 
 // Abuse case 33.

@@ -2,6 +2,9 @@ import { resources, scope } from './access-tokens.ts'
 
 const wellKnown = '/.well-known/oauth-protected-resource'
 
+/** Headers of documents that clients discover the server with, which pages of every origin may read. */
+export const publicDocument = { 'access-control-allow-origin': '*', 'cache-control': 'public, max-age=300' }
+
 /** RFC 9728, by path. The root speaks for the MCP endpoint, for clients that look nowhere else. */
 export function protectedResources(publicUrl: string): [path: string, metadata: object][] {
   const { api, mcp } = resources(publicUrl)

@@ -10,7 +10,7 @@ import { findPerson, loadGrant, organizationOf, recordRevocation } from './grant
 import { createKvAdapter } from './kv-adapter.ts'
 import { errors, interactionPolicy, Provider } from './library.ts'
 import { finishLogout, showLoggedOut, showLogout } from './logout.ts'
-import { checkNewClient } from './new-clients.ts'
+import { checkNewClient, knownScopes, leaveOutUnknown } from './new-clients.ts'
 import { ownPagesClient, ownPagesClientId } from './own-pages.ts'
 import { grantSeconds, signInOfGrant, signInOfSession } from './records.ts'
 import { findRedirectProblem, isNative } from './redirect-uris.ts'
@@ -51,7 +51,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
       short: { httpOnly: true, sameSite: 'lax', secure: isSecure, signed: true },
       keys: secrets.derive('oauth cookies').map((derived) => derived.key.toString('base64url')),
     },
-    scopes: ['openid', 'offline_access', scope],
+    scopes: knownScopes,
     responseTypes: ['code'],
     pkce: { required: () => true },
     clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post', 'private_key_jwt'],
@@ -64,6 +64,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
     extraClientMetadata: {
       properties: ['redirect_uris'],
       validator(ctx: KoaContextWithOIDC | undefined, _, __, metadata) {
+        leaveOutUnknown(metadata)
         // Without a context the client comes from the store, where older ones may exceed the limits.
         if (ctx || isClientAddress(metadata.client_id)) checkNewClient(metadata)
         checkClient(metadata)
@@ -172,6 +173,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
   const provider = new Provider(publicUrl, configuration)
   provider.proxy = true
   deriveSuccessors(provider, service)
+  spellResources(provider, isResource)
   const report = (error: unknown) => log.error({ err: error }, 'authorization server failed')
   provider.on('server_error', (ctx, error) => {
     report(error)
@@ -207,6 +209,26 @@ async function revokeAccessToken(service: Service, ctx: KoaContextWithOIDC): Pro
   }
   ctx.status = 200
   ctx.body = ''
+}
+
+/**
+ * Some clients write a slash at the end of a resource. The library compares resources as text wherever it needs them, so
+ * they get one spelling as soon as a request's parameters are known.
+ */
+function spellResources({ OIDCContext }: ProviderType, isResource: (text: string) => boolean): void {
+  const parameters = new WeakMap<object, { resource?: string | string[] }>()
+  const spell = (text: string) => (text.endsWith('/') && isResource(text.slice(0, -1)) ? text.slice(0, -1) : text)
+  Object.defineProperty(OIDCContext.prototype, 'params', {
+    get() {
+      return parameters.get(this)
+    },
+    set(params: { resource?: string | string[] }) {
+      const { resource } = params
+      if (Array.isArray(resource)) params.resource = [...new Set(resource.map(spell))]
+      else if (resource) params.resource = spell(resource)
+      parameters.set(this, params)
+    },
+  })
 }
 
 function createPolicy() {
