@@ -70,6 +70,8 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
     { mcpAllowedOrigins: ['https://app.example.com', 'http://localhost:6274'] },
   ],
   ['INLAY_MCP_ALLOWED_ORIGINS', '', { mcpAllowedOrigins: [] }],
+  ['INLAY_CLIENT_METADATA_DOCUMENTS', 'off', { clientMetadataDocuments: 'off' }],
+  ['INLAY_CLIENT_METADATA_DOCUMENTS', '', { clientMetadataDocuments: 'auto' }],
   ['SIGN_IN_ISSUER', issuer, { signIn: { issuer, audience: 'inlay' } }, { SIGN_IN_AUDIENCE: 'inlay' }],
   ['SIGN_IN_ISSUER', '', { signIn: undefined }],
   ['SIGN_IN_AUDIENCE', 'a', { signIn: { issuer, audience: 'a' }, signInClient: undefined }, { SIGN_IN_ISSUER: issuer }],
@@ -140,6 +142,7 @@ const bad: [Name, string, string][] = [
     `https://one.example.com, ${text}`,
     `must be origins such as https://app.example.com, without a path, not "${text}"`,
   ]),
+  ['INLAY_CLIENT_METADATA_DOCUMENTS', 'yes', 'must be one of auto, on, off, not "yes"'],
   ['SIGN_IN_ISSUER', 'login.example.com', 'must be a URL that starts with https:// or http://'],
   [
     'INLAY_PLANS_FILE',

@@ -64,6 +64,11 @@ export const settings = {
     parse: originList,
     text: 'Comma-separated origins of web pages that may call `/mcp` from a browser, for example `https://app.example.com`. Pages of the public URL always may, and in development pages on loopback addresses.',
   },
+  INLAY_CLIENT_METADATA_DOCUMENTS: {
+    default: 'auto',
+    parse: oneOf('auto', 'on', 'off'),
+    text: 'Whether OAuth clients can identify themselves by the https address of their metadata document, which the server then has to fetch from the internet. Clients that see this offered often don’t fall back to registration when the fetch fails. `off`: not offered, and nothing is fetched; for networks without egress. `on`: always offered. `auto`: offered, but not for a day after a document couldn’t be fetched because of the network, unless another one was fetched within the last day.',
+  },
   SIGN_IN_ISSUER: {
     parse: url('https:', 'http:'),
     text: 'OIDC issuer of the people who administer organizations, exactly as its discovery document names it. With `SIGN_IN_CLIENT_ID` people sign in there, with `SIGN_IN_AUDIENCE` its own access tokens are accepted; at least one of the two is required with it.',
@@ -123,6 +128,7 @@ export interface Config {
   trustedProxies: readonly string[]
   /** Origins of web pages that may call `/mcp` beside our own. */
   mcpAllowedOrigins: readonly string[]
+  clientMetadataDocuments: 'auto' | 'on' | 'off'
   /** Whose access tokens are accepted beside the built-in ones. */
   signIn: { issuer: string; audience: string } | undefined
   /** Where people sign in; without it they have passwords here. */
@@ -169,6 +175,7 @@ export function readConfig(env: Record<string, string | undefined> = process.env
       read('INLAY_ALLOWED_PRIVATE_NETWORKS') ?? (mode === 'development' ? ['127.0.0.0/8', '::1/128'] : []),
     trustedProxies: read('INLAY_TRUSTED_PROXIES') ?? [],
     mcpAllowedOrigins: read('INLAY_MCP_ALLOWED_ORIGINS') ?? [],
+    clientMetadataDocuments: given('INLAY_CLIENT_METADATA_DOCUMENTS'),
     ...readSignIn({
       mode,
       issuer: read('SIGN_IN_ISSUER'),

@@ -2,7 +2,7 @@ import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import * as oauth from 'openid-client'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
-import { useClientDocument } from '../../test/https-server.ts'
+import { useClientDocument, useHttps } from '../../test/https-server.ts'
 import { allow, claimsOf, exchange, introduce, nativeUri, prepare, register, webUri } from '../../test/oauth-client.ts'
 
 let app: HttpService
@@ -276,4 +276,63 @@ describe('a client known by its address', () => {
       expect(app.logged()).toContain(`"address":"${id}","reason":"blocked_address"`)
     },
   )
+})
+
+describe('metadata documents of clients', () => {
+  const isOffered = async ({ url }: HttpService) => {
+    const response = await fetch(`${url}/.well-known/oauth-authorization-server`)
+    const { client_id_metadata_document_supported } = (await response.json()) as Record<string, unknown>
+    return client_id_metadata_document_supported === true
+  }
+  /** The status of the page that a user sees whom this client sends. */
+  async function signInWith({ url }: HttpService, id: string): Promise<number | undefined> {
+    const attempt = await prepare(await introduce(url, id))
+    await attempt.browser.open(attempt.url)
+    return attempt.browser.page?.status
+  }
+  const useGoodDocument = () =>
+    useClientDocument((client_id) => ({ client_id, redirect_uris: [webUri], token_endpoint_auth_method: 'none' }))
+  /** As on a network without egress, every connection fails. */
+  const useUnreachable = async () => `${await useHttps((request) => request.socket.destroy())}/client.json`
+
+  test('are no longer offered once one cannot be reached, and are again once one can', async () => {
+    const own = await useHttpService({})
+    expect(await isOffered(own)).toBe(true)
+    expect(await signInWith(own, await useUnreachable())).toBe(400)
+    expect(await isOffered(own)).toBe(false)
+    expect(await register(own.url), 'what clients do instead').toBeDefined()
+    expect(await signInWith(own, await useGoodDocument())).toBe(200)
+    expect(await isOffered(own)).toBe(true)
+  })
+
+  test('stay on offer when a stranger names a host that does not answer, if others were reached', async () => {
+    const own = await useHttpService({})
+    expect(await signInWith(own, await useGoodDocument())).toBe(200)
+    expect(await signInWith(own, await useUnreachable())).toBe(400)
+    expect(await isOffered(own)).toBe(true)
+  })
+
+  test('stay on offer when a client names an address that is never fetched', async () => {
+    const own = await useHttpService({})
+    expect(await signInWith(own, 'https://10.0.0.1/client.json')).toBe(400)
+    expect(await isOffered(own)).toBe(true)
+  })
+
+  test('are always offered if the operator says so', async () => {
+    const own = await useHttpService({ INLAY_CLIENT_METADATA_DOCUMENTS: 'on' })
+    expect(await signInWith(own, await useUnreachable())).toBe(400)
+    expect(await isOffered(own)).toBe(true)
+  })
+
+  test('are neither offered nor fetched if the operator says so', async () => {
+    const own = await useHttpService({ INLAY_CLIENT_METADATA_DOCUMENTS: 'off' })
+    let requests = 0
+    const origin = await useHttps((_, response) => {
+      requests += 1
+      response.end()
+    })
+    expect(await isOffered(own)).toBe(false)
+    expect(await signInWith(own, `${origin}/client.json`)).toBe(400)
+    expect(requests).toBe(0)
+  })
 })

@@ -6,6 +6,7 @@ import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { SafeFetchError } from '../lib/safe-fetch.ts'
 import type { Service } from '../service.ts'
 import { createOwnTokenVerifier, InvalidToken, resources, scope } from './access-tokens.ts'
+import { noteFailure, noteReached, offersClientDocuments } from './client-documents.ts'
 import { findPerson, loadGrant, organizationOf, recordRevocation } from './grants.ts'
 import { createKvAdapter } from './kv-adapter.ts'
 import { errors, interactionPolicy, Provider } from './library.ts'
@@ -99,7 +100,11 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
         },
       },
       registration: { enabled: true, issueRegistrationAccessToken: false },
-      clientIdMetadataDocument: { enabled: true, ack: 'draft-02', cacheDuration: { min: 300, max: day } },
+      clientIdMetadataDocument: {
+        enabled: config.clientMetadataDocuments !== 'off',
+        ack: 'draft-02',
+        cacheDuration: { min: 300, max: day },
+      },
       resourceIndicators: {
         enabled: true,
         defaultResource: async (_, __, oneOf) => (oneOf as string[] | undefined) ?? publicUrl,
@@ -159,10 +164,16 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
     },
     async fetch(address, init) {
       try {
-        return await service.fetch(address, init)
+        const response = await service.fetch(address, init)
+        await noteReached(service)
+        return response
       } catch (error) {
-        const reason = error instanceof SafeFetchError ? error.reason : 'unknown'
-        log.warn({ address: String(address), reason }, 'a document of a client could not be fetched')
+        const reason = error instanceof SafeFetchError ? error.reason : undefined
+        log.warn(
+          { address: String(address), reason: reason ?? 'unknown' },
+          'a document of a client could not be fetched',
+        )
+        if (reason) await noteFailure(service, reason)
         throw error
       }
     },
@@ -184,7 +195,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
   // Without a listener of its own the framework below writes to the console.
   ;(provider as EventEmitter).on('error', report)
   const finish: Record<string, (ctx: KoaContextWithOIDC) => unknown> = {
-    discovery: (ctx) => Object.assign(ctx.body as object, { response_modes_supported: ['query'] }),
+    discovery: (ctx) => describeServer(service, ctx.body as Record<string, unknown>),
     revocation: (ctx) => revokeAccessToken(service, ctx),
     end_session: (ctx) => showLogout(service, ctx),
     end_session_confirm: (ctx) => finishLogout(service, ctx),
@@ -194,6 +205,11 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
     if (ctx.oidc) await finish[ctx.oidc.route]?.(ctx as unknown as KoaContextWithOIDC)
   })
   return provider
+}
+
+async function describeServer(service: Service, metadata: Record<string, unknown>): Promise<void> {
+  metadata.response_modes_supported = ['query']
+  if (!(await offersClientDocuments(service))) delete metadata.client_id_metadata_document_supported
 }
 
 /** The library has authenticated the client and revokes refresh tokens only. Tokens that belong to another client are ignored. */
