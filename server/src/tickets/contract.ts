@@ -18,6 +18,9 @@ const ticketErrors = {
 export const ticketFailure = (code: keyof typeof ticketErrors, data: Record<string, unknown> = {}, cause?: unknown) =>
   fail(ticketErrors[code], code, data, { cause })
 
+/** The form that browsers give an origin. Sandboxed pages have `null`, which no key's list can allow. */
+const origin = /^(null|[A-Za-z][A-Za-z0-9+.-]*:\/\/[^\s/?#@\\]*)$/
+
 export const exchangeTicket = operation({
   id: 'exchangeTicket',
   method: 'post',
@@ -29,7 +32,12 @@ export const exchangeTicket = operation({
   body: z.strictObject({
     publishable_key: z.string().min(1).max(200),
     id_token: z.string().min(1).optional().describe('From the organization’s identity provider'),
-    embedding_origin: z.string().max(300).optional().describe('Where the widget is embedded, when its own frame asks'),
+    embedding_origin: z
+      .string()
+      .max(300)
+      .regex(origin, 'Must be an origin such as https://shop.example.com')
+      .optional()
+      .describe('Where the widget is embedded, when its own frame asks'),
   }),
   // An ID token of at most 16 KiB, and what goes with it.
   bodyLimit: 20 * 1024,

@@ -82,6 +82,13 @@ describe('the body', () => {
     ['{"publishable_key":"x","id_token":1}', 'id_token'],
     ['{"publishable_key":"x","id_token":""}', 'id_token'],
     ['{"publishable_key":"x","embedding_origin":{}}', 'embedding_origin'],
+    ...[
+      '',
+      'shop.example.com',
+      'https://shop.example.com/',
+      'https://user@shop.example.com',
+      'https://shop example',
+    ].map((text): [string, string] => [`{"publishable_key":"x","embedding_origin":"${text}"}`, 'embedding_origin']),
     ['{"publishable_key":"x","organization_id":"y"}', 'organization_id'],
     ['{"publishable_key":"x","publishable_key":"y"}', ''],
   ])('%s is INVALID_BODY', async (body, field) => {
@@ -159,6 +166,14 @@ describe('the origin', () => {
     // A page may read the answer only if it was allowed.
     expect(answer.headers.get('access-control-allow-origin')).toBe(isAllowed && header ? header : null)
   })
+
+  test.each(['null', 'file://', 'http://intranet', 'https://Shop.example.com:443'])(
+    'is %s for the widget of a key without restrictions',
+    async (embedding_origin) => {
+      const { key } = await makeKey()
+      expect((await exchange({ publishable_key: key, embedding_origin }, { origin: own })).status).toBe(200)
+    },
+  )
 
   test('of the organization counts for a key without its own', async () => {
     const app = await useTestService()
