@@ -44,7 +44,7 @@ export const tool = <A extends ToolAccess, Input extends z.ZodObject, Output ext
 ): Tool => definition as unknown as Tool
 
 /** What a tool that passes on another one's answer gives. */
-export type Relayed = Pick<CallToolResult, 'content' | 'structuredContent' | 'isError'>
+export type Relayed = Pick<CallToolResult, 'content' | 'structuredContent' | 'isError' | '_meta'>
 
 export const relayTool = <A extends ToolAccess, Input extends z.ZodObject>(
   definition: Facts<A, Input> & { handler: Handler<CallerOf<A>, z.output<Input>, Relayed> },

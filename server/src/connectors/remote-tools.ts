@@ -125,7 +125,7 @@ export function createRemoteTools(
           try {
             const delegate = await requireDelegate(foundation, caller, setup, connector)
             const answer: PageAnswer = await callOf(delegate, toolName.slice(name.length + 1), args, call)
-            return readAnswer(answer, `the tool server ${server_url}`)
+            return readAnswer(answer)
           } catch (error) {
             throw report(organizationId, connector, error)
           }

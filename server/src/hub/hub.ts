@@ -14,6 +14,9 @@ import { unpack } from './kept-definitions.ts'
 import { readAnswer } from './results.ts'
 import { createSwitchboard, type FoundSource, type Owner, type Switchboard } from './switchboard.ts'
 
+/** In the `_meta` of a result: the page or connector that the result comes from. */
+const sourceKey = 'inlay/source'
+
 type HubSource = z.input<typeof contract.HubSource>
 type HubTool = z.input<typeof contract.HubTool>
 
@@ -83,7 +86,7 @@ export async function createHub(
       await govern({ phase: 'request', context: { ...context, arguments: args } })
       const relayed = await tool.call(args, call, callId)
       await govern({ phase: 'response', context: { ...context, result: relayed } })
-      return relayed
+      return { ...relayed, _meta: { [sourceKey]: { kind: remote ? 'connector' : 'page', ...tool.source } } }
     },
 
     async close() {
@@ -148,7 +151,7 @@ async function findPageTool(
     async call(args, call, callId) {
       const order = { call_id: callId, name: tool.name, args, definition_hash: tool.hash }
       const answer = await switchboard.call(target, { caller, owner }, order, call)
-      return readAnswer(answer, `the web page ${origin || 'of the widget'}`)
+      return readAnswer(answer)
     },
   }
 }

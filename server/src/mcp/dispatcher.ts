@@ -51,7 +51,7 @@ export function createDispatcher(service: Service, offer: Offer): Dispatcher {
           ...result,
           resultType: 'complete',
           ...(ttlMs !== undefined && { ttlMs, cacheScope: 'private' }),
-          _meta: meta,
+          _meta: { ...(result as Partial<Relayed>)._meta, ...meta },
         })
 
   const listFor = (role: Caller['role']) => {

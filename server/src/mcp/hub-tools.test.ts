@@ -1,6 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { offer } from '../../test/page.ts'
+import { offer, pageOrigin } from '../../test/page.ts'
 import { member, type Shop, startShop } from '../../test/shop.ts'
 
 let shop: Shop
@@ -34,9 +34,10 @@ describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mo
     expect((await call('hub_list_tools', { search: 'add', include_sources: true })).structuredContent).toMatchObject({
       tools: [{ ...add, sources: [source] }],
     })
-    const { content, isError = false } = await call('hub_call_tool', { tool_name: 'add', args: { sku: 7 } })
+    const { content, isError = false, _meta } = await call('hub_call_tool', { tool_name: 'add', args: { sku: 7 } })
     expect(isError).toBe(false)
-    expect(content[0]).toEqual({ type: 'text', text: 'added {"sku":7}' })
+    expect(content).toEqual([{ type: 'text', text: 'added {"sku":7}' }])
+    expect(_meta?.['inlay/source']).toMatchObject({ kind: 'page', tabId: 'tab-1', origin: pageOrigin, title: 'Cart' })
   })
 
   test('is told which pages there are when several offer the tool', async () => {
