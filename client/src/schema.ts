@@ -1732,10 +1732,28 @@ export interface components {
         HubTool: {
             name: string;
             /** @description From the page: untrusted text */
+            title?: string;
+            /** @description From the page: untrusted text */
             description: string;
             /** @description JSON Schema from the page */
             inputSchema: {
                 [key: string]: unknown;
+            };
+            /** @description Hints from the page or the tool server about what the tool does. They are claims, not guarantees. */
+            annotations?: {
+                title?: string;
+                /** @description The tool changes nothing */
+                readOnlyHint?: boolean;
+                /** @description The tool may delete or overwrite something */
+                destructiveHint?: boolean;
+                /** @description Calling the tool again with the same arguments changes nothing more */
+                idempotentHint?: boolean;
+                /** @description The tool reaches systems outside of the page or server */
+                openWorldHint?: boolean;
+                /** @description The tool has effects beyond the page, such as a purchase */
+                consequentialHint?: boolean;
+                /** @description The result may contain text that others wrote */
+                untrustedContentHint?: boolean;
             };
             /** @description With `include_sources`: the open pages that offer it */
             sources?: components["schemas"]["HubSource"][];

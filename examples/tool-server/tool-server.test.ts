@@ -261,7 +261,10 @@ test.each(['auto', 'legacy'] as const)(
     )
     await client.connect(new StreamableHTTPClientTransport(new URL(resource), { authProvider }))
     const { tools } = await client.listTools()
-    expect(tools.map(({ name }) => name)).toEqual(['list_orders', 'cancel_order'])
+    expect(tools.map(({ name, title, annotations }) => [name, title, annotations?.readOnlyHint])).toEqual([
+      ['list_orders', 'List orders', true],
+      ['cancel_order', 'Cancel an order', false],
+    ])
     const { content, isError } = await client.callTool({ name: 'list_orders', arguments: {} })
     expect(isError).toBeFalsy()
     expect(content).toEqual([{ type: 'text', text: expect.stringContaining('Enamel mug') }])

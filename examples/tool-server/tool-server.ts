@@ -52,15 +52,22 @@ export function createToolServerExample(options: ToolServerExampleOptions): Requ
 
   function describeTools(caller: Caller): McpServer {
     const server = new McpServer({ name: 'example-orders', version: '1.0.0' })
-    server.registerTool('list_orders', { description: 'The orders of the person who asks' }, () =>
-      askOrders('GET', '/orders', { operation: 'orders.list', caller }),
+    server.registerTool(
+      'list_orders',
+      {
+        title: 'List orders',
+        description: 'The orders of the person who asks',
+        annotations: { readOnlyHint: true, openWorldHint: false },
+      },
+      () => askOrders('GET', '/orders', { operation: 'orders.list', caller }),
     )
     server.registerTool(
       'cancel_order',
       {
+        title: 'Cancel an order',
         description: 'Cancels an order that has not been shipped',
         inputSchema: z.object({ order: z.string().max(20) }),
-        annotations: { destructiveHint: true },
+        annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
       },
       ({ order }) => askOrders('POST', '/orders/cancel', { operation: 'orders.cancel', caller, details: { order } }),
     )

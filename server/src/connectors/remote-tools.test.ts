@@ -45,6 +45,16 @@ const cached = async (connector: { id: string }, userId: string) =>
 
 const calls = () => world.tools.asked.filter(({ path }) => path === '/mcp')
 
+describe('the list', () => {
+  test('has the title and the hints of a server’s tool', async () => {
+    await world.addConnector()
+    await world.connect()
+    const facts = { title: 'Delete a customer', annotations: { readOnlyHint: false, destructiveHint: true } }
+    world.tools.more = (server) => server.registerTool('delete', facts, () => ({ content: [] }))
+    expect(await me.tools({ search: 'crm.delete' })).toMatchObject([{ name: 'crm.delete', ...facts }])
+  })
+})
+
 describe('a call', () => {
   test('goes to the tool server as the person who asks, who never signed in there', async () => {
     await world.addConnector()

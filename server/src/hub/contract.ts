@@ -16,11 +16,27 @@ export const HubSource = z
   })
   .meta({ id: 'HubSource' })
 
+const hint = (text: string) => z.boolean().optional().describe(text)
+
+const ToolAnnotations = z
+  .strictObject({
+    title: z.string().optional(),
+    readOnlyHint: hint('The tool changes nothing'),
+    destructiveHint: hint('The tool may delete or overwrite something'),
+    idempotentHint: hint('Calling the tool again with the same arguments changes nothing more'),
+    openWorldHint: hint('The tool reaches systems outside of the page or server'),
+    consequentialHint: hint('The tool has effects beyond the page, such as a purchase'),
+    untrustedContentHint: hint('The result may contain text that others wrote'),
+  })
+  .describe('Hints from the page or the tool server about what the tool does. They are claims, not guarantees.')
+
 export const HubTool = z
   .strictObject({
     name: z.string(),
+    title: z.string().optional().describe('From the page: untrusted text'),
     description: z.string().describe('From the page: untrusted text'),
     inputSchema: z.record(z.string(), z.unknown()).describe('JSON Schema from the page'),
+    annotations: ToolAnnotations.optional(),
     sources: z.array(HubSource).optional().describe('With `include_sources`: the open pages that offer it'),
   })
   .meta({ id: 'HubTool' })

@@ -3,16 +3,19 @@ import {
   maxDefinitionBytes,
   maxDescriptionLength,
   maxSchemaBytes,
+  maxTitleLength,
   maxTools,
   type ToolDefinition,
 } from '../runtime/protocol.ts'
-import { cleanRecord, cleanText, isClean, isTooDeep } from './page-text.ts'
+import { cleanLine, cleanRecord, cleanText, isClean, isTooDeep } from './page-text.ts'
 
 /** A page's tool as callers see it. */
 export interface PageTool {
   name: string
+  title?: string
   description: string
   inputSchema: Record<string, unknown>
+  annotations?: NonNullable<ToolDefinition['annotations']>
   /** Of the definition as the page gave it: it changes with every change, also one that cleaning hides. */
   hash: string
   bytes: number
@@ -65,16 +68,22 @@ function findFlaw({ name, inputSchema }: ToolDefinition, builtInNames: ReadonlyS
 }
 
 function readDefinition(definition: ToolDefinition): PageTool {
-  const { name, description, inputSchema } = definition
+  const { name, title, description, inputSchema, annotations } = definition
   const schemaBytes = Buffer.byteLength(JSON.stringify(inputSchema))
   if (schemaBytes > maxSchemaBytes) throw new OverLimit(`The schema of a tool may take ${maxSchemaBytes} bytes`)
   return {
     name,
+    ...(title !== undefined && { title: cleanLine(title, maxTitleLength) }),
     description: cleanText(description, maxDescriptionLength),
     inputSchema: cleanRecord(inputSchema),
+    ...(annotations && { annotations: cleanAnnotations(annotations) }),
     hash: hash('sha256', JSON.stringify(sortMembers(definition)), 'base64url'),
     bytes: schemaBytes + Buffer.byteLength(name) + Buffer.byteLength(description),
   }
+}
+
+function cleanAnnotations({ title, ...hints }: NonNullable<ToolDefinition['annotations']>) {
+  return { ...(title !== undefined && { title: cleanLine(title, maxTitleLength) }), ...hints }
 }
 
 /** The same definition has the same hash, in whatever order a page writes its members. */

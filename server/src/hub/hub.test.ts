@@ -195,6 +195,39 @@ describe('the list of tools', () => {
     expect((await me.tools({ search })).map(({ name }) => name)).toEqual(names)
   })
 
+  test('has the title and all hints of a tool, over REST too', async () => {
+    const hints = {
+      readOnlyHint: false,
+      destructiveHint: true,
+      idempotentHint: false,
+      openWorldHint: true,
+      consequentialHint: true,
+      untrustedContentHint: true,
+    }
+    const page = await shop.page(member)
+    const tool = { name: 'pay', title: 'Pay', description: '', annotations: { title: 'Pay now', ...hints } }
+    page.send({ type: 'tools/list', tools: [tool, { name: 'plain' }] })
+    await page.next('tools/accepted')
+    const inputSchema = { type: 'object', properties: {} }
+    const tools = [
+      { ...tool, inputSchema },
+      { name: 'plain', description: '', inputSchema },
+    ]
+    expect(await me.tools()).toEqual(tools)
+    const token = await shop.tokenFor('member@demo.test', 'demo')
+    expect((await shop.request('GET', '/hub/tools', { token })).body).toEqual({ count: 2, tools })
+  })
+
+  // Abuse case 31.
+  test('has titles in one line, cut, and without hidden characters', async () => {
+    const page = await shop.page(member)
+    const title = `Pay\u202e\n${'x'.repeat(400)}`
+    page.send({ type: 'tools/list', tools: [{ name: 'pay', title, annotations: { title } }] })
+    await page.next('tools/accepted')
+    const clean = `Pay ${'x'.repeat(295)}…`
+    expect(await me.tools()).toMatchObject([{ title: clean, annotations: { title: clean } }])
+  })
+
   test('follows what the page changes', async () => {
     const page = await shop.page(member)
     await offer(page, 'a', 'b', 'c')

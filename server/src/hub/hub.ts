@@ -58,10 +58,8 @@ export async function createHub(
     async listTools(caller, { search = '', source_id, include_sources }) {
       const wanted = search.toLowerCase()
       const matches = ({ name, description }: PageTool) => `${name}\n${description}`.toLowerCase().includes(wanted)
-      const show = ({ tool: { name, description, inputSchema }, sources }: OfferedTool) => ({
-        name,
-        description,
-        inputSchema,
+      const show = ({ tool: { hash, bytes, ...shown }, sources }: OfferedTool) => ({
+        ...shown,
         ...(include_sources && { sources }),
       })
       const asked = source_id === undefined ? remoteTools.list(caller) : undefined

@@ -13,7 +13,13 @@ function toolsOf(...definitions: Partial<ToolDefinition>[]): KeptTool[] {
 }
 
 test('a definition comes back as it was given', () => {
-  const definition = { name: 'add', description: 'Adds “tea” – ☕', inputSchema: { type: 'object', x: [1, null] } }
+  const definition = {
+    name: 'add',
+    title: 'Add tea',
+    description: 'Adds “tea” – ☕',
+    inputSchema: { type: 'object', x: [1, null] },
+    annotations: { title: 'Add', readOnlyHint: false, destructiveHint: true, consequentialHint: true },
+  }
   const [kept] = toolsOf(definition)
   const tool: PageTool = unpack(kept as KeptTool)
   expect(tool).toMatchObject(definition)

@@ -40,6 +40,15 @@ describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mo
     expect(_meta?.['inlay/source']).toMatchObject({ kind: 'page', tabId: 'tab-1', origin: pageOrigin, title: 'Cart' })
   })
 
+  test('finds the title and the hints of a tool, to decide whether to ask', async () => {
+    const page = await shop.page(member)
+    const tool = { name: 'pay', title: 'Pay', annotations: { readOnlyHint: false, consequentialHint: true } }
+    page.send({ type: 'tools/list', tools: [tool] })
+    await page.next('tools/accepted')
+    const { structuredContent } = await (await connect(mode)).callTool({ name: 'hub_list_tools', arguments: {} })
+    expect(structuredContent).toMatchObject({ tools: [tool] })
+  })
+
   test('is told which pages there are when several offer the tool', async () => {
     const pages = [await shop.page(member), await shop.page(member)]
     for (const page of pages) await offer(page, 'add')
