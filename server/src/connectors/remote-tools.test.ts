@@ -92,6 +92,31 @@ describe('a call', () => {
     expect(exchange?.headers.get('authorization')).toBe(`Basic ${btoa(`hub:${hub.client_secret}`)}`)
   })
 
+  test.each<[string, string[], 'form' | 'header']>([
+    ['in the form only', ['client_secret_post', 'private_key_jwt'], 'form'],
+    ['in the form or with HTTP Basic', ['client_secret_post', 'client_secret_basic'], 'header'],
+    ['in neither way that is known here', ['private_key_jwt'], 'header'],
+  ])('authenticates at a provider that accepts secrets %s', async (_, methods, place) => {
+    await world.addConnector()
+    await world.connect()
+    const { url } = world.idp
+    world.idp.instead = (request) =>
+      request.url.endsWith('/openid-configuration')
+        ? Response.json({
+            issuer: url,
+            jwks_uri: `${url}/jwks`,
+            token_endpoint: `${url}/token`,
+            token_endpoint_auth_methods_supported: methods,
+          })
+        : undefined
+    expect(await me.call('crm.whoami')).toEqual(asMember())
+    const [exchange] = world.idp.tokenRequests()
+    const { client_id, client_secret } = exchange?.form ?? {}
+    const inForm = { client_id: hubAtIdp.idp_client_id, client_secret: hubAtIdp.idp_client_secret }
+    expect({ client_id, client_secret }).toEqual(place === 'form' ? inForm : {})
+    expect(exchange?.headers.has('authorization')).toBe(place === 'header')
+  })
+
   test('costs one request once there is a token and a connection', async () => {
     await world.addConnector()
     await world.connect()

@@ -59,9 +59,10 @@ export async function requestAssertion(
       audience,
       resource: server_url,
       scope: scopes.join(' '),
+      ...(provider.wantsSecretInForm && { client_id: idpClient.id, client_secret: idpClient.secret }),
     },
-    // In a header, so that the form is exactly the interface's.
-    basic: idpClient,
+    // HTTP Basic unless the provider rules it out, so that the form is exactly the interface's.
+    basic: provider.wantsSecretInForm ? undefined : idpClient,
     secrets: [idToken, idpClient.secret],
   })
   if (answer.issued_token_type !== idJag) {
@@ -86,8 +87,8 @@ export async function requestAssertion(
 /** Discovery first, then where the interface says. */
 async function findProvider(service: Working, trusted: TrustedIssuer) {
   try {
-    const { issuer, token_endpoint } = await discover(service, trusted)
-    return { issuer, token_endpoint: token_endpoint ?? `${issuer.replace(/\/$/, '')}/oauth/token` }
+    const { token_endpoint, ...provider } = await discover(service, trusted)
+    return { ...provider, token_endpoint: token_endpoint ?? `${provider.issuer.replace(/\/$/, '')}/oauth/token` }
   } catch (error) {
     if (!(error instanceof DiscoveryFailed)) throw error
     throw new StepFailed('provider_exchange', `The identity provider cannot be asked: ${error.message}`, {

@@ -19,13 +19,15 @@ export interface ProviderDocument {
   jwks_uri: string
   /** Not every provider has one for us. */
   token_endpoint: string | undefined
+  /** Whether the token endpoint takes client secrets in the form only. HTTP Basic is the default (RFC 8414, section 2). */
+  wantsSecretInForm: boolean
 }
 
 /** OpenID Connect Discovery 1.0, section 4: the document must name the very issuer it was found under. */
 export async function discover(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<ProviderDocument> {
   const address = `${trusted.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const document = await fetchJson(service, address, 'the discovery document')
-  const { issuer, jwks_uri, token_endpoint } = document
+  const { issuer, jwks_uri, token_endpoint, token_endpoint_auth_methods_supported: methods } = document
   const isExpected =
     typeof issuer === 'string' && (issuer === trusted.issuer || (trusted.issuerPattern?.test(issuer) ?? false))
   if (!isExpected) {
@@ -40,7 +42,9 @@ export async function discover(service: Pick<Service, 'fetch'>, trusted: Trusted
     const problem = findEndpointProblem({ name, address: endpoint, namedBy: trusted.issuer })
     if (problem) throw new DiscoveryFailed('endpoint', `In ${address}, ${problem}`)
   }
-  return { issuer, token_endpoint: undefined, ...endpoints }
+  const wantsSecretInForm =
+    Array.isArray(methods) && methods.includes('client_secret_post') && !methods.includes('client_secret_basic')
+  return { issuer, token_endpoint: undefined, ...endpoints, wantsSecretInForm }
 }
 
 export async function fetchJson(
