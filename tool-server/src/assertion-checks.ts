@@ -11,7 +11,7 @@ interface Expected {
   issuer: string
   clientId: string
   resource: string
-  /** At least one of them has to be in the assertion. */
+  /** The scopes that may be granted. An assertion with a scope has to name one of them. */
   scopes: readonly string[]
   /** In seconds. */
   now: number
@@ -31,7 +31,8 @@ const checks = {
   not_before: ({ claims }, { now }) => claims.nbf === undefined || (isTime(claims.nbf) && claims.nbf <= now + skew),
   lifetime: ({ claims }) => Number(claims.exp) - Number(claims.iat) <= longestLifetime,
   resource: ({ claims }, { resource }) => claims.resource === undefined || onlyOne(claims.resource) === resource,
-  scope: ({ claims }, { scopes }) => splitScope(claims.scope).some((scope) => scopes.includes(scope)),
+  scope: ({ claims }, { scopes }) =>
+    claims.scope === undefined ? scopes.length > 0 : splitScope(claims.scope).some((scope) => scopes.includes(scope)),
   token_id: ({ claims }) => isText(claims.jti) && claims.jti.length <= longestTokenId,
   // Such an assertion is good only with a proof of possession, which is not asked for here.
   confirmation: ({ claims }) => claims.cnf === undefined,

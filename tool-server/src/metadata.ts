@@ -11,7 +11,7 @@ export const protectedResource = (resource: string, scopes: readonly string[]) =
 export const authorizationServer = (resource: string, scopes: readonly string[]) => ({
   issuer: resource,
   token_endpoint: new URL('/oauth/token', resource).href,
-  // Nobody is sent there, as no response type is supported; but the MCP SDK refuses metadata without it.
+  // The MCP SDK refuses metadata without it. The endpoint answers every request with an error.
   authorization_endpoint: new URL('/oauth/authorize', resource).href,
   response_types_supported: [],
   grant_types_supported: [grantType],

@@ -81,11 +81,13 @@ describe('an assertion that holds', () => {
     expect(await answerOf(fixture.server.fetch(formRequest(form, { authorization })))).toMatchObject({ status: 200 })
   })
 
-  test.each<[string, string, string | undefined, string, string | undefined]>([
+  test.each<[string, string | undefined, string | undefined, string, string | undefined]>([
     ['all it asserts', bothScopes, undefined, bothScopes, undefined],
     ['what this server knows of it', 'admin mcp:tools:read', undefined, 'mcp:tools:read', 'mcp:tools:read'],
     ['what was asked for', bothScopes, 'mcp:tools:call', 'mcp:tools:call', 'mcp:tools:call'],
     ['no more than it asserts', 'mcp:tools:read', bothScopes, 'mcp:tools:read', undefined],
+    ['this server, if it asserts none', undefined, undefined, bothScopes, bothScopes],
+    ['the request, if it asserts none', undefined, 'mcp:tools:read', 'mcp:tools:read', 'mcp:tools:read'],
   ])('gives the scopes of %s', async (_, asserted, requested, granted, said) => {
     const { body } = await redeem(await assert({ scope: asserted }), requested ? { scope: requested } : {})
     const { access_token, scope } = JSON.parse(body)
@@ -117,7 +119,8 @@ const broken: [reason: string, what: string, make: () => Promise<string>][] = [
   ['not_before', 'nbf 61 s ahead', () => assert({ nbf: seconds() + 61 })],
   ['lifetime', 'a life of more than an hour', () => assert({ exp: seconds() + 3601 })],
   ['resource', 'another resource', () => assert({ resource: 'https://other.example.com/mcp' })],
-  ['scope', 'no scope', () => assert({ scope: undefined })],
+  ['scope', 'an empty scope', () => assert({ scope: '' })],
+  ['scope', 'a list of scopes', () => assert({ scope: ['mcp:tools:read'] })],
   ['scope', 'only scopes that this server does not have', () => assert({ scope: 'admin mcp:tools:reads' })],
   ['token_id', 'no jti', () => assert({ jti: undefined })],
   ['token_id', 'a jti of 257 characters', () => assert({ jti: 'x'.repeat(257) })],
@@ -317,7 +320,8 @@ describe('a client', () => {
     expect(await redeem(await assert(), { resource })).toMatchObject({ status: 200 })
     expect(await redeem(await assert(), { resource: 'https://other.example.com' })).toEqual(invalidGrant)
     expect(await redeem(await assert(), { scope: 'admin' })).toEqual(invalidGrant)
-    expect(fixture.refusals.map(({ reason }) => reason)).toEqual(['requested_resource', 'scope'])
+    expect(await redeem(await assert({ scope: undefined }), { scope: 'admin' })).toEqual(invalidGrant)
+    expect(fixture.refusals.map(({ reason }) => reason)).toEqual(['requested_resource', 'scope', 'scope'])
   })
 })
 

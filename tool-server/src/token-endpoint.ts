@@ -69,8 +69,9 @@ export async function grant(endpoint: TokenEndpointOptions, request: TokenReques
   await checkSignature(hub.keys, assertion)
   await spend(endpoint.replays, assertion)
 
-  const asserted = splitScope(assertion.claims.scope)
-  const granted = scopes.filter((scope) => asserted.includes(scope))
+  // `scope` is optional in an assertion: without it the client gets the scopes that it requests.
+  const asserted = assertion.claims.scope === undefined ? undefined : splitScope(assertion.claims.scope)
+  const granted = asserted ? scopes.filter((scope) => asserted.includes(scope)) : scopes
   const caller = {
     subject: assertion.claims.sub as string,
     issuer: hub.issuer,
@@ -82,8 +83,8 @@ export async function grant(endpoint: TokenEndpointOptions, request: TokenReques
     access_token: await endpoint.issue(caller, now),
     token_type: 'Bearer',
     expires_in: lifetime,
-    // RFC 6749, section 5.1: said only when it is not what was asked for.
-    scope: granted.length < new Set(asserted).size ? granted.join(' ') : undefined,
+    // RFC 6749, section 5.1: sent only if it differs from what the assertion says.
+    scope: asserted && granted.length === new Set(asserted).size ? undefined : granted.join(' '),
   }
   return answerJson(200, body, noStore)
 }

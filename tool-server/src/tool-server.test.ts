@@ -41,6 +41,16 @@ describe('metadata', () => {
     expect(await response?.json()).toEqual(document)
   })
 
+  test('names an authorization endpoint that exists and grants nothing', async () => {
+    const metadata = (await (await get('/.well-known/oauth-authorization-server/mcp'))?.json()) as Record<
+      string,
+      string
+    >
+    const response = await get(`${metadata.authorization_endpoint}?response_type=code&client_id=hub`)
+    expect(response?.status).toBe(400)
+    expect(await response?.json()).toEqual({ error: 'unsupported_response_type' })
+  })
+
   test('of a server without a path is at the root alone', async () => {
     const atRoot = { resource: 'https://tools.example.com' }
     const response = await get('/.well-known/oauth-authorization-server', atRoot)

@@ -80,6 +80,7 @@ export function createToolServer(options: ToolServerOptions): ToolServer {
   ])
 
   async function answer(asked: Asked): Promise<Answer | undefined> {
+    if (asked.path === '/oauth/authorize') return noAuthorization
     if (asked.path === '/oauth/token') return asked.method === 'POST' ? answerToken(asked) : notAllowed('POST')
     const document = documents.get(asked.path)
     return document && asked.method !== 'GET' ? notAllowed('GET') : document
@@ -127,6 +128,9 @@ export function createToolServer(options: ToolServerOptions): ToolServer {
 const wellKnown = '/.well-known'
 
 const publish = (document: object): Answer => answerJson(200, document, { 'cache-control': 'public, max-age=3600' })
+
+/** RFC 6749, section 4.1.2.1, without a redirect: no client has a redirect URI here. */
+const noAuthorization = answerJson(400, { error: 'unsupported_response_type' }, { 'cache-control': 'no-store' })
 
 const notAllowed = (method: string): Answer => ({ status: 405, headers: { allow: method }, body: '' })
 

@@ -75,9 +75,9 @@ const checks: Check[] = [
 
 /**
  * The provider's answer comes straight from its own endpoint, so its signature is left to the tool server, which knows the
- * assertion from us alone. Returns the scopes that it grants.
+ * assertion from us alone. Returns the scopes that it grants, and undefined if it has no scope.
  */
-export function checkAssertion(text: string, expected: ExpectedAssertion): string[] {
+export function checkAssertion(text: string, expected: ExpectedAssertion): string[] | undefined {
   const assertion = readAssertion(text)
   for (const { name, passes, ...shown } of checks) {
     if (passes(assertion, expected)) continue
@@ -87,7 +87,7 @@ export function checkAssertion(text: string, expected: ExpectedAssertion): strin
     })
   }
   const { scope } = assertion.claims
-  return scope === undefined ? [...expected.scopes] : splitScopes(scope as string)
+  return scope === undefined ? undefined : splitScopes(scope as string)
 }
 
 function readAssertion(text: string): Assertion {

@@ -128,6 +128,15 @@ describe('a call', () => {
     expect(world.idp.asked).toEqual([])
   })
 
+  test('asks the server for the connector’s scopes alone where the provider’s assertion has none', async () => {
+    await world.addConnector({ scopes: ['mcp:tools:call'] })
+    await world.connect()
+    world.idp.assertion = { claims: { scope: undefined } }
+    const { content } = await me.call('crm.whoami')
+    const text = JSON.stringify({ subject: 'mem', scopes: ['mcp:tools:call'], polite: false })
+    expect(content).toEqual([{ type: 'text', text }])
+  })
+
   test('authenticates with HTTP Basic where the server’s metadata asks for it', async () => {
     await world.addConnector()
     await world.connect()

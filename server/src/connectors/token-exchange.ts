@@ -26,7 +26,9 @@ export interface Delegation {
 
 export interface Assertion {
   text: string
-  scopes: string[]
+  scopes: readonly string[]
+  /** Whether the assertion itself says so. Otherwise the scopes are requested with it. */
+  isScoped: boolean
 }
 
 export interface IssuedToken {
@@ -81,7 +83,7 @@ export async function requestAssertion(
     scopes,
     now: Math.floor(service.clock() / 1000),
   })
-  return { text: answer.access_token, scopes: granted }
+  return { text: answer.access_token, scopes: granted ?? scopes, isScoped: granted !== undefined }
 }
 
 /** Discovery first, then where the interface says. */
@@ -110,6 +112,7 @@ export async function redeemAssertion(
     form: {
       grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
       assertion: assertion.text,
+      ...(!assertion.isScoped && { scope: assertion.scopes.join(' ') }),
       ...(!isBasic && { client_id: client.id, client_secret: client.secret }),
     },
     basic: isBasic ? client : undefined,
@@ -126,7 +129,7 @@ export async function redeemAssertion(
     throw new StepFailed('redemption', 'The tool server issued another type of token', found)
   }
   requireNoMore('redemption', scope, assertion.scopes)
-  return { access_token, expires_in, scopes: typeof scope === 'string' ? splitScopes(scope) : assertion.scopes }
+  return { access_token, expires_in, scopes: typeof scope === 'string' ? splitScopes(scope) : [...assertion.scopes] }
 }
 
 function requireNoMore(step: 'provider_exchange' | 'redemption', scope: unknown, asked: readonly string[]): void {
