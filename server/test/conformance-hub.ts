@@ -2,7 +2,7 @@ import type { Client } from '@modelcontextprotocol/client'
 import { createAccessTokens } from '../src/connectors/access-tokens.ts'
 import type { StoredConnector } from '../src/connectors/connectors.ts'
 import { beginConsent, type Consenting, finishConsent, takeVisit } from '../src/connectors/consent.ts'
-import { connectClient, createRemoteClients, withBearer } from '../src/connectors/remote-clients.ts'
+import { connectClient, createRemoteClients, listTools, withBearer } from '../src/connectors/remote-clients.ts'
 import { readServerMetadata } from '../src/connectors/server-metadata.ts'
 import { StepFailed } from '../src/connectors/steps.ts'
 import { redeemAssertion, requestAssertion } from '../src/connectors/token-exchange.ts'
@@ -29,13 +29,15 @@ const service = {
   config: { publicUrl: 'https://conformance-test.local', allowedPrivateNetworks },
 } as unknown as Foundation
 
-if (context.idp_id_token) await callTools(await connectAs(await exchangeIdToken()))
+if (!process.env.MCP_CONFORMANCE_SCENARIO?.startsWith('auth/')) await callTools(await connectAs('none'))
+else if (context.idp_id_token) await callTools(await connectAs(await exchangeIdToken()))
 else await callAsPerson()
 await safeFetch.close()
 
 async function callTools(client: Client): Promise<void> {
-  const { tools } = await client.listTools()
-  for (const { name } of tools) await client.callTool({ name, arguments: {} })
+  const { tools } = await listTools(client)
+  const calls = context.toolCalls ?? tools.map(({ name }) => ({ name, arguments: {} }))
+  for (const call of calls) await client.callTool(call)
 }
 
 function connectAs(token: string): Promise<Client> {

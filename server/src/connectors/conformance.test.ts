@@ -7,8 +7,8 @@ import { describe, expect, inject, onTestFinished, test } from 'vitest'
 
 const repository = join(import.meta.dirname, '../../..')
 
-/** All of the suite's scenarios for clients that people consent to, and the one for assertions. */
-const scenarios = [
+/** All of the suite's scenarios for clients that users consent to, and the one for assertions. */
+const authorization = [
   'enterprise-managed-authorization',
   'metadata-default',
   'metadata-var1',
@@ -38,6 +38,7 @@ const scenarios = [
   '2025-03-26-oauth-metadata-backcompat',
   '2025-03-26-oauth-endpoint-fallback',
 ]
+const scenarios = [...authorization.map((name) => `auth/${name}`), 'http-custom-headers', 'http-invalid-tool-headers']
 
 /** The stores make no difference to it, so once is enough. */
 describe.runIf(inject('engines').redisUrl === undefined)(
@@ -48,7 +49,7 @@ describe.runIf(inject('engines').redisUrl === undefined)(
       onTestFinished(() => rmSync(folder, { recursive: true }))
       const program = join(repository, 'node_modules/.bin/conformance')
       const command = `${process.execPath} ${join(repository, 'server/test/conformance-hub.ts')}`
-      const args = ['client', '--command', command, '--scenario', `auth/${scenario}`, '-o', folder]
+      const args = ['client', '--command', command, '--scenario', scenario, '-o', folder]
       const { stdout, stderr } = await promisify(execFile)(program, args, { maxBuffer: 2 ** 26 })
       expect(stdout + stderr).toContain('0 failed, 0 warnings')
       expect(stdout + stderr).toContain('OVERALL: PASSED')

@@ -17,6 +17,7 @@ import type { Foundation } from '../service.ts'
 import type { AccessTokens } from './access-tokens.ts'
 import { keyOf } from './consent.ts'
 import type { Delegate } from './delegates.ts'
+import { MirroredHeaders } from './mirrored-headers.ts'
 import { type Step, StepFailed } from './steps.ts'
 
 /** MCP clients of tool servers, each connected as one person. */
@@ -139,6 +140,7 @@ export async function connectClient(serverUrl: string, fetch: typeof globalThis.
       capabilities: { extensions: { 'io.modelcontextprotocol/enterprise-managed-authorization': {} } },
       versionNegotiation: { mode: 'auto' },
       listMaxPages: mostListPages,
+      responseCacheStore: new MirroredHeaders(),
       // Schemas from outside are data: compiled, a pattern in one could take for ever.
       jsonSchemaValidator: {
         getValidator: () => (data) => ({ valid: true, data: data as never, errorMessage: undefined }),
@@ -158,6 +160,10 @@ export async function connectClient(serverUrl: string, fetch: typeof globalThis.
   await client.connect(transport, { timeout: answerWithinMs })
   return client
 }
+
+/** Always asks the server. The client's cache is for headers alone, see `MirroredHeaders`. */
+export const listTools = (client: Client) =>
+  client.listTools(undefined, { timeout: answerWithinMs, cacheMode: 'refresh' })
 
 export function withBearer(init: RequestInit = {}, token: string): RequestInit {
   const headers = new Headers(init.headers)

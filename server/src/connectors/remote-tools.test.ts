@@ -1,7 +1,8 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { McpServer } from '@modelcontextprotocol/server'
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { z } from 'zod'
 import { type Delegation, hub, hubAtIdp, memberClaims, startDelegation } from '../../test/delegation.ts'
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { offer, openPage } from '../../test/page.ts'
@@ -217,6 +218,37 @@ describe('a call', () => {
     ]
     world.tools.more = (server) => server.registerTool('shout', {}, () => ({ content }))
     expect(await me.call('crm.shout')).toEqual({ content, isError: false, _meta: fromCrm() })
+  })
+
+  describe('of a tool that declares headers for its arguments', () => {
+    beforeEach(async () => {
+      await world.addConnector()
+      await world.connect()
+      const place = z.object({ region: z.string().meta({ 'x-mcp-header': 'Region' }), city: z.string() })
+      world.tools.more = (server) =>
+        server.registerTool(
+          'route',
+          { inputSchema: z.object({ place, note: z.string() }) },
+          ({ place: { region } }) => ({
+            content: [{ type: 'text', text: region }],
+          }),
+        )
+    })
+    const route = async (region: string) =>
+      (await me.call('crm.route', { place: { region, city: 'Oslo' }, note: 'x' })).content
+    const mirrored = () => calls().map(({ headers }) => [...headers].filter(([name]) => name.startsWith('mcp-param-')))
+
+    test('sends these headers, and sends the call once', async () => {
+      await me.tools()
+      world.tools.asked.length = 0
+      expect(await route('eu north')).toEqual([{ type: 'text', text: 'eu north' }])
+      expect(mirrored()).toEqual([[['mcp-param-region', 'eu north']]])
+    })
+
+    test('works without a list before it, too', async () => {
+      expect(await route('eu')).toEqual([{ type: 'text', text: 'eu' }])
+      expect(mirrored().at(-1)).toEqual([['mcp-param-region', 'eu']])
+    })
   })
 
   test('ends when the caller gives up', async () => {

@@ -14,7 +14,7 @@ import type { Relayed, ToolCall } from '../tool.ts'
 import { createAccessTokens } from './access-tokens.ts'
 import type { StoredConnector } from './connectors.ts'
 import { type Delegate, readSetup, requireDelegate, type Setup } from './delegates.ts'
-import { answerWithinMs, createRemoteClients } from './remote-clients.ts'
+import { answerWithinMs, createRemoteClients, listTools } from './remote-clients.ts'
 import { keepFailure, StepFailed } from './steps.ts'
 
 /** The tools of an organization's connectors, called as the person who asks. They are named `<connector>.<tool>`. */
@@ -64,7 +64,7 @@ export function createRemoteTools(
   async function listOf(delegate: Delegate): Promise<PageTool[]> {
     try {
       return await clients.use('tools_list', delegate, async (client) => {
-        const { tools } = await client.listTools(undefined, { timeout: answerWithinMs, cacheMode: 'bypass' })
+        const { tools } = await listTools(client)
         return readTools(tools, delegate.connector.name, builtInNames)
       })
     } catch (error) {
