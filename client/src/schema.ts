@@ -8,8 +8,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The signed-in person and their organizations
-         * @description Needs a signed-in person.
+         * Get the signed-in user and their organizations
+         * @description Call this first with a new token to find out who it belongs to and which organizations it can be used for. The response is a 404 if the account behind the token has been deleted. Needs an access token of any signed-in user.
          */
         get: operations["getCurrentUser"];
         put?: never;
@@ -30,8 +30,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End the token that makes this call, and the session that it comes from with all its tokens
-         * @description Needs a signed-in person.
+         * Sign out
+         * @description Revokes the access token that you call with, and ends the session it was issued in. Every other access token and refresh token of that session stops working too. Sessions on other devices are not affected. Needs an access token of any signed-in user.
          */
         post: operations["logout"];
         delete?: never;
@@ -48,14 +48,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The organizations that the signed-in person belongs to
-         * @description Needs a signed-in person.
+         * List your organizations
+         * @description Returns every organization that you are a member of, with your role in each. To act on one of them, sign in again and choose it: organization operations use the organization that the access token carries. Needs an access token of any signed-in user.
          */
         get: operations["listOrganizations"];
         put?: never;
         /**
-         * Create an organization; whoever creates it is its first admin
-         * @description Needs a signed-in person.
+         * Create an organization
+         * @description You become its first admin. The organization starts on the free plan. Your current token still belongs to the organization that you chose when you signed in; get a new token to work in the new one. Needs an access token of any signed-in user.
          */
         post: operations["createOrganization"];
         delete?: never;
@@ -72,8 +72,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One of the signed-in person’s organizations, by slug
-         * @description Needs a signed-in person.
+         * Get one of your organizations by slug
+         * @description Returns an organization that you are a member of. The response is a 404 if the organization doesn’t exist or if you aren’t a member. Needs an access token of any signed-in user.
          */
         get: operations["getOrganizationBySlug"];
         put?: never;
@@ -92,8 +92,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The organization’s members with profile and role
-         * @description Needs a token that carries an organization.
+         * List members
+         * @description Returns the members of the organization with their profiles and roles. Open invitations aren’t included. Needs an access token for an organization that you are a member of.
          */
         get: operations["listMembers"];
         put?: never;
@@ -115,15 +115,15 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Remove a member; their tokens stop working for the organization
-         * @description The last admin cannot be removed: 409 with the code `LAST_ADMIN`. Needs the admin role in the token’s organization.
+         * Remove a member
+         * @description The member’s tokens stop working for this organization, and their open connections are closed. Their account and their other organizations aren’t affected. You can’t remove the last admin: the response is a 409 with the code `LAST_ADMIN`. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["removeMember"];
         options?: never;
         head?: never;
         /**
          * Change a member’s role
-         * @description The last admin cannot be demoted: 409 with the code `LAST_ADMIN`. Needs the admin role in the token’s organization.
+         * @description The new role applies to the member’s existing tokens too. You can’t demote the last admin: the response is a 409 with the code `LAST_ADMIN`. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updateMember"];
         trace?: never;
@@ -138,8 +138,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Leave the organization; your tokens for it stop working
-         * @description The last admin can’t leave: 409 with the code `LAST_ADMIN`. Needs a token that carries an organization.
+         * Leave the organization
+         * @description Ends your own membership. Your tokens for this organization stop working. The last admin can’t leave: the response is a 409 with the code `LAST_ADMIN`. Needs an access token for an organization that you are a member of.
          */
         post: operations["leaveOrganization"];
         delete?: never;
@@ -156,14 +156,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Invitations that nobody has accepted yet
-         * @description Needs the admin role in the token’s organization.
+         * List open invitations
+         * @description Returns the organization’s invitations that haven’t been accepted, declined or withdrawn. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listInvitations"];
         put?: never;
         /**
-         * Invite somebody by email
-         * @description Nobody becomes a member unasked: the invited person accepts or declines at `url`, at their next sign-in, or with the API, signed in with that verified address. Inlay sends no email. An open invitation takes a seat of the plan. Needs the admin role in the token’s organization.
+         * Invite a user by email
+         * @description Inlay sends no email: send the `url` of the response to the invited user. They accept or decline there, at their next sign-in, or with the API, signed in with that verified address. An open invitation uses a seat of the plan: the response is `PAYMENT_REQUIRED` if no seat is left. It is `DUPLICATE_RESOURCE` if the address is already invited or belongs to a member. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["createInvitation"];
         delete?: never;
@@ -184,7 +184,7 @@ export interface paths {
         post?: never;
         /**
          * Withdraw an invitation
-         * @description Needs the admin role in the token’s organization.
+         * @description The user can no longer accept it, and its seat is free again. Withdrawing doesn’t remove a user who has already accepted. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["deleteInvitation"];
         options?: never;
@@ -200,8 +200,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Open invitations to your verified address, newest first
-         * @description At most 100. Empty while your address isn’t verified. Needs a signed-in person.
+         * List invitations to you
+         * @description Returns the open invitations to your verified email address, newest first, at most 100. The list is empty while your address isn’t verified. Needs an access token of any signed-in user.
          */
         get: operations["listMyInvitations"];
         put?: never;
@@ -223,7 +223,7 @@ export interface paths {
         put?: never;
         /**
          * Accept an invitation and become a member
-         * @description Needs a signed-in person.
+         * @description You become a member with the role of the invitation. Get a new token to work in the organization. The response is a 404 if the invitation was withdrawn, has already been answered, or is for another address, and a 403 if the organization’s directory has deactivated your membership. Needs an access token of any signed-in user.
          */
         post: operations["acceptInvitation"];
         delete?: never;
@@ -243,7 +243,7 @@ export interface paths {
         put?: never;
         /**
          * Decline an invitation
-         * @description Needs a signed-in person.
+         * @description The invitation is deleted and its seat is free again. The response is a 404 if the invitation was withdrawn, has already been answered, or is for another address. Needs an access token of any signed-in user.
          */
         post: operations["declineInvitation"];
         delete?: never;
@@ -260,8 +260,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One of the signed-in person’s organizations, by id
-         * @description Needs a signed-in person.
+         * Get one of your organizations by ID
+         * @description Returns an organization that you are a member of. The response is a 404 if the organization doesn’t exist or if you aren’t a member. Needs an access token of any signed-in user.
          */
         get: operations["getOrganization"];
         put?: never;
@@ -280,14 +280,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The organization’s keys, revoked ones included
-         * @description Needs a token that carries an organization.
+         * List publishable keys
+         * @description Returns every key of the organization, including revoked ones, without the full key. To see a full key again, use the reveal operation. Needs an access token for an organization that you are a member of.
          */
         get: operations["listPublishableKeys"];
         put?: never;
         /**
-         * Create a key for the widget
-         * @description Each allowed origin is a site of the plan, and a wildcard is one site. Needs the admin role in the token’s organization.
+         * Create a publishable key
+         * @description The response contains the full `key`, which goes into your page with the widget’s tag. It is meant to be public, so restrict it to your own origins. Each allowed origin counts as a site of your plan, and a wildcard counts as one site: the response is `PAYMENT_REQUIRED` if the plan has no site left. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["createPublishableKey"];
         delete?: never;
@@ -307,15 +307,15 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke a key for good; doing it twice changes nothing
-         * @description Needs the admin role in the token’s organization.
+         * Revoke a key
+         * @description Widgets that use the key are disconnected, and ticket requests fail with `INVALID_KEY`. A revoked key can’t be restored. Revoking it again changes nothing. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["revokePublishableKey"];
         options?: never;
         head?: never;
         /**
-         * Rename a key or change where it may be used
-         * @description Each allowed origin is a site of the plan, and a wildcard is one site. Needs the admin role in the token’s organization.
+         * Rename a key or change its origins
+         * @description Fields that you leave out stay as they are. If you remove an origin, the widgets on its pages are disconnected within a minute. Each allowed origin counts as a site of your plan, and a wildcard counts as one site. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updatePublishableKey"];
         trace?: never;
@@ -330,8 +330,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Show a key again; who asked is kept in the audit trail
-         * @description Needs the admin role in the token’s organization.
+         * Show the full key again
+         * @description The audit trail records who asked. The response is a 404 if the key’s `can_reveal` is false. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["revealPublishableKey"];
         delete?: never;
@@ -350,8 +350,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Exchange a publishable key, and an ID token, for a ticket to the runtime
-         * @description Called by the widget. The ticket can be used once, for a minute. Open to anybody.
+         * Exchange a publishable key for a ticket
+         * @description The widget calls this before it connects; you only need it to build a widget of your own. Send the publishable key, and the ID token of the signed-in user if there is one. The ticket opens one connection to the runtime and expires after 60 seconds. Errors: `INVALID_BODY`: a field is missing or malformed. `INVALID_KEY`: the key is mistyped, unknown or revoked. `ORIGIN_NOT_ALLOWED`: add the page’s origin to the key. `INVALID_TOKEN`: the ID token failed a check; an admin finds which one in `GET /diagnostics/refusals`. `TOKEN_EXPIRED`: get a new ID token and try again. `IDP_NOT_CONFIGURED`: set up the organization’s identity provider first. `PAYMENT_REQUIRED`: the plan has no room for a new end user; known end users are still admitted. Needs no access token.
          */
         post: operations["exchangeTicket"];
         delete?: never;
@@ -368,8 +368,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whose ID tokens the widget trusts, and where it may be embedded
-         * @description Needs a token that carries an organization.
+         * Get the identity provider configuration
+         * @description Returns the provider whose ID tokens the widget accepts, and the origins that can embed the widget. All five fields are always present; a field that isn’t set is null, or an empty list. Needs an access token for an organization that you are a member of.
          */
         get: operations["getIdentityProviderConfig"];
         put?: never;
@@ -378,8 +378,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change some of the settings; null clears one
-         * @description Needs the admin role in the token’s organization.
+         * Change the identity provider configuration
+         * @description Send only the fields to change; null clears one. You can set the type first and the domain later: until then, ID tokens are refused with `IDP_NOT_CONFIGURED`. A setting that could never work is a `VALIDATION_ERROR` that names the field. Connected widgets have to authenticate again. Use the test operation first to check your settings without saving them. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updateIdentityProviderConfig"];
         trace?: never;
@@ -394,8 +394,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Fetch a provider’s discovery document and say what is wrong, without saving anything
-         * @description Needs the admin role in the token’s organization.
+         * Test an identity provider without saving it
+         * @description Fetches the provider’s discovery document and compares its issuer. If that fails, the response is still a 200 with `success: false`, and `error` says why. A missing or malformed setting is a `VALIDATION_ERROR` that names the field. Nothing is saved, and no ID token is checked. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["testIdentityProvider"];
         delete?: never;
@@ -412,13 +412,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The origins that may embed the widget
-         * @description Needs a token that carries an organization.
+         * Get the allowed domains
+         * @description Returns the origins that can embed the widget with any key that has no origins of its own. It is the same list as `allowed_domains` in the identity provider configuration. Needs an access token for an organization that you are a member of.
          */
         get: operations["getAllowedDomains"];
         /**
-         * Replace the origins that may embed the widget
-         * @description Needs the admin role in the token’s organization.
+         * Replace the allowed domains
+         * @description Applies to keys that have no origins of their own. If you remove an origin, the widgets on its pages are disconnected within a minute. Each origin counts as a site of your plan, and a wildcard counts as one site: the response is `PAYMENT_REQUIRED` if the plan has no site left. Needs an access token for an organization in which you have the admin role.
          */
         put: operations["setAllowedDomains"];
         post?: never;
@@ -436,8 +436,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The origins that an administrator allowed, on a key or in the organization’s domains
-         * @description A site whose origin is no longer allowed stays listed while usage is recorded for it. Only allowed ones count towards the plan. Needs a token that carries an organization.
+         * List sites
+         * @description A site is an origin that an admin has allowed, on a publishable key or in the allowed domains. A site that is no longer allowed stays in the list while usage is recorded for it, and doesn’t count towards the plan. Needs an access token for an organization that you are a member of.
          */
         get: operations["listSites"];
         put?: never;
@@ -459,8 +459,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a site that is no longer allowed; its usage moves to “no site”
-         * @description While a key or the allowed domains still name the origin, the response is a 409 with the code `SITE_STILL_ALLOWED` that says where to remove it. Needs the admin role in the token’s organization.
+         * Delete a site that is no longer allowed
+         * @description Its usage is kept without a site. While a key or the allowed domains still name the origin, the response is a 409 with the code `SITE_STILL_ALLOWED` that says where to remove it first. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["deleteSite"];
         options?: never;
@@ -476,8 +476,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The people who used the widget, in the order they first came
-         * @description Needs a token that carries an organization.
+         * List end users
+         * @description End users are the signed-in users of your pages with the widget. They are created at their first visit, from the ID token. The list is ordered by creation date. Anonymous visitors aren’t included. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUsers"];
         put?: never;
@@ -496,15 +496,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One of them
-         * @description Needs a token that carries an organization.
+         * Get an end user
+         * @description Returns the profile that the last ID token brought. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
          */
         get: operations["getEndUser"];
         put?: never;
         post?: never;
         /**
-         * Erase a person and what hangs on them; the organization’s usage totals stay
-         * @description Needs the admin role in the token’s organization.
+         * Erase an end user
+         * @description Deletes the profile and the threads of an end user, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created; to keep them out, block them at your identity provider. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["eraseEndUser"];
         options?: never;
@@ -520,8 +520,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Your own open pages that offer tools
-         * @description Needs a token that carries an organization.
+         * List your open pages
+         * @description Returns the pages with the widget that you have open, in any browser, and how many tools each offers. You only see pages where you are signed in with the same verified email address as here. The MCP tool `hub_list_sources` returns the same. Needs an access token for an organization that you are a member of.
          */
         get: operations["listHubSources"];
         put?: never;
@@ -540,8 +540,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The tools that your own open pages offer
-         * @description A name that several pages offer in the same way is listed once. Needs a token that carries an organization.
+         * List the tools of your open pages
+         * @description Returns the tools of the pages that you have open and of the connectors you can use. A tool that several pages offer in the same way is listed once. To call one, use the MCP tool `hub_call_tool`. The response is a 404 if `source_id` isn’t one of your open pages. Needs an access token for an organization that you are a member of.
          */
         get: operations["listHubTools"];
         put?: never;
@@ -560,14 +560,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The organization’s remote tool servers
-         * @description Needs a token that carries an organization.
+         * List connectors
+         * @description A connector is a remote tool server (MCP) whose tools Inlay calls as the user who asks. Returns every connector of the organization without its secrets. Needs an access token for an organization that you are a member of.
          */
         get: operations["listConnectors"];
         put?: never;
         /**
-         * Connect a remote tool server
-         * @description The tools of an `id_jag` connector appear in the hub for members whose identity a page with the widget has brought. The client at the identity provider, if it is another one than at the tool server, has both `idp_client_id` and `idp_client_secret`. An `oauth` connector is for servers of third parties: members allow Inlay to use it on the page `/connect/{id}`, and a client is needed only where Inlay cannot register itself. Needs the admin role in the token’s organization.
+         * Create a connector
+         * @description `id_jag` is for your own tool servers: their tools appear in the hub for members who have been identified by a page with the widget. If Inlay has another client at the identity provider than at the tool server, send both `idp_client_id` and `idp_client_secret`. `oauth` is for third-party servers: each member allows Inlay to use them on the page `/connect/{id}`, and you only need a client if Inlay can’t register itself there. A name that is in use is a 409. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["createConnector"];
         delete?: never;
@@ -584,22 +584,22 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One remote tool server
-         * @description Needs a token that carries an organization.
+         * Get a connector
+         * @description Returns the settings of a connector without its secrets. Needs an access token for an organization that you are a member of.
          */
         get: operations["getConnector"];
         put?: never;
         post?: never;
         /**
-         * Forget a connector; tokens that were issued for it are not used again
-         * @description Needs the admin role in the token’s organization.
+         * Delete a connector
+         * @description Its tools disappear from the hub. Tokens that were issued for it are not used again. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["deleteConnector"];
         options?: never;
         head?: never;
         /**
-         * Change some of a connector’s settings
-         * @description The address and the clients stay: secrets are only ever sent where they were entered for. For others, make another connector. Needs the admin role in the token’s organization.
+         * Change a connector
+         * @description Fields that you leave out stay as they are. You can’t change the address or the client IDs, because secrets are only sent where they were entered for; create another connector instead. A name that is in use is a 409. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updateConnector"];
         trace?: never;
@@ -614,8 +614,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Go through the whole flow as yourself, step by step
-         * @description Uses the identity that you last brought to a page with the widget, and no token that is remembered. Nothing is called but `tools/list`. Needs the admin role in the token’s organization.
+         * Test a connector as yourself
+         * @description Goes through the whole flow step by step with new tokens, up to listing the tools; no tool is called. For `id_jag`, Inlay uses the identity that you last brought to a page with the widget, so sign in to such a page first. A failed step is still a 200, with `success: false`. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["testConnector"];
         delete?: never;
@@ -634,8 +634,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * The built-in skills, then the organization’s active ones by name
-         * @description Needs a token that carries an organization.
+         * List skills
+         * @description Returns the built-in skills, then the organization’s active skills by name, without their text. A skill is a Markdown document with instructions for agents. Needs an access token for an organization that you are a member of.
          */
         post: operations["listSkills"];
         delete?: never;
@@ -655,7 +655,7 @@ export interface paths {
         put?: never;
         /**
          * Create a skill from a SKILL.md
-         * @description Needs a token that carries an organization.
+         * @description The text starts with YAML frontmatter between two lines of `---`, which needs a `name` and a `description`. A mistake in it is a `VALIDATION_ERROR` that says what is wrong. A name that an active skill or a built-in skill has is a 409. The response is `PAYMENT_REQUIRED` if the plan has no room for another skill. Needs an access token for an organization that you are a member of.
          */
         post: operations["createSkill"];
         delete?: never;
@@ -672,22 +672,22 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A skill with its body; archived ones too, and built-in ones by their location
-         * @description Needs a token that carries an organization.
+         * Get a skill
+         * @description Returns a skill with its text. Archived skills can be read too. Use the `location` as the ID of a built-in skill. Needs an access token for an organization that you are a member of.
          */
         get: operations["getSkill"];
         put?: never;
         post?: never;
         /**
-         * Archive a skill; its name is free again, and doing it twice changes nothing
-         * @description Needs a token that carries an organization.
+         * Archive a skill
+         * @description Agents no longer see the skill, and its name is free again. The text and its versions are kept: restore a version to make the skill active again. Archiving it again changes nothing. Needs an access token for an organization that you are a member of.
          */
         delete: operations["archiveSkill"];
         options?: never;
         head?: never;
         /**
-         * Edit a skill’s text in place, or change where it is offered
-         * @description Operations work on the whole SKILL.md, each on what the ones before it made; one that does not fit refuses them all. Needs a token that carries an organization.
+         * Edit a skill
+         * @description Changes the text, the domains, or both; send at least one. Operations apply in order to the whole SKILL.md, each to the result of the one before. If one doesn’t match, or the result isn’t a valid skill, nothing changes. Every version is kept. Built-in skills can’t be changed. Needs an access token for an organization that you are a member of.
          */
         patch: operations["patchSkill"];
         trace?: never;
@@ -700,8 +700,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every version of a skill, the newest first
-         * @description Needs a token that carries an organization.
+         * List the versions of a skill
+         * @description Returns every version, the newest first, without its text. Needs an access token for an organization that you are a member of.
          */
         get: operations["listSkillVersions"];
         put?: never;
@@ -720,8 +720,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A skill’s text and domains as they once were
-         * @description Needs a token that carries an organization.
+         * Get a version of a skill
+         * @description Returns the text and the domains as they were in this version. Needs an access token for an organization that you are a member of.
          */
         get: operations["getSkillVersion"];
         put?: never;
@@ -742,8 +742,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make an old version the newest; an archived skill becomes active again
-         * @description Needs a token that carries an organization.
+         * Restore an earlier version of a skill
+         * @description Copies an earlier version into a new one, so that no version is lost. An archived skill becomes active again; if another skill has its name now, the response is a 409, and if the plan has no room, `PAYMENT_REQUIRED`. Needs an access token for an organization that you are a member of.
          */
         post: operations["restoreSkill"];
         delete?: never;
@@ -760,8 +760,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who was turned away lately, by which check, and what would put it right
-         * @description The last 200 different refusals; the same one again counts up. Needs the admin role in the token’s organization.
+         * List refused requests
+         * @description Look here if a widget, a directory or a connector doesn’t work: each entry names the check that failed, what was expected and what was sent. Inlay keeps the last 200 different refusals; a repeated one increases `count`. New ones appear within a few seconds. Requests with an unknown key aren’t included, because they belong to no organization. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listRefusals"];
         put?: never;
@@ -780,8 +780,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Settings that an administrator should change, for as long as they are so
-         * @description A key without allowed origins, in an organization without allowed domains, works on any website. Its requests count for no site. Needs the admin role in the token’s organization.
+         * List settings that need attention
+         * @description A key without allowed origins, in an organization without allowed domains, works on any website, and its usage counts for no site. A warning disappears when you fix the setting. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listWarnings"];
         put?: never;
@@ -800,22 +800,22 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who decides on tool calls, and whether that works
-         * @description Needs a token that carries an organization.
+         * Get the governance provider
+         * @description A governance provider decides on every tool call before it runs. Returns its configuration without the API key, and whether it is in effect. Needs an access token for an organization that you are a member of.
          */
         get: operations["getGovernanceProvider"];
         put?: never;
         post?: never;
         /**
-         * Forget the provider and its API key; doing it twice changes nothing
-         * @description Needs the admin role in the token’s organization.
+         * Remove the governance provider
+         * @description Deletes the configuration and the API key. Tool calls are no longer checked. Removing it again changes nothing. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["clearGovernanceProvider"];
         options?: never;
         head?: never;
         /**
-         * Set up the provider or change some of its settings
-         * @description The first change creates a disabled `byo` provider. An `interceptor_url` on another host needs the `api_key` again. What was tested is forgotten when the connection changes. Needs the admin role in the token’s organization.
+         * Set up or change the governance provider
+         * @description Fields that you leave out stay as they are. The first change creates a disabled `byo` provider; set `is_enabled` when the test succeeds. If you change `interceptor_url` to another host, send the `api_key` again, so that a key never goes to a host it wasn’t meant for. Changing the connection discards the last test result. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updateGovernanceProvider"];
         trace?: never;
@@ -830,8 +830,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask the interceptor about a sample call and check its answer
-         * @description What is left out comes from the saved configuration. The outcome is remembered only when exactly that was tested. Needs the admin role in the token’s organization.
+         * Test the governance provider
+         * @description Sends a sample call to the interceptor and checks that its response is valid. Fields that you leave out come from the saved configuration. The result is saved only if you test exactly the saved configuration. A failed test is still a 200, with `status: failure`. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["testGovernanceProvider"];
         delete?: never;
@@ -848,15 +848,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The organization’s own GitHub app, without its secrets
-         * @description Needs the admin role in the token’s organization.
+         * Get the organization’s GitHub app
+         * @description Returns the organization’s own GitHub app without its secrets, or `configured: false` if it uses the platform’s app. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["getGithubApp"];
         put?: never;
         post?: never;
         /**
-         * Forget the organization’s own GitHub app and go back to the platform’s
-         * @description The app itself stays on GitHub, where its owner can delete it. Needs the admin role in the token’s organization.
+         * Remove the organization’s GitHub app
+         * @description Deletes the app’s credentials here and goes back to the platform’s app. The app still exists on GitHub, where its owner can delete it. The response is a 404 if no app is configured. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["removeGithubApp"];
         options?: never;
@@ -874,8 +874,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Start the registration of the organization’s own GitHub app
-         * @description A browser posts `manifest` as a form field of that name to `registration_url`, within an hour. An app that is configured already has to be removed first. Needs the admin role in the token’s organization.
+         * Start registering a GitHub app
+         * @description Have the browser post `manifest`, as a form field of that name, to `registration_url` within an hour. GitHub then asks the user to confirm. If an app is already configured, the response is a 409: remove it first. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["startGithubAppManifest"];
         delete?: never;
@@ -892,8 +892,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Requests and tokens per UTC day; a day without traffic is a zero
-         * @description At most ten years at once. Needs a token that carries an organization.
+         * Get usage per day
+         * @description Returns one entry for each UTC day of the range, oldest first, for charts. Days without traffic are included with zeros. A range can have at most ten years. The response is a 404 if `site_id` isn’t a site of the organization. Needs an access token for an organization that you are a member of.
          */
         get: operations["getDailyUsage"];
         put?: never;
@@ -912,8 +912,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The organization’s totals over a range of UTC days
-         * @description Needs a token that carries an organization.
+         * Get the organization’s usage totals
+         * @description Returns the sum over a range of UTC days, of the whole organization or of one site. The response is a 404 if `site_id` isn’t a site of the organization. Needs an access token for an organization that you are a member of.
          */
         get: operations["getUsageStats"];
         put?: never;
@@ -932,8 +932,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Totals per site over a range of UTC days, those with most tokens first
-         * @description Needs a token that carries an organization.
+         * List usage per site
+         * @description Returns the totals of each site over a range of UTC days, those with the most tokens first. Needs an access token for an organization that you are a member of.
          */
         get: operations["listSiteUsage"];
         put?: never;
@@ -952,8 +952,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Totals per end user over a range of UTC days, those with most tokens first
-         * @description What anonymous visitors and erased end users spent is in the organization’s totals only. Needs a token that carries an organization.
+         * List usage per end user
+         * @description Returns the totals of each end user over a range of UTC days, those with the most tokens first. Usage of anonymous visitors and of erased end users is only included in the organization’s totals. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUserUsage"];
         put?: never;
@@ -972,8 +972,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * An end user’s totals since they first came
-         * @description Needs a token that carries an organization.
+         * Get an end user’s usage totals
+         * @description Returns the sum of everything since the end user’s first visit. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
          */
         get: operations["getEndUserUsageStats"];
         put?: never;
@@ -992,8 +992,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What an end user spent, answer by answer, newest first
-         * @description Needs a token that carries an organization.
+         * List an end user’s usage
+         * @description Returns one entry for each response of a model, newest first. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUserUsageHistory"];
         put?: never;
@@ -1012,8 +1012,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The organization’s conversations, those with the latest activity first
-         * @description Needs a token that carries an organization.
+         * List threads
+         * @description A thread is one conversation with the agent. Returns what is known about each thread, not its messages. Threads with the latest activity come first. Needs an access token for an organization that you are a member of.
          */
         get: operations["listThreads"];
         put?: never;
@@ -1032,8 +1032,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * An end user’s conversations, those with the latest activity first
-         * @description Needs a token that carries an organization.
+         * List an end user’s threads
+         * @description Returns what is known about each thread of one end user, not its messages. Threads with the latest activity come first. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUserThreads"];
         put?: never;
@@ -1052,8 +1052,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many conversations there are, and what they amount to; deleted ones are left out
-         * @description Needs a token that carries an organization.
+         * Get thread totals
+         * @description Returns counts over all threads of the organization except deleted ones. Needs an access token for an organization that you are a member of.
          */
         get: operations["getThreadAnalytics"];
         put?: never;
@@ -1072,8 +1072,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One conversation, whatever its status
-         * @description Needs a token that carries an organization.
+         * Get a thread
+         * @description Returns a thread with any status, including `deleted`. The messages aren’t included. Needs an access token for an organization that you are a member of.
          */
         get: operations["getThread"];
         put?: never;
@@ -1082,8 +1082,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Rename, archive, delete or restore a conversation
-         * @description Needs a token that carries an organization.
+         * Rename, archive, delete or restore a thread
+         * @description Fields that you leave out stay as they are. Set the status to `deleted` to hide the thread from lists, and to `regular` to restore it. Needs an access token for an organization that you are a member of.
          */
         patch: operations["updateThread"];
         trace?: never;
@@ -1096,8 +1096,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every plan, the smallest first
-         * @description Needs a token that carries an organization.
+         * List plans
+         * @description Returns every plan that this installation offers, the smallest first. Needs an access token for an organization that you are a member of.
          */
         get: operations["listPlans"];
         put?: never;
@@ -1116,8 +1116,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The organization’s plan, and how much of it is used
-         * @description Needs a token that carries an organization.
+         * Get the organization’s plan
+         * @description Returns the plan, the features and limits that come with it, and how much of it is used. Needs an access token for an organization that you are a member of.
          */
         get: operations["getPlanInfo"];
         put?: never;
@@ -1138,8 +1138,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Whether the organization’s plan allows a feature, or one more of what it limits
-         * @description Needs a token that carries an organization.
+         * Check whether the plan allows a feature
+         * @description Use this before you offer a feature in your own interface. For `sso`, `scim`, `audit_logs` and `custom_domains` the result says whether the plan includes it; for `seats` and `end_users`, whether there is room for one more. A feature that isn’t allowed is still a 200, with `allowed: false`. Needs an access token for an organization that you are a member of.
          */
         post: operations["checkFeature"];
         delete?: never;
@@ -1156,8 +1156,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The organization’s subscription, or null
-         * @description Of several an active one, and of those the newest. Needs a token that carries an organization.
+         * Get the organization’s subscription
+         * @description Returns the full record, or null if the organization has no subscription. If it has several, an active one comes first, then the newest. Needs an access token for an organization that you are a member of.
          */
         get: operations["getSubscription"];
         put?: never;
@@ -1176,8 +1176,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether the organization has a subscription, and until when
-         * @description Needs a token that carries an organization.
+         * Get the subscription status
+         * @description Returns a short summary, also for an organization without a subscription. Use it to decide whether to show an upgrade button. Needs an access token for an organization that you are a member of.
          */
         get: operations["getSubscriptionStatus"];
         put?: never;
@@ -1196,8 +1196,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Where to send somebody who wants to buy a plan
-         * @description Needs a token that carries an organization.
+         * Get a checkout link
+         * @description Returns a URL as a JSON string. Redirect the user to it to buy the plan; the URL carries the organization’s ID, so that the purchase is assigned to it. The response is a 404: `RESOURCE_NOT_FOUND` if no plan has this product, `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization that you are a member of.
          */
         get: operations["getCheckoutUrl"];
         put?: never;
@@ -1216,8 +1216,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Where to change or cancel the subscription
-         * @description Needs the admin role in the token’s organization.
+         * Get a link to the billing portal
+         * @description Returns a URL as a JSON string. Redirect the user to it to change or cancel the subscription or to see invoices. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["getPortalUrl"];
         put?: never;
@@ -1238,8 +1238,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Read the subscriptions again from the billing provider
-         * @description Needs a token that carries an organization.
+         * Read subscriptions again from the billing provider
+         * @description Use this if a purchase or a cancellation doesn’t show up. The organization’s plan changes to what is paid for. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization that you are a member of.
          */
         post: operations["syncSubscription"];
         delete?: never;
@@ -1256,8 +1256,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether the organization has directories, and which one is active
-         * @description Needs a token that carries an organization.
+         * Get the directory status
+         * @description Returns whether the organization has directories and which one is active. Available on every plan. Needs an access token for an organization that you are a member of.
          */
         get: operations["getDirectoryStatus"];
         put?: never;
@@ -1276,14 +1276,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The organization’s directories, the oldest first
-         * @description Needs a token that carries an organization.
+         * List directories
+         * @description Returns the organization’s directories, the oldest first, without their bearer tokens. Needs an access token for an organization that you are a member of.
          */
         get: operations["listDirectories"];
         put?: never;
         /**
-         * Connect a directory; the bearer token for its SCIM client is shown this once
-         * @description A domain has one active directory: a second one is answered with 409. Needs the admin role in the token’s organization.
+         * Connect a directory
+         * @description Enter the `scim_base_url` and the `bearer_token` of the response in your directory’s SCIM settings. The token is shown only this once. Needs a plan with SCIM, otherwise the response is `PAYMENT_REQUIRED`. A domain can have one active directory: a second one is a 409. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["createDirectory"];
         delete?: never;
@@ -1300,22 +1300,22 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One directory
-         * @description Needs a token that carries an organization.
+         * Get a directory
+         * @description Returns a directory with the number of its users and groups, without its bearer token. Needs an access token for an organization that you are a member of.
          */
         get: operations["getDirectory"];
         put?: never;
         post?: never;
         /**
-         * Disconnect a directory, with the people and groups that came from it
-         * @description Needs the admin role in the token’s organization.
+         * Disconnect a directory
+         * @description Deletes the directory with the users and groups that it sent. Its bearer token stops working. To connect it again, create a new directory. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["deleteDirectory"];
         options?: never;
         head?: never;
         /**
-         * Change a directory, or switch it on or off
-         * @description A domain has one active directory: a second one is answered with 409. Needs the admin role in the token’s organization.
+         * Change, activate or deactivate a directory
+         * @description Fields that you leave out stay as they are. Activating needs a plan with SCIM, otherwise the response is `PAYMENT_REQUIRED`. A domain can have one active directory: a second one is a 409. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updateDirectory"];
         trace?: never;
@@ -1328,8 +1328,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The people in a directory, in the order they came
-         * @description Needs a token that carries an organization.
+         * List the users in a directory
+         * @description Returns the users in the order in which your directory first sent them. Needs an access token for an organization that you are a member of.
          */
         get: operations["listDirectoryUsers"];
         put?: never;
@@ -1348,8 +1348,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The groups in a directory, in the order they came
-         * @description Needs a token that carries an organization.
+         * List the groups in a directory
+         * @description Returns the groups in the order in which your directory first sent them. Needs an access token for an organization that you are a member of.
          */
         get: operations["listDirectoryGroups"];
         put?: never;
@@ -1368,8 +1368,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What was changed in the organization, the newest first, and whether the trail is intact
-         * @description Needs a plan with audit logs. Needs the admin role in the token’s organization.
+         * List audit events
+         * @description Returns the changes in the organization, newest first, and whether the trail is intact. Needs a plan with audit logs. Pass `next_cursor` as `cursor` to get the next page; filters can be combined. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listAuditEvents"];
         put?: never;
@@ -1385,113 +1385,188 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         AccessDeniedError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "FORBIDDEN";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 403;
-            /** @default Access denied */
+            /**
+             * @description Explanation for a person to read
+             * @default Access denied
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "ACCESS_DENIED";
+                /** @description Why you can’t do this */
                 reason: string;
             };
         };
         AuditEvent: {
+            /** @description ID of the event */
             id: string;
-            /** @description Its place in the organization’s trail, from 1 on without a gap */
+            /** @description Position in the organization’s trail, from 1 without gaps */
             sequence: number;
-            /** @description A person’s address, or which part of the service it was */
+            /** @description Email address of the user who made the change, or the part of the service that did */
             actor: string;
+            /** @description What was done, such as `publishable_key.created` */
             action: string;
-            /** @description What was changed */
+            /** @description ID of the resource that was changed */
             target: string;
+            /** @description Details of the change, without secrets */
             data: {
                 [key: string]: unknown;
             };
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the change was made
+             */
             created_at: string;
-            /** @description An HMAC of the event and the hash before it, with a key that the database doesn’t have */
+            /** @description HMAC over the event and the previous hash, with a key that isn’t in the database */
             hash: string;
         };
         AuditVerification: {
-            /** @enum {string} */
+            /**
+             * @description `intact` if every event fits the chain; `broken` if one was changed, removed or added
+             * @enum {string}
+             */
             status: "intact" | "broken";
-            /** @description How many events fit, from the first one on */
+            /** @description Number of events that fit, counted from the first */
             length: number;
-            /** @description The last event that fits: organization, sequence and hash. Keep it elsewhere: `npx inlay audit verify --from` proves later that the trail still contains it. */
+            /** @description The last event that fits: organization, sequence and hash. Keep it somewhere else: `npx inlay audit verify --from` proves later that the trail still contains it. */
             head: string;
-            /** @description The sequence of the first event that does not fit */
+            /** @description Sequence of the first event that doesn’t fit; null if intact */
             broken_at: number | null;
         };
         AuthRequiredError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "UNAUTHORIZED";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 401;
-            /** @default Authentication required */
+            /**
+             * @description Explanation for a person to read
+             * @default Authentication required
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "AUTH_REQUIRED";
             };
         };
         BillingNotConfiguredError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "BILLING_NOT_CONFIGURED";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 404;
-            /** @default This installation has no billing provider */
+            /**
+             * @description Explanation for a person to read
+             * @default This installation has no billing provider
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "BILLING_NOT_CONFIGURED";
             };
         };
         Connector: {
+            /** @description ID of the connector */
             id: string;
-            /** @description Its tools are called `<name>.<tool>` */
+            /** @description Prefix of its tools, which are named `<name>.<tool>` */
             name: string;
             /**
-             * @description `id_jag`: the organization’s identity provider vouches for people; `oauth`: each consents themselves
+             * @description `id_jag`: your identity provider vouches for users. `oauth`: each user consents on their own.
              * @enum {string}
              */
             kind: "id_jag" | "oauth";
-            /** @description The MCP endpoint, and the resource ID */
+            /** @description MCP endpoint of the tool server, and its resource ID */
             server_url: string;
-            /** @description What the tool server, and the ID-JAG, know Inlay as; null: Inlay registers itself */
+            /** @description Client ID that Inlay has at the tool server; null if Inlay registers itself */
             client_id: string | null;
+            /** @description Last four characters of the client secret; null without one */
             client_secret_last4: string | null;
-            /** @description What the identity provider knows Inlay as; null: the same */
+            /** @description Client ID that Inlay has at your identity provider; null if it is the same as `client_id` */
             idp_client_id: string | null;
+            /** @description Last four characters of that client’s secret; null without one */
             idp_client_secret_last4: string | null;
-            /** @description Empty: those that the server asks for */
+            /** @description Scopes that Inlay asks for; if empty, those that the server requires */
             scopes: string[];
             /**
-             * @description Whom an ID-JAG is for: the resource ID, or the issuer of the server’s tokens where that differs
+             * @description Audience of the assertion: the server’s resource ID, or the issuer of its tokens if that is different
              * @enum {string}
              */
             audience_mode: "resource" | "issuer";
-            /** @enum {string} */
+            /**
+             * @description Tools of a `disabled` connector can’t be called
+             * @enum {string}
+             */
             status: "active" | "disabled";
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the connector was created
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the connector was last changed
+             */
             updated_at: string;
         };
         ConnectorTest: {
+            /** @description Whether every step succeeded */
             success: boolean;
+            /** @description The steps in order */
             steps: {
-                /** @enum {string} */
+                /**
+                 * @description Name of the step
+                 * @enum {string}
+                 */
                 step: "metadata" | "provider_exchange" | "redemption" | "tools_list" | "consent";
                 /**
-                 * @description `skipped`: one before it failed
+                 * @description `skipped` if an earlier step failed
                  * @enum {string}
                  */
                 status: "ok" | "failed" | "skipped";
@@ -1500,247 +1575,416 @@ export interface components {
             }[];
         };
         CreatedDirectory: {
+            /** @description ID of the directory */
             id: string;
+            /** @description Name that tells your directories apart */
             name: string;
-            /** @enum {string} */
+            /**
+             * @description Product that sends the users; `generic` for any other SCIM client
+             * @enum {string}
+             */
             type: "okta" | "azure" | "google" | "onelogin" | "generic";
-            /** @description Of the addresses in the directory */
+            /** @description Domain of the email addresses in the directory */
             domain: string;
-            /** @enum {string} */
+            /**
+             * @description `active` accepts changes over SCIM; `inactive` refuses them
+             * @enum {string}
+             */
             status: "active" | "inactive";
-            /** @description Where the directory sends its people and groups */
+            /** @description Address to enter in your directory’s SCIM settings */
             scim_base_url: string;
+            /** @description Number of users in the directory */
             user_count: number;
+            /** @description Number of groups in the directory */
             group_count: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the directory was connected
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the directory’s settings were last changed
+             */
             updated_at: string;
+            /** @description Token for the SCIM client; shown only this once */
             bearer_token: string;
         };
         CreatedPublishableKey: {
+            /** @description ID of the key; anonymous visitors have it as their user ID */
             id: string;
+            /** @description Name that tells your keys apart */
             name: string;
-            /** @description The first 12 characters of the key */
+            /** @description First 12 characters of the key, for display */
             key_prefix: string;
-            /** @description Where the key may be used; empty means the organization decides */
+            /** @description Origins where the key can be used; if empty, the organization’s allowed domains apply */
             allowed_origins: string[];
-            /** @description Whether an admin can see the key again */
+            /** @description Whether an admin can see the full key again */
             can_reveal: boolean;
+            /** @description When the key was revoked; null while it works */
             revoked_at: string | null;
+            /** @description When a ticket was last issued for the key; null if never */
             last_used_at: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the key was created
+             */
             created_at: string;
+            /** @description The full key, for the widget’s tag */
             key: string;
         };
         DailyUsage: {
             /**
              * Format: date
-             * @description A UTC day
+             * @description UTC day
              */
             date: string;
+            /** @description Number of requests to a model on this day */
             total_requests: number;
+            /** @description Prompt and completion tokens of this day */
             total_tokens: number;
         };
         Directory: {
+            /** @description ID of the directory */
             id: string;
+            /** @description Name that tells your directories apart */
             name: string;
-            /** @enum {string} */
+            /**
+             * @description Product that sends the users; `generic` for any other SCIM client
+             * @enum {string}
+             */
             type: "okta" | "azure" | "google" | "onelogin" | "generic";
-            /** @description Of the addresses in the directory */
+            /** @description Domain of the email addresses in the directory */
             domain: string;
-            /** @enum {string} */
+            /**
+             * @description `active` accepts changes over SCIM; `inactive` refuses them
+             * @enum {string}
+             */
             status: "active" | "inactive";
-            /** @description Where the directory sends its people and groups */
+            /** @description Address to enter in your directory’s SCIM settings */
             scim_base_url: string;
+            /** @description Number of users in the directory */
             user_count: number;
+            /** @description Number of groups in the directory */
             group_count: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the directory was connected
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the directory’s settings were last changed
+             */
             updated_at: string;
         };
         DirectoryGroup: {
+            /** @description ID of the group in this directory */
             id: string;
+            /** @description ID that your directory gave the group; null if it sent none */
             external_id: string | null;
+            /** @description Name of the group */
             display_name: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When your directory first sent the group
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When your directory last changed the group
+             */
             updated_at: string;
         };
         DirectoryStatus: {
+            /** @description Whether any directory is connected */
             has_directory: boolean;
+            /** @description Whether an active directory is connected */
             has_active_directory: boolean;
+            /** @description Number of connected directories */
             directory_count: number;
-            /** @description Only when one exists; of several the oldest */
+            /** @description The active directory; left out if there is none. If several are active, the oldest. */
             active_directory?: {
+                /** @description ID of the directory */
                 id: string;
+                /** @description Name that tells your directories apart */
                 name: string;
-                /** @enum {string} */
+                /**
+                 * @description Product that sends the users; `generic` for any other SCIM client
+                 * @enum {string}
+                 */
                 type: "okta" | "azure" | "google" | "onelogin" | "generic";
-                /** @description Of the addresses in the directory */
+                /** @description Domain of the email addresses in the directory */
                 domain: string;
+                /** @description Number of users in the directory */
                 user_count: number;
+                /** @description Number of groups in the directory */
                 group_count: number;
             };
         };
         DirectoryUser: {
+            /** @description ID of the user in this directory */
             id: string;
+            /** @description ID that your directory gave the user; null if it sent none */
             external_id: string | null;
+            /** @description SCIM user name, often an email address */
             user_name: string;
+            /** @description Primary email address */
             email: string;
+            /** @description Display name */
             name: string;
+            /** @description Whether your directory says that the user is active */
             active: boolean;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When your directory first sent the user
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When your directory last changed the user
+             */
             updated_at: string;
         };
         DuplicateResourceError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "CONFLICT";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 409;
-            /** @default Resource already exists */
+            /**
+             * @description Explanation for a person to read
+             * @default Resource already exists
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "DUPLICATE_RESOURCE";
+                /** @description Type of the resource, such as `publishable_key` */
                 resource: string;
             };
         };
         EndUser: {
+            /** @description ID of the end user */
             id: string;
+            /** @description ID of the organization that the end user belongs to */
             organization_id: string;
-            /** @description The subject at the organization’s identity provider */
+            /** @description The user’s ID at your identity provider: the `sub` claim of the ID token */
             external_id: string;
-            /** @description Empty when the provider says none */
+            /** @description Email address from the ID token; empty if the token has none */
             email: string;
-            /** @description JSON text of the other claims about the person, 8 KiB at most: larger claims are left out */
+            /** @description The other claims about the user, such as name and groups, as JSON text. At most 8 KiB: the largest claims are left out first. */
             metadata: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the end user last connected
+             */
             last_activity_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the end user first connected
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the profile was last changed
+             */
             updated_at: string;
         };
         EndUserUsage: {
+            /** @description ID of the end user */
             end_user_id: string;
+            /** @description The user’s ID at your identity provider */
             external_id: string;
+            /** @description Email address; empty if the identity provider sent none */
             email: string;
+            /** @description Number of requests to a model */
             total_requests: number;
+            /** @description Tokens sent to the model */
             total_prompt_tokens: number;
+            /** @description Tokens that the model generated */
             total_completion_tokens: number;
+            /** @description Prompt and completion tokens together */
             total_tokens: number;
         };
         FullSkillVersion: {
+            /** @description Version number */
             version: number;
-            /** @description Address of the person who made it */
+            /** @description Email address of the user who made this version */
             created_by: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When this version was made
+             */
             created_at: string;
+            /** @description The whole SKILL.md of this version */
             content: string;
+            /** @description Hostnames where this version was offered */
             domains: string[];
         };
         GithubApp: {
-            /** @description False: the platform’s own app serves, and everything else is null */
+            /** @description Whether the organization has an app of its own. If false, the platform’s app is used and all other fields are null. */
             configured: boolean;
+            /** @description GitHub organization that owns the app */
             github_org_name: string | null;
+            /** @description ID of the app on GitHub */
             app_id: number | null;
+            /** @description Name of the app in GitHub URLs */
             app_slug: string | null;
+            /** @description Page of the app on GitHub */
             app_url: string | null;
-            /** @description The connected one, as `owner/name` */
+            /** @description Connected repository, as `owner/name`; null if none is connected */
             repository: string | null;
+            /** @description When the app was registered */
             created_at: string | null;
         };
         GithubAppManifestStart: {
+            /** @description Always true */
             success: boolean;
+            /** @description The submitted organization name */
             github_org_name: string;
+            /** @description Address on GitHub to post the form to */
             registration_url: string;
-            /** @description JSON */
+            /** @description Description of the app for GitHub, as JSON text */
             manifest: string;
         };
         GithubAppRemoval: {
+            /** @description Always true */
             success: boolean;
+            /** @description Whether a connected repository was disconnected */
             repo_disconnected: boolean;
         };
         GovernanceConfig: {
-            /** @enum {string} */
+            /**
+             * @description `byo` for an interceptor of your own, `vendor_default` for the vendor’s
+             * @enum {string}
+             */
             provider_key: "vendor_default" | "byo";
-            /** @description Empty when it was not given yet */
+            /** @description Address that Inlay asks about each tool call; empty until set */
             interceptor_url: string;
-            /** @description Empty when it was not given yet */
+            /** @description Name of the interceptor; empty until set */
             interceptor_name: string;
-            /** @description All that is ever shown of the API key; empty without one */
+            /** @description Last four characters of the API key, to recognize it; empty without a key */
             api_key_last4: string;
+            /** @description Whether an API key is stored */
             has_api_key: boolean;
+            /** @description Whether the provider is asked */
             is_enabled: boolean;
             /**
-             * @description Empty when this connection was not tested yet
+             * @description Result of the last test of this connection; empty if it hasn’t been tested
              * @enum {string}
              */
             last_test_status: "success" | "notify" | "failure" | "";
+            /** @description Message of the last test; empty if there was none */
             last_test_message: string;
+            /** @description When this connection was last tested; null if it hasn’t been tested */
             last_test_at: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the provider was set up
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the configuration was last changed
+             */
             updated_at: string;
         };
         GovernanceProvider: {
             /**
-             * @description `bypassed`: none is configured, or it is disabled
+             * @description `active`: every tool call is checked. `bypassed`: no provider is configured, or it is disabled, so calls are not checked. `misconfigured`: the provider is enabled, but incomplete, so calls are refused, or its last test failed.
              * @enum {string}
              */
             effective_status: "active" | "bypassed" | "misconfigured";
+            /** @description Why it has this status, in plain words */
             reason: string;
+            /** @description The configuration; null if nothing is configured */
             config: components["schemas"]["GovernanceConfig"] | null;
         };
         GovernanceTest: {
-            /** @enum {string} */
+            /**
+             * @description Provider that was tested
+             * @enum {string}
+             */
             provider_key: "vendor_default" | "byo";
+            /** @description Address that was tested */
             interceptor_url: string;
+            /** @description Name that was tested */
             interceptor_name: string;
-            /** @enum {string} */
+            /**
+             * @description `success`: the call would pass. `notify`: it would pass and be reported. `failure`: the interceptor refused it, couldn’t be reached, or sent an invalid response.
+             * @enum {string}
+             */
             status: "success" | "notify" | "failure";
+            /** @description Explanation of the result */
             message: string;
+            /** @description Policies that the sample call violates */
             violations: {
+                /** @description ID of the policy, in the provider’s words */
                 policy_id: string;
-                /** @enum {string} */
+                /**
+                 * @description How serious it is: `notify` reports the call, `failure` refuses it
+                 * @enum {string}
+                 */
                 status: "success" | "notify" | "failure";
+                /** @description Explanation from the provider */
                 details: string;
             }[];
+            /** @description How long the interceptor took, in milliseconds */
             latency_ms: number;
         };
         HubSource: {
+            /** @description ID of the open page; pass it as `source_id` to call a tool of this page */
             sourceId: string;
+            /** @description ID of the browser tab that the page is open in */
             tabId: string;
-            /** @description Of the page, as the ticket exchange saw it; empty outside of a browser */
+            /** @description Origin of the page, as the ticket exchange saw it; empty outside of a browser */
             origin: string;
+            /** @description Title of the page, written by the page: don’t trust it */
             title: string;
+            /** @description Address of the page, sent by the page: don’t trust it */
             url: string;
+            /** @description Number of tools that the page offers */
             toolCount: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the page connected
+             */
             connectedAt: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the page last responded
+             */
             lastSeenAt: string;
         };
         HubTool: {
+            /** @description Name to call the tool by; tools of connectors are named `<connector>.<tool>` */
             name: string;
-            /** @description From the page: untrusted text */
+            /** @description Name of the tool for people, written by the page: untrusted text */
             title?: string;
-            /** @description From the page: untrusted text */
+            /** @description What the tool does, written by the page: untrusted text */
             description: string;
-            /** @description JSON Schema from the page */
+            /** @description JSON Schema of the arguments, written by the page */
             inputSchema: {
                 [key: string]: unknown;
             };
             /** @description Hints from the page or the tool server about what the tool does. They are claims, not guarantees. */
             annotations?: {
+                /** @description Name of the tool for people */
                 title?: string;
                 /** @description The tool changes nothing */
                 readOnlyHint?: boolean;
@@ -1755,389 +1999,687 @@ export interface components {
                 /** @description The result may contain text that others wrote */
                 untrustedContentHint?: boolean;
             };
-            /** @description With `include_sources`: the open pages that offer it */
+            /** @description Open pages that offer the tool; only with `include_sources` */
             sources?: components["schemas"]["HubSource"][];
         };
         IdentityProviderConfig: {
+            /** @description Vendor of the identity provider; null if the organization trusts none yet */
             idp_type: ("okta" | "azure" | "auth0" | "google" | "workos" | "firebase" | "onelogin" | "logto" | "custom_oidc") | null;
+            /** @description Client IDs that ID tokens can be issued for; null if not set */
             allowed_audiences: string[] | null;
+            /** @description Your tenant at the provider; null if not set */
             idp_domain: string | null;
+            /** @description Issuer URL of a `custom_oidc` provider; null if not set */
             idp_issuer: string | null;
-            /** @description Origins allowed to embed the widget */
+            /** @description Origins that can embed the widget with any key that has no origins of its own */
             allowed_domains: string[];
         };
         IdentityProviderTest: {
+            /** @description Whether the provider can be used */
             success: boolean;
+            /** @description Issuer that ID tokens must name; null on failure */
             issuer: string | null;
+            /** @description Address of the provider’s signing keys; null on failure */
             jwks_uri: string | null;
+            /** @description What failed and what was expected; null on success */
             error: string | null;
         };
         IdpNotConfiguredError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "IDP_NOT_CONFIGURED";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 403;
-            /** @default The organization trusts no identity provider yet */
+            /**
+             * @description Explanation for a person to read
+             * @default The organization trusts no identity provider yet
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "IDP_NOT_CONFIGURED";
             };
         };
         InternalError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "INTERNAL_SERVER_ERROR";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 500;
-            /** @default An Inlay error occurred */
+            /**
+             * @description Explanation for a person to read
+             * @default An Inlay error occurred
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "INTERNAL_ERROR";
             };
         };
         InvalidBodyError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "INVALID_BODY";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 400;
-            /** @default The request body is missing or malformed */
+            /**
+             * @description Explanation for a person to read
+             * @default The request body is missing or malformed
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "INVALID_BODY";
+                /** @description Name of the field that is wrong; empty for the whole body */
                 field: string;
+                /** @description What is wrong with it */
                 details: string;
             };
         };
         InvalidKeyError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "INVALID_KEY";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 401;
-            /** @default The publishable key is not valid */
+            /**
+             * @description Explanation for a person to read
+             * @default The publishable key is not valid
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "INVALID_KEY";
             };
         };
         InvalidTokenError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "INVALID_TOKEN";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 401;
-            /** @default The ID token could not be verified */
+            /**
+             * @description Explanation for a person to read
+             * @default The ID token could not be verified
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "INVALID_TOKEN";
             };
         };
         Invitation: {
+            /** @description ID of the invitation; use it to withdraw the invitation */
             id: string;
+            /** @description Email address of the invited user */
             email: string;
-            /** @enum {string} */
+            /**
+             * @description Role that the user gets on accepting
+             * @enum {string}
+             */
             role: "admin" | "member";
-            /** @description Address of the admin who sent it */
+            /** @description Email address of the admin who created the invitation */
             invited_by: string;
-            /** @description Where the invited person accepts or declines it; send it to them */
+            /** @description Page where the invited user, signed in with this address, accepts or declines; send them this link */
             url: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the invitation was created
+             */
             created_at: string;
         };
         Member: {
+            /** @description ID of the membership; use it to change the role or to remove the member */
             id: string;
-            /** @enum {string} */
+            /**
+             * @description `admin` can change settings and manage members; `member` can read them and use the organization’s tools
+             * @enum {string}
+             */
             role: "admin" | "member";
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the user joined the organization
+             */
             created_at: string;
+            /** @description Profile of the user */
             user: {
+                /** @description ID of the user, the same in every organization */
                 id: string;
+                /** @description Email address that the user signs in with */
                 email: string;
+                /** @description Display name of the user */
                 name: string;
-                /** @description Empty when the person has no picture */
+                /** @description URL of the profile picture; empty if the user has none */
                 avatar_url: string;
-                /** Format: date-time */
+                /**
+                 * Format: date-time
+                 * @description When the account was created
+                 */
                 created_at: string;
-                /** Format: date-time */
+                /**
+                 * Format: date-time
+                 * @description When the profile was last changed
+                 */
                 updated_at: string;
             };
         };
         MyInvitation: {
+            /** @description ID of the invitation; use it to accept or decline */
             id: string;
+            /** @description Organization that you are invited to */
             organization: {
+                /** @description ID of the organization */
                 id: string;
+                /** @description Display name of the organization */
                 name: string;
-                /** @description Unique, unlike the name */
+                /** @description Short name of the organization; unlike the display name, it is unique */
                 slug: string;
             };
-            /** @enum {string} */
+            /**
+             * @description Role that you get on accepting
+             * @enum {string}
+             */
             role: "admin" | "member";
-            /** @description Address of the admin who sent it */
+            /** @description Email address of the admin who invited you */
             invited_by: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the invitation was created
+             */
             created_at: string;
         };
         OrgContextRequiredError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "ORG_CONTEXT_REQUIRED";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 403;
-            /** @default Organization context required */
+            /**
+             * @description Explanation for a person to read
+             * @default Organization context required
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "ORG_CONTEXT_REQUIRED";
             };
         };
         Organization: {
+            /** @description ID of the organization */
             id: string;
+            /** @description Display name; not unique */
             name: string;
+            /** @description Short unique name, made from the display name, for use in URLs */
             slug: string;
-            /** @description Empty when the organization has no picture */
+            /** @description URL of the organization’s picture; empty if it has none */
             avatar_url: string;
-            /** @enum {string} */
+            /**
+             * @description Your own role in the organization
+             * @enum {string}
+             */
             role: "admin" | "member";
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the organization was created
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the organization was last changed
+             */
             updated_at: string;
         };
         OriginNotAllowedError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "ORIGIN_NOT_ALLOWED";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 403;
-            /** @default This origin may not use the publishable key */
+            /**
+             * @description Explanation for a person to read
+             * @default This origin may not use the publishable key
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "ORIGIN_NOT_ALLOWED";
             };
         };
         PaymentRequiredError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "PAYMENT_REQUIRED";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 403;
-            /** @default Subscription required */
+            /**
+             * @description Explanation for a person to read
+             * @default Subscription required
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "PAYMENT_REQUIRED";
             };
         };
         Plan: {
+            /** @description ID of the plan, such as `free`, `team` or `enterprise` */
             id: string;
+            /** @description Display name */
             name: string;
+            /** @description What the plan is for */
             description: string;
+            /** @description Features that the plan includes */
             features: components["schemas"]["PlanFeatures"];
+            /** @description How much the plan includes */
             limits: components["schemas"]["PlanLimits"];
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the plan was created
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the plan was last changed
+             */
             updated_at: string;
         };
         PlanFeatures: {
+            /** @description Single sign-on for the organization’s members */
             sso: boolean;
+            /** @description Directories that send users and groups over SCIM */
             scim: boolean;
+            /** @description The audit trail */
             audit_logs: boolean;
+            /** @description Domains of your own */
             custom_domains: boolean;
-            /** @description Whether more of them are available */
+            /** @description Whether more end users are available */
             end_users: boolean;
-            /** @description Whether more of them are available */
+            /** @description Whether more seats are available */
             seats: boolean;
         };
         PlanInfo: {
+            /** @description The organization’s plan */
             plan: {
+                /** @description ID of the plan */
                 id: string;
+                /** @description Display name of the plan */
                 name: string;
+                /** @description What the plan is for */
                 description: string;
             };
+            /** @description Features that the plan includes; with `include` set to `features` or `all` */
             features?: components["schemas"]["PlanFeatures"];
+            /** @description How much the plan includes; not with `include` set to `basic` */
             limits?: components["schemas"]["PlanLimits"];
+            /** @description How much of the plan is used; with `include` set to `usage` or `all` */
             usage?: {
+                /** @description Members and open invitations */
                 seats_used: number;
+                /** @description Number of end users */
                 end_users_used: number;
             };
         };
         /** @description 0 means unlimited */
         PlanLimits: {
+            /** @description Members and open invitations; 0 means unlimited */
             seats: number;
+            /** @description End users; 0 means unlimited */
             end_users: number;
+            /** @description Allowed origins; 0 means unlimited */
             sites: number;
+            /** @description Active skills; 0 means unlimited */
             skills: number;
         };
         Profile: {
+            /** @description ID of the user */
             id: string;
+            /** @description Email address that the user signed in with */
             email: string;
+            /** @description Display name */
             name: string;
-            /** @description Empty when the person has no picture */
+            /** @description URL of the profile picture; empty if the user has none */
             avatar_url: string;
+            /** @description Organizations that the user is a member of */
             organizations: {
+                /** @description ID of the organization */
                 id: string;
+                /** @description Name of the organization */
                 name: string;
+                /** @description Short unique name of the organization, for use in URLs */
                 slug: string;
-                /** @enum {string} */
+                /**
+                 * @description The user’s role in this organization
+                 * @enum {string}
+                 */
                 role: "admin" | "member";
             }[];
         };
         PublishableKey: {
+            /** @description ID of the key; anonymous visitors have it as their user ID */
             id: string;
+            /** @description Name that tells your keys apart */
             name: string;
-            /** @description The first 12 characters of the key */
+            /** @description First 12 characters of the key, for display */
             key_prefix: string;
-            /** @description Where the key may be used; empty means the organization decides */
+            /** @description Origins where the key can be used; if empty, the organization’s allowed domains apply */
             allowed_origins: string[];
-            /** @description Whether an admin can see the key again */
+            /** @description Whether an admin can see the full key again */
             can_reveal: boolean;
+            /** @description When the key was revoked; null while it works */
             revoked_at: string | null;
+            /** @description When a ticket was last issued for the key; null if never */
             last_used_at: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the key was created
+             */
             created_at: string;
         };
         Refusal: {
+            /** @description ID of the refusal */
             id: string;
-            /** @enum {string} */
+            /**
+             * @description What was refused: a widget’s connection (`ticket`), a user’s ID token (`id_token`), a directory’s request (`scim`), or a call to a connector (`delegated_identity`)
+             * @enum {string}
+             */
             surface: "ticket" | "id_token" | "scim" | "delegated_identity";
-            /** @description The check that failed */
+            /** @description Name of the check that failed */
             step: string;
-            /** @description What the caller was told */
+            /** @description Error code that the caller got */
             code: string;
-            /** @description What is wrong, and what would put it right */
+            /** @description What is wrong and how to fix it */
             message: string;
+            /** @description What would have passed; null if that can’t be said */
             expected: string | null;
+            /** @description What was sent instead, without secrets; null if that can’t be said */
             seen: string | null;
+            /** @description Origin of the page; null if there was none */
             origin: string | null;
+            /** @description ID of the publishable key; null if none was used */
             publishable_key_id: string | null;
+            /** @description How often this happened */
             count: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it first happened
+             */
             first_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it last happened
+             */
             last_at: string;
         };
         ResourceNotFoundError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "NOT_FOUND";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 404;
-            /** @default Resource not found */
+            /**
+             * @description Explanation for a person to read
+             * @default Resource not found
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "RESOURCE_NOT_FOUND";
+                /** @description Type of the resource, such as `publishable_key` */
                 resource: string;
+                /** @description ID that was not found */
                 resourceId: string;
             };
         };
         SavedSkill: {
+            /** @description ID of the skill; the `location` of a built-in skill */
             id: string;
-            /** @description As in the frontmatter, NFKC-normalized */
+            /** @description Name from the frontmatter, NFKC-normalized */
             name: string;
-            /** @description When the skill should be used */
+            /** @description When an agent should use the skill, from the frontmatter */
             description: string;
-            /** @description Everything after the frontmatter, byte for byte */
+            /** @description Everything after the frontmatter, unchanged */
             body: string;
-            /** @description The whole SKILL.md */
+            /** @description The whole SKILL.md, unchanged */
             content: string;
+            /** @description License from the frontmatter; null if it has none */
             license: string | null;
+            /** @description Runtime requirements from the frontmatter; null if it has none */
             compatibility: string | null;
-            /** @description Tool names with spaces between them */
+            /** @description Tool names from the frontmatter, separated by spaces; null if it has none */
             allowed_tools: string | null;
-            /** @description Scalars are text, as they are written */
+            /** @description Key-value pairs from the frontmatter, with scalars as text; null if it has none */
             metadata: {
                 [key: string]: unknown;
             } | null;
             /** @description Hostnames where the skill is offered; `["*"]` means everywhere */
             domains: string[];
-            /** @description Only of a built-in skill */
+            /** @description Address of a built-in skill, such as `builtin://skill-creator-webmcp`; null for your own skills */
             location: string | null;
-            /** @description 1 and upwards, one more with every change */
+            /** @description Version number: 1 for a new skill, one more with every change */
             version: number;
-            /** @description An estimate of the body’s size in an agent’s context: its bytes divided by four */
+            /** @description Estimated size of the body in an agent’s context: its bytes divided by four */
             tokens: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the skill was created
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the skill was last changed
+             */
             updated_at: string;
+            /** @description When the skill was archived; null while it is active */
             archived_at: string | null;
-            /** @description Only when there are any: what the frontmatter holds that Inlay does not know and keeps */
+            /** @description Frontmatter fields that Inlay doesn’t know and keeps; left out if there are none */
             warnings?: string[];
         };
         Site: {
+            /** @description ID of the site; usage and threads refer to it */
             id: string;
-            /** @description As an administrator allowed it; a wildcard such as `https://*.example.com` is one site */
+            /** @description Origin as an admin allowed it; a wildcard such as `https://*.example.com` is one site */
             origin: string;
+            /** @description Display name */
             name: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the origin was first allowed
+             */
             created_at: string;
-            /** @description Null until the widget is used there */
+            /** @description When the widget was last used there; null if never */
             last_seen_at: string | null;
         };
         SiteUsage: {
-            /** @description Null for what happened on no site */
+            /** @description ID of the site; null for usage outside of any site */
             site_id: string | null;
+            /** @description Origin of the site; null for usage outside of any site */
             origin: string | null;
+            /** @description Number of requests to a model */
             total_requests: number;
+            /** @description Tokens sent to the model */
             total_prompt_tokens: number;
+            /** @description Tokens that the model generated */
             total_completion_tokens: number;
+            /** @description Prompt and completion tokens together */
             total_tokens: number;
         };
         Skill: {
+            /** @description ID of the skill; the `location` of a built-in skill */
             id: string;
-            /** @description As in the frontmatter, NFKC-normalized */
+            /** @description Name from the frontmatter, NFKC-normalized */
             name: string;
-            /** @description When the skill should be used */
+            /** @description When an agent should use the skill, from the frontmatter */
             description: string;
-            /** @description Everything after the frontmatter, byte for byte */
+            /** @description Everything after the frontmatter, unchanged */
             body: string;
-            /** @description The whole SKILL.md */
+            /** @description The whole SKILL.md, unchanged */
             content: string;
+            /** @description License from the frontmatter; null if it has none */
             license: string | null;
+            /** @description Runtime requirements from the frontmatter; null if it has none */
             compatibility: string | null;
-            /** @description Tool names with spaces between them */
+            /** @description Tool names from the frontmatter, separated by spaces; null if it has none */
             allowed_tools: string | null;
-            /** @description Scalars are text, as they are written */
+            /** @description Key-value pairs from the frontmatter, with scalars as text; null if it has none */
             metadata: {
                 [key: string]: unknown;
             } | null;
             /** @description Hostnames where the skill is offered; `["*"]` means everywhere */
             domains: string[];
-            /** @description Only of a built-in skill */
+            /** @description Address of a built-in skill, such as `builtin://skill-creator-webmcp`; null for your own skills */
             location: string | null;
-            /** @description 1 and upwards, one more with every change */
+            /** @description Version number: 1 for a new skill, one more with every change */
             version: number;
-            /** @description An estimate of the body’s size in an agent’s context: its bytes divided by four */
+            /** @description Estimated size of the body in an agent’s context: its bytes divided by four */
             tokens: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the skill was created
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the skill was last changed
+             */
             updated_at: string;
+            /** @description When the skill was archived; null while it is active */
             archived_at: string | null;
         };
         SkillPatchOperation: {
-            /** @constant */
+            /**
+             * @description Replaces text
+             * @constant
+             */
             type: "replace";
+            /** @description Text to find */
             before: string;
+            /** @description Text to put in its place; empty deletes it */
             after: string;
             /**
              * @description How often the text must occur, neither more nor less
@@ -2145,11 +2687,17 @@ export interface components {
              */
             expected_matches: number;
         } | {
-            /** @constant */
+            /**
+             * @description Inserts text
+             * @constant
+             */
             type: "insert";
+            /** @description Text to find */
             anchor: string;
+            /** @description Text to insert */
             text: string;
             /**
+             * @description Whether to insert before or after the anchor
              * @default after
              * @enum {string}
              */
@@ -2160,8 +2708,12 @@ export interface components {
              */
             expected_matches: number;
         } | {
-            /** @constant */
+            /**
+             * @description Deletes text
+             * @constant
+             */
             type: "delete";
+            /** @description Text to find and delete */
             before: string;
             /**
              * @description How often the text must occur, neither more nor less
@@ -2170,155 +2722,268 @@ export interface components {
             expected_matches: number;
         };
         SkillSummary: {
+            /** @description ID of the skill; the `location` of a built-in skill */
             id: string;
+            /** @description Name from the frontmatter */
             name: string;
+            /** @description When an agent should use the skill */
             description: string;
         };
         SkillVersion: {
+            /** @description Version number */
             version: number;
-            /** @description Address of the person who made it */
+            /** @description Email address of the user who made this version */
             created_by: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When this version was made
+             */
             created_at: string;
         };
         Subscription: {
-            /** @description The billing provider’s id */
+            /** @description ID of the subscription at the billing provider */
             id: string;
-            /** @enum {string} */
+            /**
+             * @description State of the subscription, in the billing provider’s words
+             * @enum {string}
+             */
             status: "incomplete" | "incomplete_expired" | "trialing" | "active" | "past_due" | "canceled" | "unpaid" | "paused";
+            /** @description ID of the plan that the subscription pays for */
             plan_id: string;
-            /** @description The billing provider’s product */
+            /** @description ID of the product at the billing provider */
             product_id: string;
-            /** @description The billing provider’s customer */
+            /** @description ID of the customer at the billing provider */
             customer_id: string;
+            /** @description When the period that is paid for ends; null if the provider doesn’t say */
             current_period_end: string | null;
+            /** @description When the subscription is going to end; null if it renews */
             cancel_at: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the subscription was created
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the subscription was last changed
+             */
             updated_at: string;
         };
         SubscriptionStatus: {
+            /** @description Whether the organization has a subscription in any state */
             has_subscription: boolean;
-            /** @description True for the states `active` and `trialing` */
+            /** @description Whether the subscription is `active` or `trialing` */
             is_active: boolean;
             /**
-             * @description `none` without a subscription
+             * @description State of the subscription; `none` without one
              * @enum {string}
              */
             status: "incomplete" | "incomplete_expired" | "trialing" | "active" | "past_due" | "canceled" | "unpaid" | "paused" | "none";
-            /** @description Without a subscription: the plan that the organization is on */
+            /** @description ID of the plan of the subscription; without one, the plan that the organization is on */
             plan_id: string;
+            /** @description When the period that is paid for ends; null without a subscription, or if the provider doesn’t say */
             current_period_end: string | null;
+            /** @description When the subscription is going to end; null if it renews */
             cancel_at: string | null;
         };
         Thread: {
+            /** @description ID of the thread */
             id: string;
-            /** @description Null for an anonymous visitor */
+            /** @description ID of the end user; null for an anonymous visitor */
             end_user_id: string | null;
+            /** @description ID of the site where the thread was started; null if it was none */
             site_id: string | null;
+            /** @description Title; null until there is one */
             title: string | null;
-            /** @enum {string} */
+            /**
+             * @description `regular`, `archived`, or `deleted`
+             * @enum {string}
+             */
             status: "regular" | "archived" | "deleted";
+            /** @description Number of messages */
             message_count: number;
+            /** @description Prompt and completion tokens of all messages */
             total_tokens: number;
+            /** @description When the last message was sent; null if there is none yet */
             last_message_at: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the thread was started
+             */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the thread was last changed
+             */
             updated_at: string;
         };
         ThreadAnalytics: {
+            /** @description Number of threads */
             total_threads: number;
+            /** @description Number of messages in them */
             total_messages: number;
+            /** @description Prompt and completion tokens of all messages */
             total_tokens: number;
-            /** @description Those with the status `regular` */
+            /** @description Number of threads with the status `regular` */
             active_threads: number;
+            /** @description Number of threads with the status `archived` */
             archived_threads: number;
         };
         ThreadList: {
+            /** @description Threads of this page of the list */
             threads: components["schemas"]["Thread"][];
+            /** @description Number of threads that match */
             total: number;
         };
         Ticket: {
+            /** @description Opens one connection; send it as the subprotocol `inlay.ticket.<ticket>` */
             ticket: string;
-            /** @description The end user, or the key without an ID token */
+            /** @description ID of the end user; without an ID token, the ID of the publishable key */
             userId: string;
+            /** @description ID of the organization that the key belongs to */
             orgId: string;
-            /** @description Milliseconds since the Unix epoch */
+            /** @description When the ticket expires, in milliseconds since the Unix epoch */
             expiresAt: number;
-            /** @description Seconds */
+            /** @description Seconds until the ticket expires */
             expiresIn: number;
         };
         TokenExpiredError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "TOKEN_EXPIRED";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 401;
-            /** @default The ID token has expired */
+            /**
+             * @description Explanation for a person to read
+             * @default The ID token has expired
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "TOKEN_EXPIRED";
             };
         };
         UndefinedError: {
-            /** @constant */
+            /**
+             * @description False: this error is not documented for the operation
+             * @constant
+             */
             defined: false;
+            /** @description Type of the error */
             code: string;
+            /** @description HTTP status */
             status: number;
+            /** @description Explanation for a person to read */
             message: string;
+            /** @description Details of the error, if there are any */
             data?: unknown;
         };
         UsageEvent: {
+            /** @description ID of the usage event */
             id: string;
+            /** @description ID of the end user */
             end_user_id: string;
+            /** @description ID of the site; null for usage outside of any site */
             site_id: string | null;
+            /** @description Tokens sent to the model */
             prompt_tokens: number;
+            /** @description Tokens that the model generated */
             completion_tokens: number;
+            /** @description Prompt and completion tokens together */
             total_tokens: number;
+            /** @description Name of the model */
             model: string;
+            /** @description Why the model stopped, in the provider’s words, such as `stop` or `length` */
             finish_reason: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the response was complete
+             */
             created_at: string;
         };
         UsageTotals: {
+            /** @description Number of requests to a model */
             total_requests: number;
+            /** @description Tokens sent to the model */
             total_prompt_tokens: number;
+            /** @description Tokens that the model generated */
             total_completion_tokens: number;
+            /** @description Prompt and completion tokens together */
             total_tokens: number;
         };
         ValidationError: {
-            /** @constant */
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
             defined: true;
-            /** @constant */
+            /**
+             * @description Type of the error
+             * @constant
+             */
             code: "BAD_REQUEST";
-            /** @constant */
+            /**
+             * @description HTTP status
+             * @constant
+             */
             status: 400;
-            /** @default Invalid request data */
+            /**
+             * @description Explanation for a person to read
+             * @default Invalid request data
+             */
             message: string;
+            /** @description Details of the error */
             data: {
-                /** @constant */
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
                 code: "VALIDATION_ERROR";
+                /** @description Dotted path of the field that is wrong; empty for the whole body */
                 field: string;
+                /** @description What is wrong with it */
                 details: string;
             };
         };
         Warning: {
-            /** @enum {string} */
+            /**
+             * @description `KEY_ALLOWS_ANY_ORIGIN`: the key works on any website
+             * @enum {string}
+             */
             code: "KEY_ALLOWS_ANY_ORIGIN";
-            /** @description What is wrong, and what to set */
+            /** @description What is wrong and what to change */
             message: string;
+            /** @description ID of the publishable key */
             publishable_key_id: string;
-            /** @description Where the key was used lately; a sample of at most 20 origins per organization */
+            /** @description Where the key was used recently: a sample of at most 20 origins per organization */
             origins: {
+                /** @description Origin that used the key */
                 origin: string;
+                /** @description How often it was used there */
                 count: number;
-                /** Format: date-time */
+                /**
+                 * Format: date-time
+                 * @description When it was first used there
+                 */
                 first_at: string;
-                /** Format: date-time */
+                /**
+                 * Format: date-time
+                 * @description When it was last used there
+                 */
                 last_at: string;
             }[];
         };
@@ -2340,16 +3005,32 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10a1",
+                     *       "email": "ada@example.com",
+                     *       "name": "Ada Lovelace",
+                     *       "avatar_url": "",
+                     *       "organizations": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *           "name": "Acme",
+                     *           "slug": "acme",
+                     *           "role": "admin"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["Profile"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2358,7 +3039,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2367,7 +3048,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2376,7 +3057,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2396,18 +3077,24 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Always true; a failure has an error response instead */
                         success: boolean;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2416,7 +3103,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2425,7 +3112,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2445,16 +3132,29 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *         "name": "Acme",
+                     *         "slug": "acme",
+                     *         "avatar_url": "",
+                     *         "role": "admin",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["Organization"][];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2463,7 +3163,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2472,7 +3172,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2495,22 +3195,39 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "Acme"
+                 *     }
+                 */
                 "application/json": {
+                    /** @description Display name, 1 to 100 characters */
                     name: string;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *       "name": "Acme",
+                     *       "slug": "acme",
+                     *       "avatar_url": "",
+                     *       "role": "admin",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Organization"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2519,7 +3236,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2528,7 +3245,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2537,7 +3254,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2553,22 +3270,34 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Slug of the organization */
                 slug: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *       "name": "Acme",
+                     *       "slug": "acme",
+                     *       "avatar_url": "",
+                     *       "role": "admin",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Organization"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2577,7 +3306,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2586,7 +3315,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2595,7 +3324,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2615,16 +3344,33 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *         "role": "admin",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "user": {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10a1",
+                     *           "email": "ada@example.com",
+                     *           "name": "Ada Lovelace",
+                     *           "avatar_url": "",
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "updated_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["Member"][];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2633,7 +3379,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2642,7 +3388,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2651,7 +3397,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2660,7 +3406,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2676,24 +3422,31 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Always true; a failure has an error response instead */
                         success: boolean;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2702,7 +3455,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2711,7 +3464,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2720,7 +3473,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2729,7 +3482,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2745,29 +3498,53 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "role": "member"
+                 *     }
+                 */
                 "application/json": {
-                    /** @enum {string} */
+                    /**
+                     * @description New role of the member
+                     * @enum {string}
+                     */
                     role: "admin" | "member";
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "role": "member",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "user": {
+                     *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10a1",
+                     *         "email": "ada@example.com",
+                     *         "name": "Ada Lovelace",
+                     *         "avatar_url": "",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Member"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2776,7 +3553,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2785,7 +3562,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2794,7 +3571,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2803,7 +3580,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2812,7 +3589,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2832,18 +3609,24 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Always true; a failure has an error response instead */
                         success: boolean;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2852,7 +3635,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2861,7 +3644,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2870,7 +3653,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2879,7 +3662,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2899,16 +3682,28 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *         "email": "grace@example.com",
+                     *         "role": "member",
+                     *         "invited_by": "ada@example.com",
+                     *         "url": "https://inlay.example.com/invitations",
+                     *         "created_at": "2026-11-02T09:30:00.000Z"
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["Invitation"][];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2917,7 +3712,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2926,7 +3721,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2935,7 +3730,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2958,25 +3753,47 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "email": "grace@example.com",
+                 *       "role": "member"
+                 *     }
+                 */
                 "application/json": {
-                    /** Format: email */
+                    /**
+                     * Format: email
+                     * @description Email address to invite; stored in lower case
+                     */
                     email: string;
-                    /** @enum {string} */
+                    /**
+                     * @description Role that the user gets on accepting
+                     * @enum {string}
+                     */
                     role: "admin" | "member";
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "email": "grace@example.com",
+                     *       "role": "member",
+                     *       "invited_by": "ada@example.com",
+                     *       "url": "https://inlay.example.com/invitations",
+                     *       "created_at": "2026-11-02T09:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Invitation"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2985,7 +3802,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2994,7 +3811,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required, or Subscription required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3003,7 +3820,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3012,7 +3829,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3021,7 +3838,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3037,24 +3854,31 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Always true; a failure has an error response instead */
                         success: boolean;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3063,7 +3887,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3072,7 +3896,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3081,7 +3905,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3090,7 +3914,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3110,16 +3934,31 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *         "organization": {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *           "name": "Acme",
+                     *           "slug": "acme"
+                     *         },
+                     *         "role": "member",
+                     *         "invited_by": "ada@example.com",
+                     *         "created_at": "2026-11-02T09:30:00.000Z"
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["MyInvitation"][];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3128,7 +3967,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3137,7 +3976,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3153,24 +3992,31 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Always true; a failure has an error response instead */
                         success: boolean;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3179,7 +4025,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3188,7 +4034,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3197,7 +4043,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3213,24 +4059,31 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Always true; a failure has an error response instead */
                         success: boolean;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3239,7 +4092,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3248,7 +4101,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3257,7 +4110,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3273,22 +4126,34 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *       "name": "Acme",
+                     *       "slug": "acme",
+                     *       "avatar_url": "",
+                     *       "role": "admin",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Organization"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3297,7 +4162,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3306,7 +4171,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3315,7 +4180,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3335,18 +4200,37 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "keys": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
+                     *           "name": "Shop",
+                     *           "key_prefix": "pk_live_7Qm2",
+                     *           "allowed_origins": [
+                     *             "https://app.example.com"
+                     *           ],
+                     *           "can_reveal": true,
+                     *           "revoked_at": null,
+                     *           "last_used_at": "2026-11-14T16:05:12.480Z",
+                     *           "created_at": "2026-11-02T09:30:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The keys, without the full key */
                         keys: components["schemas"]["PublishableKey"][];
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3355,7 +4239,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3364,7 +4248,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3373,7 +4257,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3396,24 +4280,51 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "Shop",
+                 *       "allowed_origins": [
+                 *         "https://app.example.com"
+                 *       ]
+                 *     }
+                 */
                 "application/json": {
+                    /** @description Name that tells your keys apart, 1 to 100 characters */
                     name: string;
-                    /** @default [] */
+                    /**
+                     * @description Origins where the key can be used, such as `https://app.example.com` or `https://*.example.com`; at most 20. If empty, the organization’s allowed domains apply.
+                     * @default []
+                     */
                     allowed_origins?: string[];
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
+                     *       "name": "Shop",
+                     *       "key_prefix": "pk_live_7Qm2",
+                     *       "allowed_origins": [
+                     *         "https://app.example.com"
+                     *       ],
+                     *       "can_reveal": true,
+                     *       "revoked_at": null,
+                     *       "last_used_at": null,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "key": "pk_live_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXoMfKrW2yBz"
+                     *     }
+                     */
                     "application/json": components["schemas"]["CreatedPublishableKey"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3422,7 +4333,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3431,7 +4342,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required, or Subscription required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3440,7 +4351,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3449,7 +4360,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3458,7 +4369,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3467,7 +4378,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3483,22 +4394,37 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
+                     *       "name": "Shop",
+                     *       "key_prefix": "pk_live_7Qm2",
+                     *       "allowed_origins": [
+                     *         "https://app.example.com"
+                     *       ],
+                     *       "can_reveal": true,
+                     *       "revoked_at": "2026-11-14T16:05:12.480Z",
+                     *       "last_used_at": "2026-11-14T16:05:12.480Z",
+                     *       "created_at": "2026-11-02T09:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["PublishableKey"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3507,7 +4433,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3516,7 +4442,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3525,7 +4451,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3534,7 +4460,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3550,29 +4476,54 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "Shop",
+                 *       "allowed_origins": [
+                 *         "https://app.example.com"
+                 *       ]
+                 *     }
+                 */
                 "application/json": {
+                    /** @description New name, 1 to 100 characters */
                     name?: string;
+                    /** @description New list of origins; replaces the old list */
                     allowed_origins?: string[];
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
+                     *       "name": "Shop",
+                     *       "key_prefix": "pk_live_7Qm2",
+                     *       "allowed_origins": [
+                     *         "https://app.example.com"
+                     *       ],
+                     *       "can_reveal": true,
+                     *       "revoked_at": null,
+                     *       "last_used_at": "2026-11-14T16:05:12.480Z",
+                     *       "created_at": "2026-11-02T09:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["PublishableKey"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3581,7 +4532,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3590,7 +4541,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required, or Subscription required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3599,7 +4550,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3608,7 +4559,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3617,7 +4568,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3633,24 +4584,31 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "key": "pk_live_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXoMfKrW2yBz"
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The full key */
                         key: string;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3659,7 +4617,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3668,7 +4626,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3677,7 +4635,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3686,7 +4644,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3706,26 +4664,43 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "publishable_key": "pk_live_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXoMfKrW2yBz",
+                 *       "id_token": "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiIwMHUxIn0.c2lnbmF0dXJl",
+                 *       "embedding_origin": "https://app.example.com"
+                 *     }
+                 */
                 "application/json": {
+                    /** @description The organization’s publishable key */
                     publishable_key: string;
-                    /** @description From the organization’s identity provider */
+                    /** @description ID token of the signed-in user, from the organization’s identity provider, up to 16 KiB; leave it out for an anonymous visitor */
                     id_token?: string;
-                    /** @description Where the widget is embedded, when its own frame asks */
+                    /** @description Origin of the page that embeds the widget. Only used if the `Origin` header is missing or is Inlay’s own, as in the widget’s frame. */
                     embedding_origin?: string;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ticket": "tk_EXAMPLE",
+                     *       "userId": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *       "orgId": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *       "expiresAt": 1794672060000,
+                     *       "expiresIn": 60
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ticket"];
                 };
             };
-            /** @description The request body is missing or malformed */
+            /** @description `INVALID_BODY`: The request body is missing or malformed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3734,7 +4709,7 @@ export interface operations {
                     "application/json": components["schemas"]["InvalidBodyError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description The publishable key is not valid, or The ID token could not be verified, or The ID token has expired */
+            /** @description `INVALID_KEY`: The publishable key is not valid. `INVALID_TOKEN`: The ID token could not be verified. `TOKEN_EXPIRED`: The ID token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3743,7 +4718,7 @@ export interface operations {
                     "application/json": components["schemas"]["InvalidKeyError"] | components["schemas"]["InvalidTokenError"] | components["schemas"]["TokenExpiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Subscription required, or This origin may not use the publishable key, or The organization trusts no identity provider yet */
+            /** @description `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. `ORIGIN_NOT_ALLOWED`: This origin may not use the publishable key. `IDP_NOT_CONFIGURED`: The organization trusts no identity provider yet. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3752,7 +4727,7 @@ export interface operations {
                     "application/json": components["schemas"]["PaymentRequiredError"] | components["schemas"]["OriginNotAllowedError"] | components["schemas"]["IdpNotConfiguredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3761,7 +4736,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3781,16 +4756,29 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "idp_type": "okta",
+                     *       "allowed_audiences": [
+                     *         "0oa1b2c3d4EXAMPLE"
+                     *       ],
+                     *       "idp_domain": "acme.okta.com",
+                     *       "idp_issuer": null,
+                     *       "allowed_domains": [
+                     *         "https://app.example.com"
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["IdentityProviderConfig"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3799,7 +4787,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3808,7 +4796,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3817,7 +4805,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3837,27 +4825,56 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "idp_type": "okta",
+                 *       "idp_domain": "acme.okta.com",
+                 *       "allowed_audiences": [
+                 *         "0oa1b2c3d4EXAMPLE"
+                 *       ],
+                 *       "allowed_domains": [
+                 *         "https://app.example.com"
+                 *       ]
+                 *     }
+                 */
                 "application/json": {
+                    /** @description Vendor of the identity provider, or `custom_oidc` for any other OpenID provider. `idp_vendor_1` to `idp_vendor_8` are other names for the eight vendors, in this order: `okta`, `azure` (Entra ID), `auth0`, `google`, `workos`, `firebase`, `onelogin`, `logto`. They are accepted in requests for clients that use the neutral names; responses always have the vendor’s name. */
                     idp_type?: ("okta" | "azure" | "auth0" | "google" | "workos" | "firebase" | "onelogin" | "logto" | "custom_oidc" | "idp_vendor_1" | "idp_vendor_2" | "idp_vendor_3" | "idp_vendor_4" | "idp_vendor_5" | "idp_vendor_6" | "idp_vendor_7" | "idp_vendor_8") | null;
-                    /** @description OIDC client IDs; null accepts any, in development only */
+                    /** @description Client IDs that your application has at the identity provider, compared with the token’s `aud`. Required in production; null accepts any, in development only. Firebase defaults to the project ID. */
                     allowed_audiences?: string[] | null;
+                    /** @description Your tenant at the provider: `acme.okta.com`, an Entra tenant ID, `acme.us.auth0.com`, a WorkOS client ID, a Firebase project ID, `acme.onelogin.com`, `acme.logto.app`. For Google it is optional and limits sign-in to that Workspace domain. */
                     idp_domain?: string | null;
+                    /** @description Issuer URL of a `custom_oidc` provider, exactly as its discovery document says it; `https` in production */
                     idp_issuer?: string | null;
+                    /** @description Origins that can embed the widget, such as `https://app.example.com`; replaces the old list */
                     allowed_domains?: string[];
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "idp_type": "okta",
+                     *       "allowed_audiences": [
+                     *         "0oa1b2c3d4EXAMPLE"
+                     *       ],
+                     *       "idp_domain": "acme.okta.com",
+                     *       "idp_issuer": null,
+                     *       "allowed_domains": [
+                     *         "https://app.example.com"
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["IdentityProviderConfig"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3866,7 +4883,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3875,7 +4892,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required, or Subscription required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3884,7 +4901,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3893,7 +4910,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3902,7 +4919,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3911,7 +4928,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3931,27 +4948,46 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "idp_type": "okta",
+                 *       "idp_domain": "acme.okta.com"
+                 *     }
+                 */
                 "application/json": {
-                    /** @enum {string} */
+                    /**
+                     * @description Vendor of the identity provider, or `custom_oidc` for any other OpenID provider. `idp_vendor_1` to `idp_vendor_8` are other names for the eight vendors, in this order: `okta`, `azure` (Entra ID), `auth0`, `google`, `workos`, `firebase`, `onelogin`, `logto`. They are accepted in requests for clients that use the neutral names; responses always have the vendor’s name.
+                     * @enum {string}
+                     */
                     idp_type: "okta" | "azure" | "auth0" | "google" | "workos" | "firebase" | "onelogin" | "logto" | "custom_oidc" | "idp_vendor_1" | "idp_vendor_2" | "idp_vendor_3" | "idp_vendor_4" | "idp_vendor_5" | "idp_vendor_6" | "idp_vendor_7" | "idp_vendor_8";
+                    /** @description Your tenant at the provider: `acme.okta.com`, an Entra tenant ID, `acme.us.auth0.com`, a WorkOS client ID, a Firebase project ID, `acme.onelogin.com`, `acme.logto.app`. For Google it is optional and limits sign-in to that Workspace domain. */
                     idp_domain?: string | null;
+                    /** @description Issuer URL of a `custom_oidc` provider, exactly as its discovery document says it; `https` in production */
                     idp_issuer?: string | null;
-                    /** @description OIDC client IDs; null accepts any, in development only */
+                    /** @description Client IDs that your application has at the identity provider, compared with the token’s `aud`. Required in production; null accepts any, in development only. Firebase defaults to the project ID. */
                     allowed_audiences?: string[] | null;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "issuer": "https://acme.okta.com",
+                     *       "jwks_uri": "https://acme.okta.com/oauth2/v1/keys",
+                     *       "error": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["IdentityProviderTest"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3960,7 +4996,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3969,7 +5005,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3978,7 +5014,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3987,7 +5023,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4007,18 +5043,26 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "allowed_domains": [
+                     *         "https://app.example.com"
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Origins that can embed the widget */
                         allowed_domains: string[];
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4027,7 +5071,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4036,7 +5080,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4045,7 +5089,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4065,24 +5109,40 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "allowed_domains": [
+                 *         "https://app.example.com"
+                 *       ]
+                 *     }
+                 */
                 "application/json": {
+                    /** @description Complete new list of origins, such as `https://app.example.com` or `https://*.example.com`; at most 100 */
                     allowed_domains: string[];
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "allowed_domains": [
+                     *         "https://app.example.com"
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The new list, in canonical form and without duplicates */
                         allowed_domains: string[];
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4091,7 +5151,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4100,7 +5160,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required, or Subscription required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4109,7 +5169,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4118,7 +5178,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4138,16 +5198,27 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
+                     *         "origin": "https://app.example.com",
+                     *         "name": "app.example.com",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "last_seen_at": "2026-11-14T16:05:12.480Z"
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["Site"][];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4156,7 +5227,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4165,7 +5236,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4174,7 +5245,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4190,24 +5261,31 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Always true; a failure has an error response instead */
                         success: boolean;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4216,7 +5294,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4225,7 +5303,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4234,7 +5312,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4243,7 +5321,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4257,7 +5335,9 @@ export interface operations {
     listEndUsers: {
         parameters: {
             query?: {
+                /** @description Maximum number of items to return */
                 limit?: number;
+                /** @description Number of items to skip from the start of the list */
                 offset?: number;
             };
             header?: never;
@@ -4266,19 +5346,38 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "users": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *           "organization_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *           "external_id": "00u1a2b3c4EXAMPLE",
+                     *           "email": "ada@example.com",
+                     *           "metadata": "{\"name\":\"Ada Lovelace\",\"email_verified\":true}",
+                     *           "last_activity_at": "2026-11-14T16:05:12.480Z",
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "updated_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The end users of this page of the list */
                         users: components["schemas"]["EndUser"][];
+                        /** @description Number of end users in the organization */
                         total: number;
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4287,7 +5386,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4296,7 +5395,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4305,7 +5404,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4314,7 +5413,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4323,7 +5422,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4339,22 +5438,35 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *       "organization_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *       "external_id": "00u1a2b3c4EXAMPLE",
+                     *       "email": "ada@example.com",
+                     *       "metadata": "{\"name\":\"Ada Lovelace\",\"email_verified\":true}",
+                     *       "last_activity_at": "2026-11-14T16:05:12.480Z",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["EndUser"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4363,7 +5475,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4372,7 +5484,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4381,7 +5493,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4390,7 +5502,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4406,24 +5518,31 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Always true; a failure has an error response instead */
                         success: boolean;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4432,7 +5551,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4441,7 +5560,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4450,7 +5569,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4459,7 +5578,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4479,19 +5598,38 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "count": 1,
+                     *       "sources": [
+                     *         {
+                     *           "sourceId": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1007",
+                     *           "tabId": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1008",
+                     *           "origin": "https://app.example.com",
+                     *           "title": "Paper & Pen",
+                     *           "url": "https://app.example.com/cart",
+                     *           "toolCount": 3,
+                     *           "connectedAt": "2026-11-14T16:05:12.480Z",
+                     *           "lastSeenAt": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Number of open pages */
                         count: number;
+                        /** @description The open pages */
                         sources: components["schemas"]["HubSource"][];
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4500,7 +5638,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4509,7 +5647,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4518,7 +5656,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4532,11 +5670,11 @@ export interface operations {
     listHubTools: {
         parameters: {
             query?: {
-                /** @description Part of the name or the description */
+                /** @description Only tools whose name or description contains this text */
                 search?: string;
-                /** @description Of one page only */
+                /** @description Only tools of this open page */
                 source_id?: string;
-                /** @description Say which pages offer each tool */
+                /** @description Whether to list the pages that offer each tool */
                 include_sources?: "true" | "false";
             };
             header?: never;
@@ -4545,19 +5683,65 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "count": 1,
+                     *       "tools": [
+                     *         {
+                     *           "name": "add_to_cart",
+                     *           "title": "Where is my order?",
+                     *           "description": "Adds a product to the cart of the user who has this page open.",
+                     *           "inputSchema": {
+                     *             "type": "object",
+                     *             "properties": {
+                     *               "product_id": {
+                     *                 "type": "string"
+                     *               }
+                     *             },
+                     *             "required": [
+                     *               "product_id"
+                     *             ]
+                     *           },
+                     *           "annotations": {
+                     *             "title": "Where is my order?",
+                     *             "readOnlyHint": true,
+                     *             "destructiveHint": true,
+                     *             "idempotentHint": true,
+                     *             "openWorldHint": true,
+                     *             "consequentialHint": true,
+                     *             "untrustedContentHint": true
+                     *           },
+                     *           "sources": [
+                     *             {
+                     *               "sourceId": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1007",
+                     *               "tabId": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1008",
+                     *               "origin": "https://app.example.com",
+                     *               "title": "Paper & Pen",
+                     *               "url": "https://app.example.com/cart",
+                     *               "toolCount": 3,
+                     *               "connectedAt": "2026-11-14T16:05:12.480Z",
+                     *               "lastSeenAt": "2026-11-14T16:05:12.480Z"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Number of tools */
                         count: number;
+                        /** @description The tools */
                         tools: components["schemas"]["HubTool"][];
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4566,7 +5750,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4575,7 +5759,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4584,7 +5768,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4593,7 +5777,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4602,7 +5786,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4622,18 +5806,43 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "connectors": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *           "name": "orders",
+                     *           "kind": "id_jag",
+                     *           "server_url": "https://tools.example.com/mcp",
+                     *           "client_id": "inlay-hub",
+                     *           "client_secret_last4": "9d1c",
+                     *           "idp_client_id": null,
+                     *           "idp_client_secret_last4": null,
+                     *           "scopes": [
+                     *             "mcp:tools:read",
+                     *             "mcp:tools:call"
+                     *           ],
+                     *           "audience_mode": "resource",
+                     *           "status": "active",
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "updated_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The connectors */
                         connectors: components["schemas"]["Connector"][];
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4642,7 +5851,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4651,7 +5860,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4660,7 +5869,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4683,21 +5892,40 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "orders",
+                 *       "kind": "id_jag",
+                 *       "server_url": "https://tools.example.com/mcp",
+                 *       "client_id": "inlay-hub",
+                 *       "client_secret": "cs_EXAMPLE_9d1c"
+                 *     }
+                 */
                 "application/json": {
+                    /** @description Prefix of its tools: 1 to 32 lower-case letters, digits and hyphens */
                     name: string;
-                    /** @enum {string} */
+                    /**
+                     * @description `id_jag` for your own tool servers, `oauth` for third-party servers
+                     * @enum {string}
+                     */
                     kind: "id_jag" | "oauth";
-                    /** Format: uri */
+                    /**
+                     * Format: uri
+                     * @description MCP endpoint of the tool server; can’t be changed later
+                     */
                     server_url: string;
-                    /** @description Required for `id_jag` */
+                    /** @description Client ID that Inlay has at the tool server; required for `id_jag` */
                     client_id?: string;
-                    /** @description Required for `id_jag` */
+                    /** @description Secret of that client, 8 to 2000 characters; required for `id_jag`. It is stored encrypted and never returned. */
                     client_secret?: string;
+                    /** @description Client ID that Inlay has at your identity provider, if it is different; only for `id_jag` */
                     idp_client_id?: string;
+                    /** @description Secret of that client; required with `idp_client_id` */
                     idp_client_secret?: string;
-                    /** @description For `id_jag` without them: `mcp:tools:read` and `mcp:tools:call` */
+                    /** @description Scopes to ask for. Default for `id_jag`: `mcp:tools:read` and `mcp:tools:call`. */
                     scopes?: string[];
                     /**
+                     * @description Audience of the assertion: the server’s resource ID, or the issuer of its tokens if that is different
                      * @default resource
                      * @enum {string}
                      */
@@ -4706,16 +5934,36 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "orders",
+                     *       "kind": "id_jag",
+                     *       "server_url": "https://tools.example.com/mcp",
+                     *       "client_id": "inlay-hub",
+                     *       "client_secret_last4": "9d1c",
+                     *       "idp_client_id": null,
+                     *       "idp_client_secret_last4": null,
+                     *       "scopes": [
+                     *         "mcp:tools:read",
+                     *         "mcp:tools:call"
+                     *       ],
+                     *       "audience_mode": "resource",
+                     *       "status": "active",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Connector"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4724,7 +5972,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4733,7 +5981,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4742,7 +5990,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4751,7 +5999,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4760,7 +6008,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4776,22 +6024,43 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "orders",
+                     *       "kind": "id_jag",
+                     *       "server_url": "https://tools.example.com/mcp",
+                     *       "client_id": "inlay-hub",
+                     *       "client_secret_last4": "9d1c",
+                     *       "idp_client_id": null,
+                     *       "idp_client_secret_last4": null,
+                     *       "scopes": [
+                     *         "mcp:tools:read",
+                     *         "mcp:tools:call"
+                     *       ],
+                     *       "audience_mode": "resource",
+                     *       "status": "active",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Connector"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4800,7 +6069,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4809,7 +6078,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4818,7 +6087,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4827,7 +6096,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4843,24 +6112,31 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Always true; a failure has an error response instead */
                         success: boolean;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4869,7 +6145,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4878,7 +6154,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4887,7 +6163,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4896,7 +6172,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4912,36 +6188,72 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "scopes": [
+                 *         "mcp:tools:read"
+                 *       ]
+                 *     }
+                 */
                 "application/json": {
+                    /** @description New prefix of its tools */
                     name?: string;
+                    /** @description New secret of the client at the tool server */
                     client_secret?: string;
-                    /** @description Only where there is an `idp_client_id` */
+                    /** @description New secret of the client at the identity provider; only if there is an `idp_client_id` */
                     idp_client_secret?: string;
+                    /** @description New scopes; replaces the old list */
                     scopes?: string[];
-                    /** @enum {string} */
+                    /**
+                     * @description Audience of the assertion
+                     * @enum {string}
+                     */
                     audience_mode?: "resource" | "issuer";
-                    /** @enum {string} */
+                    /**
+                     * @description Tools of a `disabled` connector can’t be called
+                     * @enum {string}
+                     */
                     status?: "active" | "disabled";
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "orders",
+                     *       "kind": "id_jag",
+                     *       "server_url": "https://tools.example.com/mcp",
+                     *       "client_id": "inlay-hub",
+                     *       "client_secret_last4": "9d1c",
+                     *       "idp_client_id": null,
+                     *       "idp_client_secret_last4": null,
+                     *       "scopes": [
+                     *         "mcp:tools:read"
+                     *       ],
+                     *       "audience_mode": "resource",
+                     *       "status": "active",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Connector"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4950,7 +6262,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4959,7 +6271,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4968,7 +6280,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4977,7 +6289,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4986,7 +6298,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4995,7 +6307,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5011,22 +6323,50 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "steps": [
+                     *         {
+                     *           "step": "metadata",
+                     *           "status": "ok",
+                     *           "message": "The server accepts tokens of https://tools.example.com."
+                     *         },
+                     *         {
+                     *           "step": "provider_exchange",
+                     *           "status": "ok",
+                     *           "message": "The identity provider issued an assertion."
+                     *         },
+                     *         {
+                     *           "step": "redemption",
+                     *           "status": "ok",
+                     *           "message": "The server issued an access token."
+                     *         },
+                     *         {
+                     *           "step": "tools_list",
+                     *           "status": "ok",
+                     *           "message": "The server offers 12 tools."
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["ConnectorTest"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5035,7 +6375,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5044,7 +6384,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5053,7 +6393,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5062,7 +6402,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5082,13 +6422,26 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "limit": 100,
+                 *       "offset": 0,
+                 *       "query": "refund"
+                 *     }
+                 */
                 "application/json": {
-                    /** @default 100 */
+                    /**
+                     * @description Maximum number of skills to return
+                     * @default 100
+                     */
                     limit?: number;
-                    /** @default 0 */
+                    /**
+                     * @description Number of skills to skip from the start of the list
+                     * @default 0
+                     */
                     offset?: number;
                     /**
-                     * @description A part of the name or the description, in any case of letters
+                     * @description Only skills whose name or description contains this text; upper and lower case don’t matter
                      * @default
                      */
                     query?: string;
@@ -5096,16 +6449,25 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *         "name": "refund-policy",
+                     *         "description": "Use when a customer asks for a refund."
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["SkillSummary"][];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5114,7 +6476,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5123,7 +6485,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5132,7 +6494,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5141,7 +6503,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5164,22 +6526,50 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "content": "---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 30 days after delivery.\n"
+                 *     }
+                 */
                 "application/json": {
+                    /** @description The whole SKILL.md, at most 256 KiB */
                     content: string;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "refund-policy",
+                     *       "description": "Use when a customer asks for a refund.",
+                     *       "body": "\nRefund orders up to 30 days after delivery.\n",
+                     *       "content": "---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 30 days after delivery.\n",
+                     *       "license": null,
+                     *       "compatibility": null,
+                     *       "allowed_tools": null,
+                     *       "metadata": null,
+                     *       "domains": [
+                     *         "*"
+                     *       ],
+                     *       "location": null,
+                     *       "version": 1,
+                     *       "tokens": 11,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z",
+                     *       "archived_at": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["SavedSkill"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5188,7 +6578,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5197,7 +6587,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required, or Subscription required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5206,7 +6596,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5215,7 +6605,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5224,7 +6614,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5240,22 +6630,45 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID of the skill; the `location` of a built-in skill */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "refund-policy",
+                     *       "description": "Use when a customer asks for a refund.",
+                     *       "body": "\nRefund orders up to 30 days after delivery.\n",
+                     *       "content": "---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 30 days after delivery.\n",
+                     *       "license": null,
+                     *       "compatibility": null,
+                     *       "allowed_tools": null,
+                     *       "metadata": null,
+                     *       "domains": [
+                     *         "*"
+                     *       ],
+                     *       "location": null,
+                     *       "version": 3,
+                     *       "tokens": 11,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z",
+                     *       "archived_at": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["Skill"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5264,7 +6677,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5273,7 +6686,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5282,7 +6695,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5291,7 +6704,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5307,22 +6720,45 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID of the skill; the `location` of a built-in skill */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "refund-policy",
+                     *       "description": "Use when a customer asks for a refund.",
+                     *       "body": "\nRefund orders up to 30 days after delivery.\n",
+                     *       "content": "---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 30 days after delivery.\n",
+                     *       "license": null,
+                     *       "compatibility": null,
+                     *       "allowed_tools": null,
+                     *       "metadata": null,
+                     *       "domains": [
+                     *         "*"
+                     *       ],
+                     *       "location": null,
+                     *       "version": 3,
+                     *       "tokens": 11,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z",
+                     *       "archived_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Skill"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5331,7 +6767,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5340,7 +6776,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5349,7 +6785,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5358,7 +6794,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5374,35 +6810,79 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID of the skill; the `location` of a built-in skill */
                 id: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "patch": {
+                 *         "version": 1,
+                 *         "operations": [
+                 *           {
+                 *             "type": "replace",
+                 *             "before": "30 days",
+                 *             "after": "60 days"
+                 *           }
+                 *         ]
+                 *       },
+                 *       "expected_version": 3
+                 *     }
+                 */
                 "application/json": {
+                    /** @description Changes to the text */
                     patch?: {
-                        /** @constant */
+                        /**
+                         * @description Version of the patch format
+                         * @constant
+                         */
                         version: 1;
+                        /** @description Changes in the order to apply them, 1 to 50 */
                         operations: components["schemas"]["SkillPatchOperation"][];
                     };
+                    /** @description New list of hostnames where the skill is offered; `["*"]` means everywhere */
                     domains?: string[];
-                    /** @description Refuse with 409 when the skill is no longer at this version */
+                    /** @description Version that you have edited; if the skill has changed since, the response is a 409 and nothing changes */
                     expected_version?: number;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "refund-policy",
+                     *       "description": "Use when a customer asks for a refund.",
+                     *       "body": "\nRefund orders up to 60 days after delivery.\n",
+                     *       "content": "---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 60 days after delivery.\n",
+                     *       "license": null,
+                     *       "compatibility": null,
+                     *       "allowed_tools": null,
+                     *       "metadata": null,
+                     *       "domains": [
+                     *         "*"
+                     *       ],
+                     *       "location": null,
+                     *       "version": 4,
+                     *       "tokens": 11,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z",
+                     *       "archived_at": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["SavedSkill"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5411,7 +6891,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5420,7 +6900,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5429,7 +6909,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5438,7 +6918,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5447,7 +6927,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5456,7 +6936,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5470,30 +6950,47 @@ export interface operations {
     listSkillVersions: {
         parameters: {
             query?: {
+                /** @description Maximum number of items to return */
                 limit?: number;
+                /** @description Number of items to skip from the start of the list */
                 offset?: number;
             };
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "versions": [
+                     *         {
+                     *           "version": 3,
+                     *           "created_by": "ada@example.com",
+                     *           "created_at": "2026-11-02T09:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Versions of this page of the list */
                         versions: components["schemas"]["SkillVersion"][];
+                        /** @description Number of versions */
                         total: number;
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5502,7 +6999,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5511,7 +7008,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5520,7 +7017,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5529,7 +7026,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5538,7 +7035,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5554,23 +7051,36 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
+                /** @description Version number */
                 version: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "version": 3,
+                     *       "created_by": "ada@example.com",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "content": "---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 30 days after delivery.\n",
+                     *       "domains": [
+                     *         "*"
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["FullSkillVersion"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5579,7 +7089,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5588,7 +7098,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5597,7 +7107,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5606,7 +7116,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5625,28 +7135,57 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
+                /** @description ID of the skill; the `location` of a built-in skill */
                 id: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "version": 2
+                 *     }
+                 */
                 "application/json": {
+                    /** @description Version to restore */
                     version: number;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "refund-policy",
+                     *       "description": "Use when a customer asks for a refund.",
+                     *       "body": "\nRefund orders up to 30 days after delivery.\n",
+                     *       "content": "---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 30 days after delivery.\n",
+                     *       "license": null,
+                     *       "compatibility": null,
+                     *       "allowed_tools": null,
+                     *       "metadata": null,
+                     *       "domains": [
+                     *         "*"
+                     *       ],
+                     *       "location": null,
+                     *       "version": 4,
+                     *       "tokens": 11,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z",
+                     *       "archived_at": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["SavedSkill"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5655,7 +7194,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5664,7 +7203,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required, or Subscription required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5673,7 +7212,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5682,7 +7221,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5691,7 +7230,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5700,7 +7239,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5714,7 +7253,9 @@ export interface operations {
     listRefusals: {
         parameters: {
             query?: {
+                /** @description Maximum number of items to return */
                 limit?: number;
+                /** @description Number of items to skip from the start of the list */
                 offset?: number;
             };
             header?: never;
@@ -5723,19 +7264,42 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "refusals": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *           "surface": "id_token",
+                     *           "step": "audience",
+                     *           "code": "INVALID_TOKEN",
+                     *           "message": "The token is for another application; add its client ID to the allowed audiences",
+                     *           "expected": "0oa1b2c3d4EXAMPLE",
+                     *           "seen": "0oa9z8y7x6EXAMPLE",
+                     *           "origin": "https://app.example.com",
+                     *           "publishable_key_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
+                     *           "count": 1,
+                     *           "first_at": "2026-11-14T16:05:12.480Z",
+                     *           "last_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Refusals of this page of the list */
                         refusals: components["schemas"]["Refusal"][];
+                        /** @description Number of refusals that are kept */
                         total: number;
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5744,7 +7308,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5753,7 +7317,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5762,7 +7326,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5771,7 +7335,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5791,18 +7355,38 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "warnings": [
+                     *         {
+                     *           "code": "KEY_ALLOWS_ANY_ORIGIN",
+                     *           "message": "The key “Shop” works on any website. Set its allowed origins.",
+                     *           "publishable_key_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
+                     *           "origins": [
+                     *             {
+                     *               "origin": "https://app.example.com",
+                     *               "count": 1,
+                     *               "first_at": "2026-11-14T16:05:12.480Z",
+                     *               "last_at": "2026-11-14T16:05:12.480Z"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Current warnings */
                         warnings: components["schemas"]["Warning"][];
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5811,7 +7395,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5820,7 +7404,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5829,7 +7413,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5849,16 +7433,35 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "effective_status": "active",
+                     *       "reason": "The governance provider decides on every tool call.",
+                     *       "config": {
+                     *         "provider_key": "byo",
+                     *         "interceptor_url": "https://policies.example.com/decide",
+                     *         "interceptor_name": "Acme policies",
+                     *         "api_key_last4": "4f2a",
+                     *         "has_api_key": true,
+                     *         "is_enabled": true,
+                     *         "last_test_status": "success",
+                     *         "last_test_message": "The interceptor let the sample call pass.",
+                     *         "last_test_at": "2026-11-14T16:05:12.480Z",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["GovernanceProvider"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5867,7 +7470,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5876,7 +7479,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5885,7 +7488,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5894,7 +7497,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5914,16 +7517,23 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "effective_status": "bypassed",
+                     *       "reason": "No governance provider is configured: tool calls are not checked.",
+                     *       "config": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["GovernanceProvider"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5932,7 +7542,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5941,7 +7551,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5950,7 +7560,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5970,28 +7580,65 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "provider_key": "byo",
+                 *       "interceptor_url": "https://policies.example.com/decide",
+                 *       "interceptor_name": "Acme policies",
+                 *       "api_key": "gk_EXAMPLE_4f2a",
+                 *       "is_enabled": true
+                 *     }
+                 */
                 "application/json": {
-                    /** @enum {string} */
+                    /**
+                     * @description `byo` for an interceptor of your own, `vendor_default` for the vendor’s
+                     * @enum {string}
+                     */
                     provider_key?: "vendor_default" | "byo";
-                    /** Format: uri */
+                    /**
+                     * Format: uri
+                     * @description HTTPS address that Inlay asks about each tool call
+                     */
                     interceptor_url?: string;
+                    /** @description Name of the interceptor, 1 to 200 characters */
                     interceptor_name?: string;
+                    /** @description API key for the interceptor, 8 to 2000 characters. It is stored encrypted and never returned. */
                     api_key?: string;
+                    /** @description Whether to ask the provider about tool calls */
                     is_enabled?: boolean;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "effective_status": "active",
+                     *       "reason": "The governance provider decides on every tool call.",
+                     *       "config": {
+                     *         "provider_key": "byo",
+                     *         "interceptor_url": "https://policies.example.com/decide",
+                     *         "interceptor_name": "Acme policies",
+                     *         "api_key_last4": "4f2a",
+                     *         "has_api_key": true,
+                     *         "is_enabled": true,
+                     *         "last_test_status": "success",
+                     *         "last_test_message": "The interceptor let the sample call pass.",
+                     *         "last_test_at": "2026-11-14T16:05:12.480Z",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["GovernanceProvider"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6000,7 +7647,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6009,7 +7656,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6018,7 +7665,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6027,7 +7674,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6047,27 +7694,54 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "provider_key": "byo",
+                 *       "interceptor_url": "https://policies.example.com/decide",
+                 *       "interceptor_name": "Acme policies",
+                 *       "api_key": "gk_EXAMPLE_4f2a"
+                 *     }
+                 */
                 "application/json": {
-                    /** @enum {string} */
+                    /**
+                     * @description `byo` for an interceptor of your own, `vendor_default` for the vendor’s
+                     * @enum {string}
+                     */
                     provider_key?: "vendor_default" | "byo";
-                    /** Format: uri */
+                    /**
+                     * Format: uri
+                     * @description HTTPS address that Inlay asks about each tool call
+                     */
                     interceptor_url?: string;
+                    /** @description Name of the interceptor, 1 to 200 characters */
                     interceptor_name?: string;
+                    /** @description API key for the interceptor, 8 to 2000 characters. It is stored encrypted and never returned. */
                     api_key?: string;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "provider_key": "byo",
+                     *       "interceptor_url": "https://policies.example.com/decide",
+                     *       "interceptor_name": "Acme policies",
+                     *       "status": "success",
+                     *       "message": "The interceptor let the sample call pass.",
+                     *       "violations": [],
+                     *       "latency_ms": 84
+                     *     }
+                     */
                     "application/json": components["schemas"]["GovernanceTest"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6076,7 +7750,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6085,7 +7759,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6094,7 +7768,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6103,7 +7777,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6123,16 +7797,27 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "configured": true,
+                     *       "github_org_name": "acme",
+                     *       "app_id": 123456,
+                     *       "app_slug": "inlay-acme",
+                     *       "app_url": "https://github.com/apps/inlay-acme",
+                     *       "repository": "acme/skills",
+                     *       "created_at": "2026-11-02T09:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["GithubApp"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6141,7 +7826,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6150,7 +7835,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6159,7 +7844,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6179,16 +7864,22 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "repo_disconnected": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["GithubAppRemoval"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6197,7 +7888,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6206,7 +7897,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6215,7 +7906,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6224,7 +7915,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6233,7 +7924,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6242,7 +7933,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6262,22 +7953,36 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "github_org_name": "acme"
+                 *     }
+                 */
                 "application/json": {
+                    /** @description GitHub organization that will own the app */
                     github_org_name: string;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "github_org_name": "acme",
+                     *       "registration_url": "https://github.com/organizations/acme/settings/apps/new?state=EXAMPLE",
+                     *       "manifest": "{\"name\":\"inlay-acme-4f2a9c\",\"public\":false}"
+                     *     }
+                     */
                     "application/json": components["schemas"]["GithubAppManifestStart"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6286,7 +7991,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6295,7 +8000,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6304,7 +8009,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6313,7 +8018,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6322,7 +8027,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6331,7 +8036,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6345,11 +8050,11 @@ export interface operations {
     getDailyUsage: {
         parameters: {
             query?: {
-                /** @description Only what happened on this site */
+                /** @description Only include usage on this site */
                 site_id?: string;
-                /** @description First UTC day, as a date or as a moment within it; default: 30 days up to the end */
+                /** @description First UTC day, as a date or as a time on that day. Default: 30 days up to `end_date`. */
                 start_date?: string;
-                /** @description Last UTC day, as a date or as a moment within it, inclusive; default: today */
+                /** @description Last UTC day, inclusive, as a date or as a time on that day. Default: today. */
                 end_date?: string;
             };
             header?: never;
@@ -6358,16 +8063,25 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "date": "2026-11-14",
+                     *         "total_requests": 12,
+                     *         "total_tokens": 18250
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["DailyUsage"][];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6376,7 +8090,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6385,7 +8099,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6394,7 +8108,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6403,7 +8117,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6412,7 +8126,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6426,11 +8140,11 @@ export interface operations {
     getUsageStats: {
         parameters: {
             query?: {
-                /** @description Only what happened on this site */
+                /** @description Only include usage on this site */
                 site_id?: string;
-                /** @description First UTC day, as a date or as a moment within it; default: 30 days up to the end */
+                /** @description First UTC day, as a date or as a time on that day. Default: 30 days up to `end_date`. */
                 start_date?: string;
-                /** @description Last UTC day, as a date or as a moment within it, inclusive; default: today */
+                /** @description Last UTC day, inclusive, as a date or as a time on that day. Default: today. */
                 end_date?: string;
             };
             header?: never;
@@ -6439,16 +8153,24 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "total_requests": 12,
+                     *       "total_prompt_tokens": 15200,
+                     *       "total_completion_tokens": 3050,
+                     *       "total_tokens": 18250
+                     *     }
+                     */
                     "application/json": components["schemas"]["UsageTotals"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6457,7 +8179,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6466,7 +8188,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6475,7 +8197,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6484,7 +8206,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6493,7 +8215,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6507,11 +8229,13 @@ export interface operations {
     listSiteUsage: {
         parameters: {
             query?: {
+                /** @description Maximum number of items to return */
                 limit?: number;
+                /** @description Number of items to skip from the start of the list */
                 offset?: number;
-                /** @description First UTC day, as a date or as a moment within it; default: 30 days up to the end */
+                /** @description First UTC day, as a date or as a time on that day. Default: 30 days up to `end_date`. */
                 start_date?: string;
-                /** @description Last UTC day, as a date or as a moment within it, inclusive; default: today */
+                /** @description Last UTC day, inclusive, as a date or as a time on that day. Default: today. */
                 end_date?: string;
             };
             header?: never;
@@ -6520,19 +8244,36 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "sites": [
+                     *         {
+                     *           "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
+                     *           "origin": "https://app.example.com",
+                     *           "total_requests": 12,
+                     *           "total_prompt_tokens": 15200,
+                     *           "total_completion_tokens": 3050,
+                     *           "total_tokens": 18250
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Totals per site */
                         sites: components["schemas"]["SiteUsage"][];
+                        /** @description Number of sites with usage in the range */
                         total: number;
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6541,7 +8282,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6550,7 +8291,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6559,7 +8300,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6568,7 +8309,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6582,11 +8323,13 @@ export interface operations {
     listEndUserUsage: {
         parameters: {
             query?: {
+                /** @description Maximum number of items to return */
                 limit?: number;
+                /** @description Number of items to skip from the start of the list */
                 offset?: number;
-                /** @description First UTC day, as a date or as a moment within it; default: 30 days up to the end */
+                /** @description First UTC day, as a date or as a time on that day. Default: 30 days up to `end_date`. */
                 start_date?: string;
-                /** @description Last UTC day, as a date or as a moment within it, inclusive; default: today */
+                /** @description Last UTC day, inclusive, as a date or as a time on that day. Default: today. */
                 end_date?: string;
             };
             header?: never;
@@ -6595,19 +8338,37 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "users": [
+                     *         {
+                     *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *           "external_id": "00u1a2b3c4EXAMPLE",
+                     *           "email": "ada@example.com",
+                     *           "total_requests": 12,
+                     *           "total_prompt_tokens": 15200,
+                     *           "total_completion_tokens": 3050,
+                     *           "total_tokens": 18250
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Totals per end user */
                         users: components["schemas"]["EndUserUsage"][];
+                        /** @description Number of end users with usage in the range */
                         total: number;
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6616,7 +8377,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6625,7 +8386,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6634,7 +8395,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6643,7 +8404,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6659,22 +8420,31 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID of the end user */
                 end_user_id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "total_requests": 12,
+                     *       "total_prompt_tokens": 15200,
+                     *       "total_completion_tokens": 3050,
+                     *       "total_tokens": 18250
+                     *     }
+                     */
                     "application/json": components["schemas"]["UsageTotals"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6683,7 +8453,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6692,7 +8462,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6701,7 +8471,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6710,7 +8480,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6724,30 +8494,53 @@ export interface operations {
     listEndUserUsageHistory: {
         parameters: {
             query?: {
+                /** @description Maximum number of items to return */
                 limit?: number;
+                /** @description Number of items to skip from the start of the list */
                 offset?: number;
             };
             header?: never;
             path: {
+                /** @description ID of the end user */
                 end_user_id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "events": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *           "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
+                     *           "prompt_tokens": 1520,
+                     *           "completion_tokens": 310,
+                     *           "total_tokens": 1830,
+                     *           "model": "gpt-5-mini",
+                     *           "finish_reason": "stop",
+                     *           "created_at": "2026-11-02T09:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Usage events of this page of the list */
                         events: components["schemas"]["UsageEvent"][];
+                        /** @description Number of usage events of the end user */
                         total: number;
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6756,7 +8549,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6765,7 +8558,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6774,7 +8567,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6783,7 +8576,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6792,7 +8585,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6806,9 +8599,11 @@ export interface operations {
     listThreads: {
         parameters: {
             query?: {
+                /** @description Maximum number of items to return */
                 limit?: number;
+                /** @description Number of items to skip from the start of the list */
                 offset?: number;
-                /** @description Without it, all but the deleted ones */
+                /** @description Only threads with this status. Default: all except deleted ones. */
                 status?: "regular" | "archived" | "deleted";
             };
             header?: never;
@@ -6817,16 +8612,35 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "threads": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
+                     *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *           "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
+                     *           "title": "Where is my order?",
+                     *           "status": "regular",
+                     *           "message_count": 6,
+                     *           "total_tokens": 18250,
+                     *           "last_message_at": "2026-11-14T16:05:12.480Z",
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "updated_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
                     "application/json": components["schemas"]["ThreadList"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6835,7 +8649,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6844,7 +8658,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6853,7 +8667,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6862,7 +8676,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6876,29 +8690,51 @@ export interface operations {
     listEndUserThreads: {
         parameters: {
             query?: {
+                /** @description Maximum number of threads to return */
                 limit?: number;
+                /** @description Number of items to skip from the start of the list */
                 offset?: number;
-                /** @description Without it, all but the deleted ones */
+                /** @description Only threads with this status. Default: all except deleted ones. */
                 status?: "regular" | "archived" | "deleted";
             };
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "threads": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
+                     *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *           "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
+                     *           "title": "Where is my order?",
+                     *           "status": "regular",
+                     *           "message_count": 6,
+                     *           "total_tokens": 18250,
+                     *           "last_message_at": "2026-11-14T16:05:12.480Z",
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "updated_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
                     "application/json": components["schemas"]["ThreadList"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6907,7 +8743,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6916,7 +8752,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6925,7 +8761,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6934,7 +8770,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6943,7 +8779,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6963,16 +8799,25 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "total_threads": 42,
+                     *       "total_messages": 260,
+                     *       "total_tokens": 18250,
+                     *       "active_threads": 40,
+                     *       "archived_threads": 2
+                     *     }
+                     */
                     "application/json": components["schemas"]["ThreadAnalytics"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6981,7 +8826,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6990,7 +8835,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6999,7 +8844,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7015,22 +8860,37 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
+                     *       "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *       "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
+                     *       "title": "Where is my order?",
+                     *       "status": "regular",
+                     *       "message_count": 6,
+                     *       "total_tokens": 18250,
+                     *       "last_message_at": "2026-11-14T16:05:12.480Z",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Thread"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7039,7 +8899,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7048,7 +8908,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7057,7 +8917,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7066,7 +8926,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7082,30 +8942,55 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "title": "Where is my order?",
+                 *       "status": "archived"
+                 *     }
+                 */
                 "application/json": {
+                    /** @description New title, 1 to 200 characters */
                     title?: string;
-                    /** @enum {string} */
+                    /**
+                     * @description New status
+                     * @enum {string}
+                     */
                     status?: "regular" | "archived" | "deleted";
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
+                     *       "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *       "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
+                     *       "title": "Where is my order?",
+                     *       "status": "archived",
+                     *       "message_count": 6,
+                     *       "total_tokens": 18250,
+                     *       "last_message_at": "2026-11-14T16:05:12.480Z",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Thread"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7114,7 +8999,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7123,7 +9008,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7132,7 +9017,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7141,7 +9026,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7150,7 +9035,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7170,19 +9055,49 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "plans": [
+                     *         {
+                     *           "id": "team",
+                     *           "name": "Team",
+                     *           "description": "For growing teams",
+                     *           "features": {
+                     *             "sso": true,
+                     *             "scim": false,
+                     *             "audit_logs": false,
+                     *             "custom_domains": false,
+                     *             "end_users": true,
+                     *             "seats": true
+                     *           },
+                     *           "limits": {
+                     *             "seats": 25,
+                     *             "end_users": 5000,
+                     *             "sites": 10,
+                     *             "skills": 200
+                     *           },
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "updated_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "count": 1
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The plans */
                         plans: components["schemas"]["Plan"][];
+                        /** @description Number of plans */
                         count: number;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7191,7 +9106,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7200,7 +9115,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7209,7 +9124,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7223,7 +9138,7 @@ export interface operations {
     getPlanInfo: {
         parameters: {
             query?: {
-                /** @description `basic` is the plan alone, `features` adds features and limits, `usage` adds limits and usage */
+                /** @description What to return: `basic` is the plan alone, `features` adds features and limits, `usage` adds limits and usage, `all` is everything */
                 include?: "basic" | "features" | "usage" | "all";
             };
             header?: never;
@@ -7232,16 +9147,43 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "plan": {
+                     *         "id": "team",
+                     *         "name": "Team",
+                     *         "description": "For growing teams"
+                     *       },
+                     *       "features": {
+                     *         "sso": true,
+                     *         "scim": false,
+                     *         "audit_logs": false,
+                     *         "custom_domains": false,
+                     *         "end_users": true,
+                     *         "seats": true
+                     *       },
+                     *       "limits": {
+                     *         "seats": 25,
+                     *         "end_users": 5000,
+                     *         "sites": 10,
+                     *         "skills": 200
+                     *       },
+                     *       "usage": {
+                     *         "seats_used": 8,
+                     *         "end_users_used": 1280
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["PlanInfo"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7250,7 +9192,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7259,7 +9201,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7268,7 +9210,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7277,7 +9219,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7297,31 +9239,50 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "feature": "seats"
+                 *     }
+                 */
                 "application/json": {
-                    /** @enum {string} */
+                    /**
+                     * @description Feature to check
+                     * @enum {string}
+                     */
                     feature: "sso" | "scim" | "audit_logs" | "custom_domains" | "end_users" | "seats";
-                    /** @description Instead of what the organization uses, for limited features */
+                    /** @description For `seats` and `end_users`: the number to compare with the limit, instead of what the organization uses now */
                     current_usage?: number;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "feature": "seats",
+                     *       "allowed": true,
+                     *       "reason": null
+                     *     }
+                     */
                     "application/json": {
-                        /** @enum {string} */
+                        /**
+                         * @description Feature that was checked
+                         * @enum {string}
+                         */
                         feature: "sso" | "scim" | "audit_logs" | "custom_domains" | "end_users" | "seats";
+                        /** @description Whether the plan allows it */
                         allowed: boolean;
-                        /** @description Why not; null when allowed */
+                        /** @description Why it isn’t allowed; null if it is */
                         reason: string | null;
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7330,7 +9291,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7339,7 +9300,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7348,7 +9309,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7357,7 +9318,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7377,16 +9338,29 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "sub_EXAMPLE",
+                     *       "status": "active",
+                     *       "plan_id": "team",
+                     *       "product_id": "prod_EXAMPLE",
+                     *       "customer_id": "cus_EXAMPLE",
+                     *       "current_period_end": "2026-12-01T00:00:00.000Z",
+                     *       "cancel_at": null,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Subscription"] | null;
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7395,7 +9369,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7404,7 +9378,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7413,7 +9387,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7433,16 +9407,26 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "has_subscription": true,
+                     *       "is_active": true,
+                     *       "status": "active",
+                     *       "plan_id": "team",
+                     *       "current_period_end": "2026-12-01T00:00:00.000Z",
+                     *       "cancel_at": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["SubscriptionStatus"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7451,7 +9435,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7460,7 +9444,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7469,7 +9453,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7483,7 +9467,7 @@ export interface operations {
     getCheckoutUrl: {
         parameters: {
             query: {
-                /** @description The billing provider’s product of the plan */
+                /** @description ID that the plan’s product has at the billing provider */
                 product_id: string;
             };
             header?: never;
@@ -7492,16 +9476,17 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /** @example https://billing.example.com/checkout?product=prod_EXAMPLE&customerExternalId=019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2 */
                     "application/json": string;
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7510,7 +9495,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7519,7 +9504,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7528,7 +9513,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found, or This installation has no billing provider */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7537,7 +9522,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7546,7 +9531,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7566,16 +9551,17 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /** @example https://billing.example.com/portal */
                     "application/json": string;
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7584,7 +9570,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7593,7 +9579,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description This installation has no billing provider */
+            /** @description `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7602,7 +9588,7 @@ export interface operations {
                     "application/json": components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7611,7 +9597,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7631,21 +9617,27 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "synced": 1,
+                     *       "deleted": 0
+                     *     }
+                     */
                     "application/json": {
-                        /** @description Subscriptions that the provider has */
+                        /** @description Number of subscriptions that the provider has */
                         synced: number;
-                        /** @description Subscriptions that it no longer has */
+                        /** @description Number of subscriptions that the provider no longer has */
                         deleted: number;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7654,7 +9646,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7663,7 +9655,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description This installation has no billing provider */
+            /** @description `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7672,7 +9664,7 @@ export interface operations {
                     "application/json": components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7681,7 +9673,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7701,16 +9693,31 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "has_directory": true,
+                     *       "has_active_directory": true,
+                     *       "directory_count": 1,
+                     *       "active_directory": {
+                     *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *         "name": "Acme",
+                     *         "type": "okta",
+                     *         "domain": "acme.example",
+                     *         "user_count": 36,
+                     *         "group_count": 4
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["DirectoryStatus"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7719,7 +9726,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7728,7 +9735,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7737,7 +9744,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7746,7 +9753,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7766,18 +9773,37 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "directories": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *           "name": "Acme",
+                     *           "type": "okta",
+                     *           "domain": "acme.example",
+                     *           "status": "active",
+                     *           "scim_base_url": "https://inlay.example.com/scim/v2/019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *           "user_count": 36,
+                     *           "group_count": 4,
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "updated_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The directories */
                         directories: components["schemas"]["Directory"][];
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7786,7 +9812,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7795,7 +9821,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7804,7 +9830,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7827,25 +9853,52 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "Acme",
+                 *       "type": "okta",
+                 *       "domain": "acme.example"
+                 *     }
+                 */
                 "application/json": {
+                    /** @description Name that tells your directories apart, 1 to 100 characters */
                     name: string;
-                    /** @enum {string} */
+                    /**
+                     * @description Product that sends the users; `generic` for any other SCIM client
+                     * @enum {string}
+                     */
                     type: "okta" | "azure" | "google" | "onelogin" | "generic";
+                    /** @description Domain of the email addresses in the directory, such as `acme.example` */
                     domain: string;
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "Acme",
+                     *       "type": "okta",
+                     *       "domain": "acme.example",
+                     *       "status": "active",
+                     *       "scim_base_url": "https://inlay.example.com/scim/v2/019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *       "user_count": 0,
+                     *       "group_count": 0,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z",
+                     *       "bearer_token": "scim_EXAMPLE"
+                     *     }
+                     */
                     "application/json": components["schemas"]["CreatedDirectory"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7854,7 +9907,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7863,7 +9916,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required, or Subscription required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7872,7 +9925,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7881,7 +9934,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7890,7 +9943,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7906,22 +9959,37 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "Acme",
+                     *       "type": "okta",
+                     *       "domain": "acme.example",
+                     *       "status": "active",
+                     *       "scim_base_url": "https://inlay.example.com/scim/v2/019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *       "user_count": 36,
+                     *       "group_count": 4,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Directory"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7930,7 +9998,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7939,7 +10007,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7948,7 +10016,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7957,7 +10025,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7973,24 +10041,31 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Always true; a failure has an error response instead */
                         success: boolean;
                     };
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7999,7 +10074,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8008,7 +10083,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8017,7 +10092,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -8026,7 +10101,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8042,33 +10117,64 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "Acme",
+                 *       "type": "okta",
+                 *       "domain": "acme.example",
+                 *       "status": "active"
+                 *     }
+                 */
                 "application/json": {
+                    /** @description New name, 1 to 100 characters */
                     name?: string;
-                    /** @enum {string} */
+                    /**
+                     * @description Product that sends the users
+                     * @enum {string}
+                     */
                     type?: "okta" | "azure" | "google" | "onelogin" | "generic";
+                    /** @description Domain of the email addresses in the directory */
                     domain?: string;
-                    /** @enum {string} */
+                    /**
+                     * @description `active` accepts changes over SCIM; `inactive` refuses them
+                     * @enum {string}
+                     */
                     status?: "active" | "inactive";
                 };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "Acme",
+                     *       "type": "okta",
+                     *       "domain": "acme.example",
+                     *       "status": "active",
+                     *       "scim_base_url": "https://inlay.example.com/scim/v2/019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *       "user_count": 36,
+                     *       "group_count": 4,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Directory"];
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8077,7 +10183,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8086,7 +10192,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required, or Subscription required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8095,7 +10201,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8104,7 +10210,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource already exists */
+            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8113,7 +10219,7 @@ export interface operations {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -8122,7 +10228,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8136,30 +10242,52 @@ export interface operations {
     listDirectoryUsers: {
         parameters: {
             query?: {
+                /** @description Maximum number of items to return */
                 limit?: number;
+                /** @description Number of items to skip from the start of the list */
                 offset?: number;
             };
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "users": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *           "external_id": "00u1a2b3c4EXAMPLE",
+                     *           "user_name": "ada@example.com",
+                     *           "email": "ada@example.com",
+                     *           "name": "Ada Lovelace",
+                     *           "active": true,
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "updated_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Users of this page of the list */
                         users: components["schemas"]["DirectoryUser"][];
+                        /** @description Number of users in the directory */
                         total: number;
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8168,7 +10296,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8177,7 +10305,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8186,7 +10314,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8195,7 +10323,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -8204,7 +10332,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8218,30 +10346,49 @@ export interface operations {
     listDirectoryGroups: {
         parameters: {
             query?: {
+                /** @description Maximum number of items to return */
                 limit?: number;
+                /** @description Number of items to skip from the start of the list */
                 offset?: number;
             };
             header?: never;
             path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "groups": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *           "external_id": "00u1a2b3c4EXAMPLE",
+                     *           "display_name": "Support",
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "updated_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Groups of this page of the list */
                         groups: components["schemas"]["DirectoryGroup"][];
+                        /** @description Number of groups in the directory */
                         total: number;
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8250,7 +10397,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8259,7 +10406,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8268,7 +10415,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Resource not found */
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8277,7 +10424,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -8286,7 +10433,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8300,13 +10447,19 @@ export interface operations {
     listAuditEvents: {
         parameters: {
             query?: {
+                /** @description Maximum number of events to return */
                 limit?: number;
+                /** @description The `next_cursor` of the page before */
                 cursor?: string;
+                /** @description Only changes by this actor */
                 actor?: string;
+                /** @description Only this action, such as `member.removed` */
                 action?: string;
+                /** @description Only changes of this resource */
                 target?: string;
+                /** @description Only changes at or after this time; a date means the start of that UTC day */
                 start_date?: string;
-                /** @description Inclusive */
+                /** @description Only changes up to this time; a date includes that whole UTC day */
                 end_date?: string;
             };
             header?: never;
@@ -8315,21 +10468,48 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "events": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *           "sequence": 42,
+                     *           "actor": "ada@example.com",
+                     *           "action": "publishable_key.created",
+                     *           "target": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
+                     *           "data": {
+                     *             "name": "Shop"
+                     *           },
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "hash": "5f1d7a84e02c4b6d9c3fEXAMPLE"
+                     *         }
+                     *       ],
+                     *       "next_cursor": null,
+                     *       "verification": {
+                     *         "status": "intact",
+                     *         "length": 42,
+                     *         "head": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2:42:5f1d7a84e02c4b6d9c3fEXAMPLE",
+                     *         "broken_at": null
+                     *       }
+                     *     }
+                     */
                     "application/json": {
+                        /** @description Events of this page of the list */
                         events: components["schemas"]["AuditEvent"][];
-                        /** @description For the next page; null on the last one */
+                        /** @description Cursor of the next page; null on the last page */
                         next_cursor: string | null;
+                        /** @description Whether the whole trail is intact */
                         verification: components["schemas"]["AuditVerification"];
                     };
                 };
             };
-            /** @description Invalid request data */
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8338,7 +10518,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Authentication required */
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8347,7 +10527,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Access denied, or Organization context required */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8356,7 +10536,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description An Inlay error occurred */
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -8365,7 +10545,7 @@ export interface operations {
                     "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description Any other failure */
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
             default: {
                 headers: {
                     [name: string]: unknown;

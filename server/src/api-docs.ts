@@ -23,7 +23,7 @@ interface Operation {
 }
 
 interface Content {
-  content: { 'application/json': { schema: Schema } }
+  content: { 'application/json': { schema: Schema; example?: unknown } }
 }
 
 interface Schema {
@@ -141,8 +141,8 @@ function operationRenderer(read: SchemaReader, baseUrl: string) {
         ${errorTable(Object.values(failures), read)}
       </div>
       <div class="examples">
-        ${sample('Example request', curl(baseUrl, operation, body && read.exampleOf(body)))}
-        ${sample('Example response', formatJson(read.exampleOf(answer)))}
+        ${sample('Example request', curl(baseUrl, operation, body && (writtenExample(requestBody) ?? read.exampleOf(body))))}
+        ${sample('Example response', formatJson(writtenExample(success) ?? read.exampleOf(answer)))}
       </div></article>`
   }
 }
@@ -317,6 +317,7 @@ const finite = (bound: number | undefined) =>
   bound !== undefined && Math.abs(bound) < Number.MAX_SAFE_INTEGER ? bound : undefined
 
 const schemaOf = (content: Content | undefined) => content?.content['application/json'].schema
+const writtenExample = (content: Content | undefined) => content?.content['application/json'].example
 const formatJson = (value: unknown) => JSON.stringify(value, null, 2)
 const code = (text: string) => `<code>${escapeHtml(text)}</code>`
 const note = (text: string) => (text ? `<small>${escapeHtml(text)}</small>` : '')

@@ -5,13 +5,23 @@ import { z } from 'zod'
  * Errors that only one capability knows live in that capability, made with `failure`.
  */
 export const errorTable = {
-  VALIDATION_ERROR: variant(400, 'BAD_REQUEST', 'Invalid request data', { field: z.string(), details: z.string() }),
+  VALIDATION_ERROR: variant(400, 'BAD_REQUEST', 'Invalid request data', {
+    field: z.string().describe('Dotted path of the field that is wrong; empty for the whole body'),
+    details: z.string().describe('What is wrong with it'),
+  }),
   AUTH_REQUIRED: variant(401, 'UNAUTHORIZED', 'Authentication required'),
-  ACCESS_DENIED: variant(403, 'FORBIDDEN', 'Access denied', { reason: z.string() }),
+  ACCESS_DENIED: variant(403, 'FORBIDDEN', 'Access denied', {
+    reason: z.string().describe('Why you can’t do this'),
+  }),
   ORG_CONTEXT_REQUIRED: variant(403, 'ORG_CONTEXT_REQUIRED', 'Organization context required'),
   PAYMENT_REQUIRED: variant(403, 'PAYMENT_REQUIRED', 'Subscription required'),
-  RESOURCE_NOT_FOUND: variant(404, 'NOT_FOUND', 'Resource not found', { resource: z.string(), resourceId: z.string() }),
-  DUPLICATE_RESOURCE: variant(409, 'CONFLICT', 'Resource already exists', { resource: z.string() }),
+  RESOURCE_NOT_FOUND: variant(404, 'NOT_FOUND', 'Resource not found', {
+    resource: z.string().describe('Type of the resource, such as `publishable_key`'),
+    resourceId: z.string().describe('ID that was not found'),
+  }),
+  DUPLICATE_RESOURCE: variant(409, 'CONFLICT', 'Resource already exists', {
+    resource: z.string().describe('Type of the resource, such as `publishable_key`'),
+  }),
   INTERNAL_ERROR: variant(500, 'INTERNAL_SERVER_ERROR', 'An Inlay error occurred'),
 } as const
 

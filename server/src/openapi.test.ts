@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { useTestService } from '../test/harness.ts'
 import { api } from './api.ts'
 import { type ErrorCode, errorTable } from './errors.ts'
+import { idpTypes } from './identity-provider/issuers.ts'
 import { describeApi } from './openapi.ts'
 import type { Access, Operation } from './operation.ts'
 
@@ -18,9 +19,16 @@ interface Described {
   operationId: string
   tags: string[]
   summary: string
+  description: string
+  parameters?: { name: string; description?: string }[]
+  requestBody?: {
+    content: {
+      'application/json': { schema: { properties: Record<string, { description: string }> }; example: unknown }
+    }
+  }
   'x-access': Access
   security?: unknown[]
-  responses: Record<string, { content: { 'application/json': { schema: Schema } } }>
+  responses: Record<string, { content: { 'application/json': { schema: Schema; example?: unknown } } }>
 }
 
 interface Specification {
@@ -42,6 +50,9 @@ const resolve = (ref: string) => {
 
 const errorVariants = ({ responses }: Described, status: string): Schema[] =>
   (responses[status]?.content['application/json'].schema.oneOf ?? []).map(({ $ref = '' }) => resolve($ref) as Schema)
+
+const withoutDescriptions = (schemas: Schema[]): unknown =>
+  JSON.parse(JSON.stringify(schemas, (key, value) => (key === 'description' ? undefined : value)))
 
 test('it is OpenAPI 3.1.1 of interface version 1.0.0', () => {
   expect(specification).toMatchObject({ openapi: '3.1.1', info: { version: '1.0.0' } })
@@ -110,6 +121,48 @@ test.each(operations)('$id says who may call it and how it can fail', (operation
   expect(found.toSorted()).toEqual(expected.toSorted())
 })
 
+test.each(operations)('$id says what it does, for a reader who has not seen the code', (operation) => {
+  const { description, parameters = [] } = described(operation)
+  expect(operation.description, 'a description besides who may call it').toMatch(/^.{40,}\.$/s)
+  expect(description).toContain(operation.description)
+  const undescribed = parameters.filter((parameter) => !parameter.description).map(({ name }) => name)
+  expect(undescribed, 'parameters without a description').toEqual([])
+})
+
+/** The paths of all properties without a description. */
+function undescribedIn(node: unknown, path: string): string[] {
+  if (typeof node !== 'object' || node === null) return []
+  const { properties = {} } = node as { properties?: Record<string, { description?: string }> }
+  const own = Object.entries(properties).filter(([, property]) => !property.description)
+  return [
+    ...own.map(([name]) => `${path}.${name}`),
+    ...Object.entries(node).flatMap(([key, child]) =>
+      key === 'example' ? [] : undescribedIn(child, `${path}/${key}`),
+    ),
+  ]
+}
+
+test('every property is described', () => {
+  expect(undescribedIn(specification.components.schemas, 'schemas')).toEqual([])
+  expect(undescribedIn(specification.paths, 'paths')).toEqual([])
+})
+
+test.each(operations)('$id has an example of its request and its response, which its schemas accept', (operation) => {
+  const { requestBody, responses } = described(operation)
+  const request = requestBody?.content['application/json'].example
+  const response = responses[200]?.content['application/json'].example
+  if (operation.body)
+    expect(operation.body.safeParse(request), JSON.stringify(request)).toMatchObject({ success: true })
+  expect(operation.response.safeParse(response), JSON.stringify(response)).toMatchObject({ success: true })
+})
+
+test.each(['updateIdentityProviderConfig', 'testIdentityProvider'])('%s explains the neutral vendor names', (id) => {
+  const operation = operations.find((one) => one.id === id) as Operation
+  const { description } = described(operation).requestBody?.content['application/json'].schema.properties.idp_type ?? {}
+  expect(description).toContain('`idp_vendor_1` to `idp_vendor_8`')
+  for (const type of idpTypes) expect(description).toContain(`\`${type}\``)
+})
+
 test('the 403 of an admin operation lists its variants with their fields', () => {
   const operation = operations.find(({ id }) => id === 'updateMember') as Operation
   const envelope = (code: string, message: string, data: Record<string, object>) => ({
@@ -124,7 +177,8 @@ test('the 403 of an admin operation lists its variants with their fields', () =>
     required: ['defined', 'code', 'status', 'message', 'data'],
     additionalProperties: false,
   })
-  expect(errorVariants(described(operation), '403')).toEqual([
+  const variants = withoutDescriptions(errorVariants(described(operation), '403'))
+  expect(variants).toEqual([
     envelope('FORBIDDEN', 'Access denied', {
       code: { type: 'string', const: 'ACCESS_DENIED' },
       reason: { type: 'string' },

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { type ErrorCode, type ErrorVariant, errorTable } from './errors.ts'
+import { exampleOf } from './examples.ts'
 import { idempotencyKey } from './idempotency.ts'
 import { type Access, needsBody, type Operation } from './operation.ts'
 
@@ -20,7 +21,7 @@ export function describeApi(operations: readonly Operation[]): Record<string, un
     info: {
       title: 'Inlay',
       version: '1.0.0',
-      description: 'Organization administration and embedded agents. Every failure has the same envelope.',
+      description: introduction,
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/api' }],
@@ -33,7 +34,8 @@ export function describeApi(operations: readonly Operation[]): Record<string, un
           type: 'http',
           scheme: 'bearer',
           bearerFormat: 'JWT',
-          description: 'An access token. Organization operations need its `org_id` (or `organization_id`) claim.',
+          description:
+            'An access token from Inlay’s authorization server. Organization operations act on the organization in its `org_id` (or `organization_id`) claim, which you choose when you sign in.',
         },
       },
       schemas: Object.fromEntries(Object.entries(schemas).sort(([a], [b]) => (a < b ? -1 : 1))),
@@ -41,33 +43,40 @@ export function describeApi(operations: readonly Operation[]): Record<string, un
   }
 }
 
+const introduction =
+  'Administer organizations and the agents that they embed in their web applications. Requests and responses are JSON. Success is always status 200, and every error has the same envelope. IDs are UUIDs, and times are UTC in the form `2026-11-15T09:30:00.000Z`.'
+
 const tagTexts: Record<string, string> = {
-  Users: 'The person behind the token.',
-  Organizations: 'The tenants. Everything but people belongs to exactly one of them.',
-  Members: 'Who belongs to the token’s organization, and as what.',
-  Invitations: 'Addresses that become members when their owners sign in.',
-  'Publishable keys': 'Keys that a web page shows openly to load the widget.',
-  Tickets: 'How an embedded widget gets in.',
-  'Identity provider': 'Whose users the widget lets in, and on which pages.',
-  Sites: 'The origins that the widget is embedded in.',
-  'End users': 'The people who use the widget.',
-  Usage: 'Tokens spent, per day, per site and per end user.',
-  Threads: 'Conversations: what is known about them, not what was said.',
-  Diagnostics: 'Who was turned away, and what would put it right.',
-  Skills: 'Instructions for agents: the organization’s own, and those that come with Inlay.',
-  Connectors: 'Remote tool servers, called as the person who asks.',
-  Hub: 'The tools of the pages that the caller has open.',
+  Users: 'The signed-in user.',
+  Organizations: 'Tenants. All data except user accounts belongs to exactly one organization.',
+  Members: 'Users who belong to the organization, and their roles.',
+  Invitations: 'Invite users by email. They become members when they accept.',
+  'Publishable keys': 'Public keys that a web page uses to load the widget.',
+  Tickets: 'How a widget authenticates before it connects.',
+  'Identity provider': 'The identity provider whose users the widget admits, and the pages that can embed it.',
+  Sites: 'Origins that the widget is embedded in.',
+  'End users': 'Signed-in users of the pages that embed the widget.',
+  Usage: 'Requests and tokens per day, per site and per end user.',
+  Threads: 'Metadata of conversations with the agent. Messages are not included.',
+  Diagnostics: 'Refused requests and risky settings, each with what to do about it.',
+  Skills: 'Instructions for agents: your own, and those that come with Inlay.',
+  Connectors: 'Remote tool servers that Inlay calls as the user who asks.',
+  Hub: 'Tools of the pages that you have open.',
   Governance: 'The provider that decides on tool calls.',
-  Plans: 'What organizations may use, and how much of it.',
-  Subscriptions: 'What the billing provider says an organization pays for.',
-  Directories: 'Where an organization keeps its people; they come over SCIM.',
-  'Audit events': 'Every change, in a chain that shows when somebody tampered with it.',
-  'Code hosting': 'The organization’s own app on GitHub.',
+  Plans: 'Features and limits that organizations can use.',
+  Subscriptions: 'What an organization pays for, according to the billing provider.',
+  Directories: 'User directories that send users and groups over SCIM.',
+  'Audit events': 'Every change, in a chain that shows tampering.',
+  'Code hosting': 'The organization’s own GitHub app.',
 }
 
 function describeOperation(operation: Operation, schemas: Record<string, unknown>) {
   const { access, body } = operation
   const schema = (type: z.ZodType, io: 'input' | 'output') => describeSchema(type, io, schemas)
+  const withExample = (described: unknown, part: 'request' | 'response') => {
+    const example = exampleOf(described, schemas, { operation: operation.id, part })
+    return { 'application/json': { schema: described, example } }
+  }
   const parameters = [
     ...describeParameters('path', operation.params, schema),
     ...describeParameters('query', operation.query, schema),
@@ -81,20 +90,28 @@ function describeOperation(operation: Operation, schemas: Record<string, unknown
     'x-access': access,
     ...(access === 'public' && { security: [] }),
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: { required: needsBody(operation), content: json(schema(body, 'input')) } }),
+    ...(body && {
+      requestBody: { required: needsBody(operation), content: withExample(schema(body, 'input'), 'request') },
+    }),
     responses: {
-      200: { description: 'Success', content: json(schema(operation.response, 'output')) },
+      200: {
+        description: 'The request succeeded.',
+        content: withExample(schema(operation.response, 'output'), 'response'),
+      },
       ...describeErrors(errorsOf(operation)),
-      default: { description: 'Any other failure', content: json({ $ref: '#/components/schemas/UndefinedError' }) },
+      default: {
+        description: 'Any other error, such as 413 for a body that is too large or 503 while the server restarts.',
+        content: json({ $ref: '#/components/schemas/UndefinedError' }),
+      },
     },
   }
 }
 
 const accessText: Record<Access, string> = {
-  public: 'Open to anybody.',
-  user: 'Needs a signed-in person.',
-  org: 'Needs a token that carries an organization.',
-  admin: 'Needs the admin role in the token’s organization.',
+  public: 'Needs no access token.',
+  user: 'Needs an access token of any signed-in user.',
+  org: 'Needs an access token for an organization that you are a member of.',
+  admin: 'Needs an access token for an organization in which you have the admin role.',
 }
 
 /** The errors that an operation declares and those that its access level and its input bring. */
@@ -114,10 +131,22 @@ function describeErrors(errors: readonly [string, ErrorVariant][]) {
     const refs = [...variants.map(([code]) => errorName(code)), 'UndefinedError'].map((name) => ({
       $ref: `#/components/schemas/${name}`,
     }))
-    const description = variants.map(([, { message }]) => message).join(', or ')
+    const description = variants.map(([code, { message }]) => `\`${code}\`: ${errorTexts[code] ?? message}.`).join(' ')
     return [status, { description, content: json({ oneOf: refs }) }]
   })
   return Object.fromEntries(responses)
+}
+
+/** What a caller should know about an error beside its message. */
+const errorTexts: Readonly<Record<string, string>> = {
+  VALIDATION_ERROR: 'a field is missing or invalid; `data.field` names it and `data.details` says why',
+  AUTH_REQUIRED: 'the access token is missing, invalid, expired or revoked; sign in again',
+  ACCESS_DENIED: 'you can’t do this, for example because it needs the admin role; `data.reason` says why',
+  ORG_CONTEXT_REQUIRED: 'the token carries no organization; sign in again and choose one',
+  PAYMENT_REQUIRED: 'the plan doesn’t include this, or its limit is reached; `message` says which',
+  RESOURCE_NOT_FOUND: 'it doesn’t exist, or belongs to another organization',
+  DUPLICATE_RESOURCE: 'it already exists, or conflicts with another one; `data.resource` says what',
+  INTERNAL_ERROR: 'something failed in Inlay; try again, and report it if it persists',
 }
 
 const errorName = (code: string): string =>
@@ -128,11 +157,13 @@ const errorName = (code: string): string =>
 
 function describeError(code: string, { status, code: outer, message, data }: ErrorVariant) {
   const shape = z.strictObject({
-    defined: z.literal(true),
-    code: z.literal(outer),
-    status: z.literal(status),
-    message: z.string().default(message),
-    data: z.strictObject({ code: z.literal(code), ...data }),
+    defined: z.literal(true).describe('True: this error is documented'),
+    code: z.literal(outer).describe('Type of the error'),
+    status: z.literal(status).describe('HTTP status'),
+    message: z.string().default(message).describe('Explanation for a person to read'),
+    data: z
+      .strictObject({ code: z.literal(code).describe('The code to handle in your program'), ...data })
+      .describe('Details of the error'),
   })
   return clean(z.toJSONSchema(shape))
 }
@@ -140,11 +171,11 @@ function describeError(code: string, { status, code: outer, message, data }: Err
 const undefinedError = clean(
   z.toJSONSchema(
     z.object({
-      defined: z.literal(false),
-      code: z.string(),
-      status: z.number(),
-      message: z.string(),
-      data: z.unknown().optional(),
+      defined: z.literal(false).describe('False: this error is not documented for the operation'),
+      code: z.string().describe('Type of the error'),
+      status: z.number().describe('HTTP status'),
+      message: z.string().describe('Explanation for a person to read'),
+      data: z.unknown().optional().describe('Details of the error, if there are any'),
     }),
     { io: 'input' },
   ),

@@ -9,14 +9,28 @@ import { InvalidOrigin, parseOriginPattern } from './lib/origins.ts'
 export const Timestamp = z.iso.datetime({ precision: 3 })
 
 /** A path parameter; what does not look like an id is answered as unknown, not as invalid. */
-export const Id = z.strictObject({ id: z.string().refine(isId) })
+export const Id = z.strictObject({
+  id: z
+    .string()
+    .refine(isId)
+    .describe(
+      'ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404.',
+    ),
+})
 
-export const Success = z.strictObject({ success: z.boolean() })
+export const Success = z.strictObject({
+  success: z.boolean().describe('Always true; a failure has an error response instead'),
+})
 
 /** `limit` and `offset` of a list. */
 export const Page = z.strictObject({
-  limit: z.int().min(1).max(100).default(50),
-  offset: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0),
+  limit: z.int().min(1).max(100).default(50).describe('Maximum number of items to return'),
+  offset: z
+    .int()
+    .min(0)
+    .max(Number.MAX_SAFE_INTEGER)
+    .default(0)
+    .describe('Number of items to skip from the start of the list'),
 })
 
 const OriginPattern = z

@@ -52,26 +52,34 @@ const statuses = ['active', 'disabled'] as const
 
 const Connector = z
   .strictObject({
-    id: z.string(),
-    name: z.string().describe('Its tools are called `<name>.<tool>`'),
+    id: z.string().describe('ID of the connector'),
+    name: z.string().describe('Prefix of its tools, which are named `<name>.<tool>`'),
     kind: z
       .enum(kinds)
-      .describe('`id_jag`: the organization’s identity provider vouches for people; `oauth`: each consents themselves'),
-    server_url: z.string().describe('The MCP endpoint, and the resource ID'),
+      .describe('`id_jag`: your identity provider vouches for users. `oauth`: each user consents on their own.'),
+    server_url: z.string().describe('MCP endpoint of the tool server, and its resource ID'),
     client_id: z
       .string()
       .nullable()
-      .describe('What the tool server, and the ID-JAG, know Inlay as; null: Inlay registers itself'),
-    client_secret_last4: z.string().nullable(),
-    idp_client_id: z.string().nullable().describe('What the identity provider knows Inlay as; null: the same'),
-    idp_client_secret_last4: z.string().nullable(),
-    scopes: z.array(z.string()).describe('Empty: those that the server asks for'),
+      .describe('Client ID that Inlay has at the tool server; null if Inlay registers itself'),
+    client_secret_last4: z.string().nullable().describe('Last four characters of the client secret; null without one'),
+    idp_client_id: z
+      .string()
+      .nullable()
+      .describe('Client ID that Inlay has at your identity provider; null if it is the same as `client_id`'),
+    idp_client_secret_last4: z
+      .string()
+      .nullable()
+      .describe('Last four characters of that client’s secret; null without one'),
+    scopes: z.array(z.string()).describe('Scopes that Inlay asks for; if empty, those that the server requires'),
     audience_mode: z
       .enum(audienceModes)
-      .describe('Whom an ID-JAG is for: the resource ID, or the issuer of the server’s tokens where that differs'),
-    status: z.enum(statuses),
-    created_at: Timestamp,
-    updated_at: Timestamp,
+      .describe(
+        'Audience of the assertion: the server’s resource ID, or the issuer of its tokens if that is different',
+      ),
+    status: z.enum(statuses).describe('Tools of a `disabled` connector can’t be called'),
+    created_at: Timestamp.describe('When the connector was created'),
+    updated_at: Timestamp.describe('When the connector was last changed'),
   })
   .meta({ id: 'Connector' })
 
@@ -83,14 +91,16 @@ export const testSteps = {
 
 const ConnectorTest = z
   .strictObject({
-    success: z.boolean(),
-    steps: z.array(
-      z.strictObject({
-        step: z.enum([...new Set([...testSteps.id_jag, ...testSteps.oauth])]),
-        status: z.enum(['ok', 'failed', 'skipped']).describe('`skipped`: one before it failed'),
-        message: z.string().describe('What was found, or what is wrong'),
-      }),
-    ),
+    success: z.boolean().describe('Whether every step succeeded'),
+    steps: z
+      .array(
+        z.strictObject({
+          step: z.enum([...new Set([...testSteps.id_jag, ...testSteps.oauth])]).describe('Name of the step'),
+          status: z.enum(['ok', 'failed', 'skipped']).describe('`skipped` if an earlier step failed'),
+          message: z.string().describe('What was found, or what is wrong'),
+        }),
+      )
+      .describe('The steps in order'),
   })
   .meta({ id: 'ConnectorTest' })
 
@@ -102,8 +112,10 @@ export const listConnectors = operation({
   method: 'get',
   path: '/connectors',
   access: 'org',
-  summary: 'The organization’s remote tool servers',
-  response: z.strictObject({ connectors: z.array(Connector) }),
+  summary: 'List connectors',
+  description:
+    'A connector is a remote tool server (MCP) whose tools Inlay calls as the user who asks. Returns every connector of the organization without its secrets.',
+  response: z.strictObject({ connectors: z.array(Connector).describe('The connectors') }),
   errors: [],
 })
 
@@ -114,20 +126,31 @@ export const createConnector = operation({
   path: '/connectors',
   creates: true,
   access: 'admin',
-  summary: 'Connect a remote tool server',
+  summary: 'Create a connector',
   description:
-    'The tools of an `id_jag` connector appear in the hub for members whose identity a page with the widget has brought. The client at the identity provider, if it is another one than at the tool server, has both `idp_client_id` and `idp_client_secret`. An `oauth` connector is for servers of third parties: members allow Inlay to use it on the page `/connect/{id}`, and a client is needed only where Inlay cannot register itself.',
+    '`id_jag` is for your own tool servers: their tools appear in the hub for members who have been identified by a page with the widget. If Inlay has another client at the identity provider than at the tool server, send both `idp_client_id` and `idp_client_secret`. `oauth` is for third-party servers: each member allows Inlay to use them on the page `/connect/{id}`, and you only need a client if Inlay can’t register itself there. A name that is in use is a 409.',
   body: z
     .strictObject({
-      name: Name,
-      kind: z.enum(kinds),
-      server_url: ServerUrl,
-      client_id: ClientId.optional().describe('Required for `id_jag`'),
-      client_secret: ClientSecret.optional().describe('Required for `id_jag`'),
-      idp_client_id: ClientId.optional(),
-      idp_client_secret: ClientSecret.optional(),
-      scopes: Scopes.optional().describe('For `id_jag` without them: `mcp:tools:read` and `mcp:tools:call`'),
-      audience_mode: z.enum(audienceModes).default('resource'),
+      name: Name.describe('Prefix of its tools: 1 to 32 lower-case letters, digits and hyphens'),
+      kind: z.enum(kinds).describe('`id_jag` for your own tool servers, `oauth` for third-party servers'),
+      server_url: ServerUrl.describe('MCP endpoint of the tool server; can’t be changed later'),
+      client_id: ClientId.optional().describe('Client ID that Inlay has at the tool server; required for `id_jag`'),
+      client_secret: ClientSecret.optional().describe(
+        'Secret of that client, 8 to 2000 characters; required for `id_jag`. It is stored encrypted and never returned.',
+      ),
+      idp_client_id: ClientId.optional().describe(
+        'Client ID that Inlay has at your identity provider, if it is different; only for `id_jag`',
+      ),
+      idp_client_secret: ClientSecret.optional().describe('Secret of that client; required with `idp_client_id`'),
+      scopes: Scopes.optional().describe(
+        'Scopes to ask for. Default for `id_jag`: `mcp:tools:read` and `mcp:tools:call`.',
+      ),
+      audience_mode: z
+        .enum(audienceModes)
+        .default('resource')
+        .describe(
+          'Audience of the assertion: the server’s resource ID, or the issuer of its tokens if that is different',
+        ),
     })
     .superRefine((body, context) => {
       const refuse = (field: string, message: string) => context.addIssue({ code: 'custom', path: [field], message })
@@ -152,7 +175,8 @@ export const getConnector = operation({
   method: 'get',
   path: '/connectors/{id}',
   access: 'org',
-  summary: 'One remote tool server',
+  summary: 'Get a connector',
+  description: 'Returns the settings of a connector without its secrets.',
   params: Id,
   response: Connector,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -164,17 +188,19 @@ export const updateConnector = operation({
   method: 'patch',
   path: '/connectors/{id}',
   access: 'admin',
-  summary: 'Change some of a connector’s settings',
+  summary: 'Change a connector',
   description:
-    'The address and the clients stay: secrets are only ever sent where they were entered for. For others, make another connector.',
+    'Fields that you leave out stay as they are. You can’t change the address or the client IDs, because secrets are only sent where they were entered for; create another connector instead. A name that is in use is a 409.',
   params: Id,
   body: z.strictObject({
-    name: Name.optional(),
-    client_secret: ClientSecret.optional(),
-    idp_client_secret: ClientSecret.optional().describe('Only where there is an `idp_client_id`'),
-    scopes: Scopes.optional(),
-    audience_mode: z.enum(audienceModes).optional(),
-    status: z.enum(statuses).optional(),
+    name: Name.optional().describe('New prefix of its tools'),
+    client_secret: ClientSecret.optional().describe('New secret of the client at the tool server'),
+    idp_client_secret: ClientSecret.optional().describe(
+      'New secret of the client at the identity provider; only if there is an `idp_client_id`',
+    ),
+    scopes: Scopes.optional().describe('New scopes; replaces the old list'),
+    audience_mode: z.enum(audienceModes).optional().describe('Audience of the assertion'),
+    status: z.enum(statuses).optional().describe('Tools of a `disabled` connector can’t be called'),
   }),
   response: Connector,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
@@ -186,7 +212,8 @@ export const deleteConnector = operation({
   method: 'delete',
   path: '/connectors/{id}',
   access: 'admin',
-  summary: 'Forget a connector; tokens that were issued for it are not used again',
+  summary: 'Delete a connector',
+  description: 'Its tools disappear from the hub. Tokens that were issued for it are not used again.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -198,9 +225,9 @@ export const testConnector = operation({
   method: 'post',
   path: '/connectors/{id}/test',
   access: 'admin',
-  summary: 'Go through the whole flow as yourself, step by step',
+  summary: 'Test a connector as yourself',
   description:
-    'Uses the identity that you last brought to a page with the widget, and no token that is remembered. Nothing is called but `tools/list`.',
+    'Goes through the whole flow step by step with new tokens, up to listing the tools; no tool is called. For `id_jag`, Inlay uses the identity that you last brought to a page with the widget, so sign in to such a page first. A failed step is still a 200, with `success: false`.',
   params: Id,
   response: ConnectorTest,
   errors: ['RESOURCE_NOT_FOUND'],

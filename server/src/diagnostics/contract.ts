@@ -4,18 +4,22 @@ import { Page, Timestamp } from '../shapes.ts'
 
 const Refusal = z
   .strictObject({
-    id: z.string(),
-    surface: z.enum(['ticket', 'id_token', 'scim', 'delegated_identity']),
-    step: z.string().describe('The check that failed'),
-    code: z.string().describe('What the caller was told'),
-    message: z.string().describe('What is wrong, and what would put it right'),
-    expected: z.string().nullable(),
-    seen: z.string().nullable(),
-    origin: z.string().nullable(),
-    publishable_key_id: z.string().nullable(),
-    count: z.int(),
-    first_at: Timestamp,
-    last_at: Timestamp,
+    id: z.string().describe('ID of the refusal'),
+    surface: z
+      .enum(['ticket', 'id_token', 'scim', 'delegated_identity'])
+      .describe(
+        'What was refused: a widget’s connection (`ticket`), a user’s ID token (`id_token`), a directory’s request (`scim`), or a call to a connector (`delegated_identity`)',
+      ),
+    step: z.string().describe('Name of the check that failed'),
+    code: z.string().describe('Error code that the caller got'),
+    message: z.string().describe('What is wrong and how to fix it'),
+    expected: z.string().nullable().describe('What would have passed; null if that can’t be said'),
+    seen: z.string().nullable().describe('What was sent instead, without secrets; null if that can’t be said'),
+    origin: z.string().nullable().describe('Origin of the page; null if there was none'),
+    publishable_key_id: z.string().nullable().describe('ID of the publishable key; null if none was used'),
+    count: z.int().describe('How often this happened'),
+    first_at: Timestamp.describe('When it first happened'),
+    last_at: Timestamp.describe('When it last happened'),
   })
   .meta({ id: 'Refusal' })
 
@@ -25,21 +29,32 @@ export const listRefusals = operation({
   path: '/diagnostics/refusals',
   access: 'admin',
   tag: 'Diagnostics',
-  summary: 'Who was turned away lately, by which check, and what would put it right',
-  description: 'The last 200 different refusals; the same one again counts up.',
+  summary: 'List refused requests',
+  description:
+    'Look here if a widget, a directory or a connector doesn’t work: each entry names the check that failed, what was expected and what was sent. Inlay keeps the last 200 different refusals; a repeated one increases `count`. New ones appear within a few seconds. Requests with an unknown key aren’t included, because they belong to no organization.',
   query: Page,
-  response: z.strictObject({ refusals: z.array(Refusal), total: z.int() }),
+  response: z.strictObject({
+    refusals: z.array(Refusal).describe('Refusals of this page of the list'),
+    total: z.int().describe('Number of refusals that are kept'),
+  }),
   errors: [],
 })
 
 const Warning = z
   .strictObject({
-    code: z.enum(['KEY_ALLOWS_ANY_ORIGIN']),
-    message: z.string().describe('What is wrong, and what to set'),
-    publishable_key_id: z.string(),
+    code: z.enum(['KEY_ALLOWS_ANY_ORIGIN']).describe('`KEY_ALLOWS_ANY_ORIGIN`: the key works on any website'),
+    message: z.string().describe('What is wrong and what to change'),
+    publishable_key_id: z.string().describe('ID of the publishable key'),
     origins: z
-      .array(z.strictObject({ origin: z.string(), count: z.int(), first_at: Timestamp, last_at: Timestamp }))
-      .describe('Where the key was used lately; a sample of at most 20 origins per organization'),
+      .array(
+        z.strictObject({
+          origin: z.string().describe('Origin that used the key'),
+          count: z.int().describe('How often it was used there'),
+          first_at: Timestamp.describe('When it was first used there'),
+          last_at: Timestamp.describe('When it was last used there'),
+        }),
+      )
+      .describe('Where the key was used recently: a sample of at most 20 origins per organization'),
   })
   .meta({ id: 'Warning' })
 
@@ -49,9 +64,9 @@ export const listWarnings = operation({
   path: '/diagnostics/warnings',
   access: 'admin',
   tag: 'Diagnostics',
-  summary: 'Settings that an administrator should change, for as long as they are so',
+  summary: 'List settings that need attention',
   description:
-    'A key without allowed origins, in an organization without allowed domains, works on any website. Its requests count for no site.',
-  response: z.strictObject({ warnings: z.array(Warning) }),
+    'A key without allowed origins, in an organization without allowed domains, works on any website, and its usage counts for no site. A warning disappears when you fix the setting.',
+  response: z.strictObject({ warnings: z.array(Warning).describe('Current warnings') }),
   errors: [],
 })

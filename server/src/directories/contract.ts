@@ -19,24 +19,24 @@ const Domain = z
 
 const Directory = z
   .strictObject({
-    id: z.string(),
-    name: z.string(),
-    type: Type,
-    domain: z.string().describe('Of the addresses in the directory'),
-    status: Status,
-    scim_base_url: z.string().describe('Where the directory sends its people and groups'),
-    user_count: z.int(),
-    group_count: z.int(),
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    id: z.string().describe('ID of the directory'),
+    name: z.string().describe('Name that tells your directories apart'),
+    type: Type.describe('Product that sends the users; `generic` for any other SCIM client'),
+    domain: z.string().describe('Domain of the email addresses in the directory'),
+    status: Status.describe('`active` accepts changes over SCIM; `inactive` refuses them'),
+    scim_base_url: z.string().describe('Address to enter in your directory’s SCIM settings'),
+    user_count: z.int().describe('Number of users in the directory'),
+    group_count: z.int().describe('Number of groups in the directory'),
+    created_at: Timestamp.describe('When the directory was connected'),
+    updated_at: Timestamp.describe('When the directory’s settings were last changed'),
   })
   .meta({ id: 'Directory' })
 
 const DirectoryStatus = z
   .strictObject({
-    has_directory: z.boolean(),
-    has_active_directory: z.boolean(),
-    directory_count: z.int(),
+    has_directory: z.boolean().describe('Whether any directory is connected'),
+    has_active_directory: z.boolean().describe('Whether an active directory is connected'),
+    directory_count: z.int().describe('Number of connected directories'),
     active_directory: Directory.pick({
       id: true,
       name: true,
@@ -46,35 +46,34 @@ const DirectoryStatus = z
       group_count: true,
     })
       .optional()
-      .describe('Only when one exists; of several the oldest'),
+      .describe('The active directory; left out if there is none. If several are active, the oldest.'),
   })
   .meta({ id: 'DirectoryStatus' })
 
 const DirectoryUser = z
   .strictObject({
-    id: z.string(),
-    external_id: z.string().nullable(),
-    user_name: z.string(),
-    email: z.string(),
-    name: z.string(),
-    active: z.boolean(),
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    id: z.string().describe('ID of the user in this directory'),
+    external_id: z.string().nullable().describe('ID that your directory gave the user; null if it sent none'),
+    user_name: z.string().describe('SCIM user name, often an email address'),
+    email: z.string().describe('Primary email address'),
+    name: z.string().describe('Display name'),
+    active: z.boolean().describe('Whether your directory says that the user is active'),
+    created_at: Timestamp.describe('When your directory first sent the user'),
+    updated_at: Timestamp.describe('When your directory last changed the user'),
   })
   .meta({ id: 'DirectoryUser' })
 
 const DirectoryGroup = z
   .strictObject({
-    id: z.string(),
-    external_id: z.string().nullable(),
-    display_name: z.string(),
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    id: z.string().describe('ID of the group in this directory'),
+    external_id: z.string().nullable().describe('ID that your directory gave the group; null if it sent none'),
+    display_name: z.string().describe('Name of the group'),
+    created_at: Timestamp.describe('When your directory first sent the group'),
+    updated_at: Timestamp.describe('When your directory last changed the group'),
   })
   .meta({ id: 'DirectoryGroup' })
 
 const directories = { tag: 'Directories', resource: 'directory' } as const
-const oneActive = 'A domain has one active directory: a second one is answered with 409.'
 
 export const getDirectoryStatus = operation({
   ...directories,
@@ -82,7 +81,8 @@ export const getDirectoryStatus = operation({
   method: 'get',
   path: '/directories/status',
   access: 'org',
-  summary: 'Whether the organization has directories, and which one is active',
+  summary: 'Get the directory status',
+  description: 'Returns whether the organization has directories and which one is active. Available on every plan.',
   response: DirectoryStatus,
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -93,8 +93,9 @@ export const listDirectories = operation({
   method: 'get',
   path: '/directories',
   access: 'org',
-  summary: 'The organization’s directories, the oldest first',
-  response: z.strictObject({ directories: z.array(Directory) }),
+  summary: 'List directories',
+  description: 'Returns the organization’s directories, the oldest first, without their bearer tokens.',
+  response: z.strictObject({ directories: z.array(Directory).describe('The directories') }),
   errors: [],
 })
 
@@ -105,10 +106,17 @@ export const createDirectory = operation({
   path: '/directories',
   creates: true,
   access: 'admin',
-  summary: 'Connect a directory; the bearer token for its SCIM client is shown this once',
-  description: oneActive,
-  body: z.strictObject({ name: Name, type: Type, domain: Domain }),
-  response: Directory.extend({ bearer_token: z.string() }).meta({ id: 'CreatedDirectory' }),
+  summary: 'Connect a directory',
+  description:
+    'Enter the `scim_base_url` and the `bearer_token` of the response in your directory’s SCIM settings. The token is shown only this once. Needs a plan with SCIM, otherwise the response is `PAYMENT_REQUIRED`. A domain can have one active directory: a second one is a 409.',
+  body: z.strictObject({
+    name: Name.describe('Name that tells your directories apart, 1 to 100 characters'),
+    type: Type.describe('Product that sends the users; `generic` for any other SCIM client'),
+    domain: Domain.describe('Domain of the email addresses in the directory, such as `acme.example`'),
+  }),
+  response: Directory.extend({
+    bearer_token: z.string().describe('Token for the SCIM client; shown only this once'),
+  }).meta({ id: 'CreatedDirectory' }),
   errors: ['DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
 })
 
@@ -118,7 +126,8 @@ export const getDirectory = operation({
   method: 'get',
   path: '/directories/{id}',
   access: 'org',
-  summary: 'One directory',
+  summary: 'Get a directory',
+  description: 'Returns a directory with the number of its users and groups, without its bearer token.',
   params: Id,
   response: Directory,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -130,14 +139,15 @@ export const updateDirectory = operation({
   method: 'patch',
   path: '/directories/{id}',
   access: 'admin',
-  summary: 'Change a directory, or switch it on or off',
-  description: oneActive,
+  summary: 'Change, activate or deactivate a directory',
+  description:
+    'Fields that you leave out stay as they are. Activating needs a plan with SCIM, otherwise the response is `PAYMENT_REQUIRED`. A domain can have one active directory: a second one is a 409.',
   params: Id,
   body: z.strictObject({
-    name: Name.optional(),
-    type: Type.optional(),
-    domain: Domain.optional(),
-    status: Status.optional(),
+    name: Name.optional().describe('New name, 1 to 100 characters'),
+    type: Type.optional().describe('Product that sends the users'),
+    domain: Domain.optional().describe('Domain of the email addresses in the directory'),
+    status: Status.optional().describe('`active` accepts changes over SCIM; `inactive` refuses them'),
   }),
   response: Directory,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
@@ -149,7 +159,9 @@ export const deleteDirectory = operation({
   method: 'delete',
   path: '/directories/{id}',
   access: 'admin',
-  summary: 'Disconnect a directory, with the people and groups that came from it',
+  summary: 'Disconnect a directory',
+  description:
+    'Deletes the directory with the users and groups that it sent. Its bearer token stops working. To connect it again, create a new directory.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -161,10 +173,14 @@ export const listDirectoryUsers = operation({
   method: 'get',
   path: '/directories/{id}/users',
   access: 'org',
-  summary: 'The people in a directory, in the order they came',
+  summary: 'List the users in a directory',
+  description: 'Returns the users in the order in which your directory first sent them.',
   params: Id,
   query: Page,
-  response: z.strictObject({ users: z.array(DirectoryUser), total: z.int() }),
+  response: z.strictObject({
+    users: z.array(DirectoryUser).describe('Users of this page of the list'),
+    total: z.int().describe('Number of users in the directory'),
+  }),
   errors: ['RESOURCE_NOT_FOUND'],
 })
 
@@ -174,9 +190,13 @@ export const listDirectoryGroups = operation({
   method: 'get',
   path: '/directories/{id}/groups',
   access: 'org',
-  summary: 'The groups in a directory, in the order they came',
+  summary: 'List the groups in a directory',
+  description: 'Returns the groups in the order in which your directory first sent them.',
   params: Id,
   query: Page,
-  response: z.strictObject({ groups: z.array(DirectoryGroup), total: z.int() }),
+  response: z.strictObject({
+    groups: z.array(DirectoryGroup).describe('Groups of this page of the list'),
+    total: z.int().describe('Number of groups in the directory'),
+  }),
   errors: ['RESOURCE_NOT_FOUND'],
 })

@@ -4,16 +4,18 @@ import { Id, Page, Success, Timestamp } from '../shapes.ts'
 
 const EndUser = z
   .strictObject({
-    id: z.string(),
-    organization_id: z.string(),
-    external_id: z.string().describe('The subject at the organization’s identity provider'),
-    email: z.string().describe('Empty when the provider says none'),
+    id: z.string().describe('ID of the end user'),
+    organization_id: z.string().describe('ID of the organization that the end user belongs to'),
+    external_id: z.string().describe('The user’s ID at your identity provider: the `sub` claim of the ID token'),
+    email: z.string().describe('Email address from the ID token; empty if the token has none'),
     metadata: z
       .string()
-      .describe('JSON text of the other claims about the person, 8 KiB at most: larger claims are left out'),
-    last_activity_at: Timestamp,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+      .describe(
+        'The other claims about the user, such as name and groups, as JSON text. At most 8 KiB: the largest claims are left out first.',
+      ),
+    last_activity_at: Timestamp.describe('When the end user last connected'),
+    created_at: Timestamp.describe('When the end user first connected'),
+    updated_at: Timestamp.describe('When the profile was last changed'),
   })
   .meta({ id: 'EndUser' })
 
@@ -25,9 +27,14 @@ export const listEndUsers = operation({
   method: 'get',
   path: '/end-users',
   access: 'org',
-  summary: 'The people who used the widget, in the order they first came',
+  summary: 'List end users',
+  description:
+    'End users are the signed-in users of your pages with the widget. They are created at their first visit, from the ID token. The list is ordered by creation date. Anonymous visitors aren’t included.',
   query: Page,
-  response: z.strictObject({ users: z.array(EndUser), total: z.int() }),
+  response: z.strictObject({
+    users: z.array(EndUser).describe('The end users of this page of the list'),
+    total: z.int().describe('Number of end users in the organization'),
+  }),
   errors: ['RESOURCE_NOT_FOUND'],
 })
 
@@ -37,7 +44,9 @@ export const getEndUser = operation({
   method: 'get',
   path: '/end-users/{id}',
   access: 'org',
-  summary: 'One of them',
+  summary: 'Get an end user',
+  description:
+    'Returns the profile that the last ID token brought. The response is a 404 if the end user doesn’t exist or has been erased.',
   params: Id,
   response: EndUser,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -49,7 +58,9 @@ export const eraseEndUser = operation({
   method: 'delete',
   path: '/end-users/{id}',
   access: 'admin',
-  summary: 'Erase a person and what hangs on them; the organization’s usage totals stay',
+  summary: 'Erase an end user',
+  description:
+    'Deletes the profile and the threads of an end user, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created; to keep them out, block them at your identity provider.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],

@@ -4,13 +4,17 @@ import { Timestamp } from '../shapes.ts'
 
 const GithubApp = z
   .strictObject({
-    configured: z.boolean().describe('False: the platform’s own app serves, and everything else is null'),
-    github_org_name: z.string().nullable(),
-    app_id: z.int().nullable(),
-    app_slug: z.string().nullable(),
-    app_url: z.string().nullable(),
-    repository: z.string().nullable().describe('The connected one, as `owner/name`'),
-    created_at: Timestamp.nullable(),
+    configured: z
+      .boolean()
+      .describe(
+        'Whether the organization has an app of its own. If false, the platform’s app is used and all other fields are null.',
+      ),
+    github_org_name: z.string().nullable().describe('GitHub organization that owns the app'),
+    app_id: z.int().nullable().describe('ID of the app on GitHub'),
+    app_slug: z.string().nullable().describe('Name of the app in GitHub URLs'),
+    app_url: z.string().nullable().describe('Page of the app on GitHub'),
+    repository: z.string().nullable().describe('Connected repository, as `owner/name`; null if none is connected'),
+    created_at: Timestamp.nullable().describe('When the app was registered'),
   })
   .meta({ id: 'GithubApp' })
 
@@ -22,7 +26,9 @@ export const getApp = operation({
   method: 'get',
   path: '/org-github-apps/config',
   access: 'admin',
-  summary: 'The organization’s own GitHub app, without its secrets',
+  summary: 'Get the organization’s GitHub app',
+  description:
+    'Returns the organization’s own GitHub app without its secrets, or `configured: false` if it uses the platform’s app.',
   response: GithubApp,
   errors: [],
 })
@@ -33,9 +39,9 @@ export const startManifest = operation({
   method: 'post',
   path: '/org-github-apps/manifest-start',
   access: 'admin',
-  summary: 'Start the registration of the organization’s own GitHub app',
+  summary: 'Start registering a GitHub app',
   description:
-    'A browser posts `manifest` as a form field of that name to `registration_url`, within an hour. An app that is configured already has to be removed first.',
+    'Have the browser post `manifest`, as a form field of that name, to `registration_url` within an hour. GitHub then asks the user to confirm. If an app is already configured, the response is a 409: remove it first.',
   body: z.strictObject({
     github_org_name: z
       .string()
@@ -44,14 +50,15 @@ export const startManifest = operation({
       .regex(
         /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})$/,
         'Must be the name of a GitHub organization: letters, digits, hyphens',
-      ),
+      )
+      .describe('GitHub organization that will own the app'),
   }),
   response: z
     .strictObject({
-      success: z.boolean(),
-      github_org_name: z.string(),
-      registration_url: z.string(),
-      manifest: z.string().describe('JSON'),
+      success: z.boolean().describe('Always true'),
+      github_org_name: z.string().describe('The submitted organization name'),
+      registration_url: z.string().describe('Address on GitHub to post the form to'),
+      manifest: z.string().describe('Description of the app for GitHub, as JSON text'),
     })
     .meta({ id: 'GithubAppManifestStart' }),
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
@@ -63,8 +70,14 @@ export const removeApp = operation({
   method: 'delete',
   path: '/org-github-apps/config',
   access: 'admin',
-  summary: 'Forget the organization’s own GitHub app and go back to the platform’s',
-  description: 'The app itself stays on GitHub, where its owner can delete it.',
-  response: z.strictObject({ success: z.boolean(), repo_disconnected: z.boolean() }).meta({ id: 'GithubAppRemoval' }),
+  summary: 'Remove the organization’s GitHub app',
+  description:
+    'Deletes the app’s credentials here and goes back to the platform’s app. The app still exists on GitHub, where its owner can delete it. The response is a 404 if no app is configured.',
+  response: z
+    .strictObject({
+      success: z.boolean().describe('Always true'),
+      repo_disconnected: z.boolean().describe('Whether a connected repository was disconnected'),
+    })
+    .meta({ id: 'GithubAppRemoval' }),
   errors: ['VALIDATION_ERROR', 'RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
 })

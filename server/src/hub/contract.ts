@@ -5,14 +5,14 @@ import { Timestamp } from '../shapes.ts'
 /** An open page that offers tools. Title, URL and everything about its tools are the page's own words. */
 export const HubSource = z
   .strictObject({
-    sourceId: z.string(),
-    tabId: z.string(),
-    origin: z.string().describe('Of the page, as the ticket exchange saw it; empty outside of a browser'),
-    title: z.string(),
-    url: z.string(),
-    toolCount: z.int(),
-    connectedAt: Timestamp,
-    lastSeenAt: Timestamp,
+    sourceId: z.string().describe('ID of the open page; pass it as `source_id` to call a tool of this page'),
+    tabId: z.string().describe('ID of the browser tab that the page is open in'),
+    origin: z.string().describe('Origin of the page, as the ticket exchange saw it; empty outside of a browser'),
+    title: z.string().describe('Title of the page, written by the page: don’t trust it'),
+    url: z.string().describe('Address of the page, sent by the page: don’t trust it'),
+    toolCount: z.int().describe('Number of tools that the page offers'),
+    connectedAt: Timestamp.describe('When the page connected'),
+    lastSeenAt: Timestamp.describe('When the page last responded'),
   })
   .meta({ id: 'HubSource' })
 
@@ -20,7 +20,7 @@ const hint = (text: string) => z.boolean().optional().describe(text)
 
 const ToolAnnotations = z
   .strictObject({
-    title: z.string().optional(),
+    title: z.string().optional().describe('Name of the tool for people'),
     readOnlyHint: hint('The tool changes nothing'),
     destructiveHint: hint('The tool may delete or overwrite something'),
     idempotentHint: hint('Calling the tool again with the same arguments changes nothing more'),
@@ -32,12 +32,12 @@ const ToolAnnotations = z
 
 export const HubTool = z
   .strictObject({
-    name: z.string(),
-    title: z.string().optional().describe('From the page: untrusted text'),
-    description: z.string().describe('From the page: untrusted text'),
-    inputSchema: z.record(z.string(), z.unknown()).describe('JSON Schema from the page'),
+    name: z.string().describe('Name to call the tool by; tools of connectors are named `<connector>.<tool>`'),
+    title: z.string().optional().describe('Name of the tool for people, written by the page: untrusted text'),
+    description: z.string().describe('What the tool does, written by the page: untrusted text'),
+    inputSchema: z.record(z.string(), z.unknown()).describe('JSON Schema of the arguments, written by the page'),
     annotations: ToolAnnotations.optional(),
-    sources: z.array(HubSource).optional().describe('With `include_sources`: the open pages that offer it'),
+    sources: z.array(HubSource).optional().describe('Open pages that offer the tool; only with `include_sources`'),
   })
   .meta({ id: 'HubTool' })
 
@@ -47,8 +47,13 @@ export const listSources = operation({
   ...hub,
   id: 'listHubSources',
   path: '/hub/sources',
-  summary: 'Your own open pages that offer tools',
-  response: z.strictObject({ count: z.int(), sources: z.array(HubSource) }),
+  summary: 'List your open pages',
+  description:
+    'Returns the pages with the widget that you have open, in any browser, and how many tools each offers. You only see pages where you are signed in with the same verified email address as here. The MCP tool `hub_list_sources` returns the same.',
+  response: z.strictObject({
+    count: z.int().describe('Number of open pages'),
+    sources: z.array(HubSource).describe('The open pages'),
+  }),
   errors: [],
 })
 
@@ -56,13 +61,20 @@ export const listTools = operation({
   ...hub,
   id: 'listHubTools',
   path: '/hub/tools',
-  summary: 'The tools that your own open pages offer',
-  description: 'A name that several pages offer in the same way is listed once.',
+  summary: 'List the tools of your open pages',
+  description:
+    'Returns the tools of the pages that you have open and of the connectors you can use. A tool that several pages offer in the same way is listed once. To call one, use the MCP tool `hub_call_tool`. The response is a 404 if `source_id` isn’t one of your open pages.',
   query: z.strictObject({
-    search: z.string().max(200).optional().describe('Part of the name or the description'),
-    source_id: z.string().max(64).optional().describe('Of one page only'),
-    include_sources: z.enum(['true', 'false']).default('false').describe('Say which pages offer each tool'),
+    search: z.string().max(200).optional().describe('Only tools whose name or description contains this text'),
+    source_id: z.string().max(64).optional().describe('Only tools of this open page'),
+    include_sources: z
+      .enum(['true', 'false'])
+      .default('false')
+      .describe('Whether to list the pages that offer each tool'),
   }),
-  response: z.strictObject({ count: z.int(), tools: z.array(HubTool) }),
+  response: z.strictObject({
+    count: z.int().describe('Number of tools'),
+    tools: z.array(HubTool).describe('The tools'),
+  }),
   errors: ['RESOURCE_NOT_FOUND'],
 })

@@ -11,6 +11,9 @@ const IdpType = z
     type in idpAliases ? idpAliases[type as keyof typeof idpAliases] : (type as never),
   )
 
+const aboutTypes =
+  'Vendor of the identity provider, or `custom_oidc` for any other OpenID provider. `idp_vendor_1` to `idp_vendor_8` are other names for the eight vendors, in this order: `okta`, `azure` (Entra ID), `auth0`, `google`, `workos`, `firebase`, `onelogin`, `logto`. They are accepted in requests for clients that use the neutral names; responses always have the vendor’s name.'
+
 const Audiences = z
   .array(z.string().min(1).max(255))
   .max(50)
@@ -19,19 +22,43 @@ const Audiences = z
 const AllowedDomains = originPatterns(100)
 
 const settings = {
-  idp_type: IdpType.nullable(),
-  allowed_audiences: Audiences.nullable().describe('OIDC client IDs; null accepts any, in development only'),
-  idp_domain: z.string().trim().min(1).max(255).nullable(),
-  idp_issuer: z.url().max(500).nullable(),
+  idp_type: IdpType.nullable().describe(aboutTypes),
+  allowed_audiences: Audiences.nullable().describe(
+    'Client IDs that your application has at the identity provider, compared with the token’s `aud`. Required in production; null accepts any, in development only. Firebase defaults to the project ID.',
+  ),
+  idp_domain: z
+    .string()
+    .trim()
+    .min(1)
+    .max(255)
+    .nullable()
+    .describe(
+      'Your tenant at the provider: `acme.okta.com`, an Entra tenant ID, `acme.us.auth0.com`, a WorkOS client ID, a Firebase project ID, `acme.onelogin.com`, `acme.logto.app`. For Google it is optional and limits sign-in to that Workspace domain.',
+    ),
+  idp_issuer: z
+    .url()
+    .max(500)
+    .nullable()
+    .describe(
+      'Issuer URL of a `custom_oidc` provider, exactly as its discovery document says it; `https` in production',
+    ),
 }
 
 const Config = z
   .strictObject({
-    idp_type: z.enum(idpTypes).nullable(),
-    allowed_audiences: z.array(z.string()).nullable(),
-    idp_domain: z.string().nullable(),
-    idp_issuer: z.string().nullable(),
-    allowed_domains: z.array(z.string()).describe('Origins allowed to embed the widget'),
+    idp_type: z
+      .enum(idpTypes)
+      .nullable()
+      .describe('Vendor of the identity provider; null if the organization trusts none yet'),
+    allowed_audiences: z
+      .array(z.string())
+      .nullable()
+      .describe('Client IDs that ID tokens can be issued for; null if not set'),
+    idp_domain: z.string().nullable().describe('Your tenant at the provider; null if not set'),
+    idp_issuer: z.string().nullable().describe('Issuer URL of a `custom_oidc` provider; null if not set'),
+    allowed_domains: z
+      .array(z.string())
+      .describe('Origins that can embed the widget with any key that has no origins of its own'),
   })
   .meta({ id: 'IdentityProviderConfig' })
 
@@ -43,7 +70,9 @@ export const getConfig = operation({
   method: 'get',
   path: '/identity-providers/config',
   access: 'org',
-  summary: 'Whose ID tokens the widget trusts, and where it may be embedded',
+  summary: 'Get the identity provider configuration',
+  description:
+    'Returns the provider whose ID tokens the widget accepts, and the origins that can embed the widget. All five fields are always present; a field that isn’t set is null, or an empty list.',
   response: Config,
   errors: [],
 })
@@ -54,8 +83,17 @@ export const updateConfig = operation({
   method: 'patch',
   path: '/identity-providers/config',
   access: 'admin',
-  summary: 'Change some of the settings; null clears one',
-  body: z.strictObject({ ...settings, allowed_domains: AllowedDomains }).partial(),
+  summary: 'Change the identity provider configuration',
+  description:
+    'Send only the fields to change; null clears one. You can set the type first and the domain later: until then, ID tokens are refused with `IDP_NOT_CONFIGURED`. A setting that could never work is a `VALIDATION_ERROR` that names the field. Connected widgets have to authenticate again. Use the test operation first to check your settings without saving them.',
+  body: z
+    .strictObject({
+      ...settings,
+      allowed_domains: AllowedDomains.describe(
+        'Origins that can embed the widget, such as `https://app.example.com`; replaces the old list',
+      ),
+    })
+    .partial(),
   response: Config,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
 })
@@ -66,19 +104,21 @@ export const testProvider = operation({
   method: 'post',
   path: '/identity-providers/test',
   access: 'admin',
-  summary: 'Fetch a provider’s discovery document and say what is wrong, without saving anything',
+  summary: 'Test an identity provider without saving it',
+  description:
+    'Fetches the provider’s discovery document and compares its issuer. If that fails, the response is still a 200 with `success: false`, and `error` says why. A missing or malformed setting is a `VALIDATION_ERROR` that names the field. Nothing is saved, and no ID token is checked.',
   body: z.strictObject({
-    idp_type: IdpType,
+    idp_type: IdpType.describe(aboutTypes),
     idp_domain: settings.idp_domain.optional(),
     idp_issuer: settings.idp_issuer.optional(),
     allowed_audiences: settings.allowed_audiences.optional(),
   }),
   response: z
     .strictObject({
-      success: z.boolean(),
-      issuer: z.string().nullable(),
-      jwks_uri: z.string().nullable(),
-      error: z.string().nullable(),
+      success: z.boolean().describe('Whether the provider can be used'),
+      issuer: z.string().nullable().describe('Issuer that ID tokens must name; null on failure'),
+      jwks_uri: z.string().nullable().describe('Address of the provider’s signing keys; null on failure'),
+      error: z.string().nullable().describe('What failed and what was expected; null on success'),
     })
     .meta({ id: 'IdentityProviderTest' }),
   errors: [],
@@ -90,8 +130,10 @@ export const getAllowedDomains = operation({
   method: 'get',
   path: '/organizations/current/allowed-domains',
   access: 'org',
-  summary: 'The origins that may embed the widget',
-  response: z.strictObject({ allowed_domains: z.array(z.string()) }),
+  summary: 'Get the allowed domains',
+  description:
+    'Returns the origins that can embed the widget with any key that has no origins of its own. It is the same list as `allowed_domains` in the identity provider configuration.',
+  response: z.strictObject({ allowed_domains: z.array(z.string()).describe('Origins that can embed the widget') }),
   errors: [],
 })
 
@@ -101,8 +143,16 @@ export const setAllowedDomains = operation({
   method: 'put',
   path: '/organizations/current/allowed-domains',
   access: 'admin',
-  summary: 'Replace the origins that may embed the widget',
-  body: z.strictObject({ allowed_domains: AllowedDomains }),
-  response: z.strictObject({ allowed_domains: z.array(z.string()) }),
+  summary: 'Replace the allowed domains',
+  description:
+    'Applies to keys that have no origins of their own. If you remove an origin, the widgets on its pages are disconnected within a minute. Each origin counts as a site of your plan, and a wildcard counts as one site: the response is `PAYMENT_REQUIRED` if the plan has no site left.',
+  body: z.strictObject({
+    allowed_domains: AllowedDomains.describe(
+      'Complete new list of origins, such as `https://app.example.com` or `https://*.example.com`; at most 100',
+    ),
+  }),
+  response: z.strictObject({
+    allowed_domains: z.array(z.string()).describe('The new list, in canonical form and without duplicates'),
+  }),
   errors: ['PAYMENT_REQUIRED'],
 })

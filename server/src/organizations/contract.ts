@@ -7,54 +7,62 @@ export type Role = z.infer<typeof Role>
 
 const Organization = z
   .strictObject({
-    id: z.string(),
-    name: z.string(),
-    slug: z.string(),
-    avatar_url: z.string().describe('Empty when the organization has no picture'),
-    role: Role,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    id: z.string().describe('ID of the organization'),
+    name: z.string().describe('Display name; not unique'),
+    slug: z.string().describe('Short unique name, made from the display name, for use in URLs'),
+    avatar_url: z.string().describe('URL of the organization’s picture; empty if it has none'),
+    role: Role.describe('Your own role in the organization'),
+    created_at: Timestamp.describe('When the organization was created'),
+    updated_at: Timestamp.describe('When the organization was last changed'),
   })
   .meta({ id: 'Organization' })
 
 const Member = z
   .strictObject({
-    id: z.string(),
-    role: Role,
-    created_at: Timestamp,
-    user: z.strictObject({
-      id: z.string(),
-      email: z.string(),
-      name: z.string(),
-      avatar_url: z.string().describe('Empty when the person has no picture'),
-      created_at: Timestamp,
-      updated_at: Timestamp,
-    }),
+    id: z.string().describe('ID of the membership; use it to change the role or to remove the member'),
+    role: Role.describe(
+      '`admin` can change settings and manage members; `member` can read them and use the organization’s tools',
+    ),
+    created_at: Timestamp.describe('When the user joined the organization'),
+    user: z
+      .strictObject({
+        id: z.string().describe('ID of the user, the same in every organization'),
+        email: z.string().describe('Email address that the user signs in with'),
+        name: z.string().describe('Display name of the user'),
+        avatar_url: z.string().describe('URL of the profile picture; empty if the user has none'),
+        created_at: Timestamp.describe('When the account was created'),
+        updated_at: Timestamp.describe('When the profile was last changed'),
+      })
+      .describe('Profile of the user'),
   })
   .meta({ id: 'Member' })
 
 const Invitation = z
   .strictObject({
-    id: z.string(),
-    email: z.string(),
-    role: Role,
-    invited_by: z.string().describe('Address of the admin who sent it'),
-    url: z.string().describe('Where the invited person accepts or declines it; send it to them'),
-    created_at: Timestamp,
+    id: z.string().describe('ID of the invitation; use it to withdraw the invitation'),
+    email: z.string().describe('Email address of the invited user'),
+    role: Role.describe('Role that the user gets on accepting'),
+    invited_by: z.string().describe('Email address of the admin who created the invitation'),
+    url: z
+      .string()
+      .describe('Page where the invited user, signed in with this address, accepts or declines; send them this link'),
+    created_at: Timestamp.describe('When the invitation was created'),
   })
   .meta({ id: 'Invitation' })
 
 const MyInvitation = z
   .strictObject({
-    id: z.string(),
-    organization: z.strictObject({
-      id: z.string(),
-      name: z.string(),
-      slug: z.string().describe('Unique, unlike the name'),
-    }),
-    role: Role,
-    invited_by: z.string().describe('Address of the admin who sent it'),
-    created_at: Timestamp,
+    id: z.string().describe('ID of the invitation; use it to accept or decline'),
+    organization: z
+      .strictObject({
+        id: z.string().describe('ID of the organization'),
+        name: z.string().describe('Display name of the organization'),
+        slug: z.string().describe('Short name of the organization; unlike the display name, it is unique'),
+      })
+      .describe('Organization that you are invited to'),
+    role: Role.describe('Role that you get on accepting'),
+    invited_by: z.string().describe('Email address of the admin who invited you'),
+    created_at: Timestamp.describe('When the invitation was created'),
   })
   .meta({ id: 'MyInvitation' })
 
@@ -68,7 +76,9 @@ export const listOrganizations = operation({
   method: 'get',
   path: '/organizations',
   access: 'user',
-  summary: 'The organizations that the signed-in person belongs to',
+  summary: 'List your organizations',
+  description:
+    'Returns every organization that you are a member of, with your role in each. To act on one of them, sign in again and choose it: organization operations use the organization that the access token carries.',
   response: z.array(Organization),
   errors: [],
 })
@@ -80,8 +90,10 @@ export const createOrganization = operation({
   path: '/organizations',
   creates: true,
   access: 'user',
-  summary: 'Create an organization; whoever creates it is its first admin',
-  body: z.strictObject({ name: name(100) }),
+  summary: 'Create an organization',
+  description:
+    'You become its first admin. The organization starts on the free plan. Your current token still belongs to the organization that you chose when you signed in; get a new token to work in the new one.',
+  body: z.strictObject({ name: name(100).describe('Display name, 1 to 100 characters') }),
   response: Organization,
   errors: [],
 })
@@ -92,7 +104,9 @@ export const getOrganization = operation({
   method: 'get',
   path: '/organizations/{id}',
   access: 'user',
-  summary: 'One of the signed-in person’s organizations, by id',
+  summary: 'Get one of your organizations by ID',
+  description:
+    'Returns an organization that you are a member of. The response is a 404 if the organization doesn’t exist or if you aren’t a member.',
   params: Id,
   response: Organization,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -104,8 +118,10 @@ export const getOrganizationBySlug = operation({
   method: 'get',
   path: '/organizations/by-slug/{slug}',
   access: 'user',
-  summary: 'One of the signed-in person’s organizations, by slug',
-  params: z.strictObject({ slug: z.string() }),
+  summary: 'Get one of your organizations by slug',
+  description:
+    'Returns an organization that you are a member of. The response is a 404 if the organization doesn’t exist or if you aren’t a member.',
+  params: z.strictObject({ slug: z.string().describe('Slug of the organization') }),
   response: Organization,
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -116,7 +132,9 @@ export const listMembers = operation({
   method: 'get',
   path: '/organizations/current/members',
   access: 'org',
-  summary: 'The organization’s members with profile and role',
+  summary: 'List members',
+  description:
+    'Returns the members of the organization with their profiles and roles. Open invitations aren’t included.',
   response: z.array(Member),
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -128,9 +146,10 @@ export const updateMember = operation({
   path: '/organizations/current/members/{id}',
   access: 'admin',
   summary: 'Change a member’s role',
-  description: 'The last admin cannot be demoted: 409 with the code `LAST_ADMIN`.',
+  description:
+    'The new role applies to the member’s existing tokens too. You can’t demote the last admin: the response is a 409 with the code `LAST_ADMIN`.',
   params: Id,
-  body: z.strictObject({ role: Role }),
+  body: z.strictObject({ role: Role.describe('New role of the member') }),
   response: Member,
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -141,8 +160,9 @@ export const removeMember = operation({
   method: 'delete',
   path: '/organizations/current/members/{id}',
   access: 'admin',
-  summary: 'Remove a member; their tokens stop working for the organization',
-  description: 'The last admin cannot be removed: 409 with the code `LAST_ADMIN`.',
+  summary: 'Remove a member',
+  description:
+    'The member’s tokens stop working for this organization, and their open connections are closed. Their account and their other organizations aren’t affected. You can’t remove the last admin: the response is a 409 with the code `LAST_ADMIN`.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -154,8 +174,9 @@ export const leaveOrganization = operation({
   method: 'post',
   path: '/organizations/current/leave',
   access: 'org',
-  summary: 'Leave the organization; your tokens for it stop working',
-  description: 'The last admin can’t leave: 409 with the code `LAST_ADMIN`.',
+  summary: 'Leave the organization',
+  description:
+    'Ends your own membership. Your tokens for this organization stop working. The last admin can’t leave: the response is a 409 with the code `LAST_ADMIN`.',
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -166,7 +187,8 @@ export const listInvitations = operation({
   method: 'get',
   path: '/organizations/current/invitations',
   access: 'admin',
-  summary: 'Invitations that nobody has accepted yet',
+  summary: 'List open invitations',
+  description: 'Returns the organization’s invitations that haven’t been accepted, declined or withdrawn.',
   response: z.array(Invitation),
   errors: [],
 })
@@ -178,10 +200,13 @@ export const createInvitation = operation({
   path: '/organizations/current/invitations',
   creates: true,
   access: 'admin',
-  summary: 'Invite somebody by email',
+  summary: 'Invite a user by email',
   description:
-    'Nobody becomes a member unasked: the invited person accepts or declines at `url`, at their next sign-in, or with the API, signed in with that verified address. Inlay sends no email. An open invitation takes a seat of the plan.',
-  body: z.strictObject({ email: z.email().max(254).toLowerCase(), role: Role }),
+    'Inlay sends no email: send the `url` of the response to the invited user. They accept or decline there, at their next sign-in, or with the API, signed in with that verified address. An open invitation uses a seat of the plan: the response is `PAYMENT_REQUIRED` if no seat is left. It is `DUPLICATE_RESOURCE` if the address is already invited or belongs to a member.',
+  body: z.strictObject({
+    email: z.email().max(254).toLowerCase().describe('Email address to invite; stored in lower case'),
+    role: Role.describe('Role that the user gets on accepting'),
+  }),
   response: Invitation,
   errors: ['DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
 })
@@ -193,6 +218,8 @@ export const deleteInvitation = operation({
   path: '/organizations/current/invitations/{id}',
   access: 'admin',
   summary: 'Withdraw an invitation',
+  description:
+    'The user can no longer accept it, and its seat is free again. Withdrawing doesn’t remove a user who has already accepted.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -204,8 +231,9 @@ export const listMyInvitations = operation({
   method: 'get',
   path: '/users/me/invitations',
   access: 'user',
-  summary: 'Open invitations to your verified address, newest first',
-  description: 'At most 100. Empty while your address isn’t verified.',
+  summary: 'List invitations to you',
+  description:
+    'Returns the open invitations to your verified email address, newest first, at most 100. The list is empty while your address isn’t verified.',
   response: z.array(MyInvitation),
   errors: [],
 })
@@ -217,6 +245,8 @@ export const acceptInvitation = operation({
   path: '/users/me/invitations/{id}/accept',
   access: 'user',
   summary: 'Accept an invitation and become a member',
+  description:
+    'You become a member with the role of the invitation. Get a new token to work in the organization. The response is a 404 if the invitation was withdrawn, has already been answered, or is for another address, and a 403 if the organization’s directory has deactivated your membership.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -229,6 +259,8 @@ export const declineInvitation = operation({
   path: '/users/me/invitations/{id}/decline',
   access: 'user',
   summary: 'Decline an invitation',
+  description:
+    'The invitation is deleted and its seat is free again. The response is a 404 if the invitation was withdrawn, has already been answered, or is for another address.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],

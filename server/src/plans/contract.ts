@@ -4,43 +4,57 @@ import { Timestamp } from '../shapes.ts'
 
 export const PlanLimits = z
   .strictObject({
-    seats: z.int().min(0),
-    end_users: z.int().min(0),
-    sites: z.int().min(0),
-    skills: z.int().min(0),
+    seats: z.int().min(0).describe('Members and open invitations; 0 means unlimited'),
+    end_users: z.int().min(0).describe('End users; 0 means unlimited'),
+    sites: z.int().min(0).describe('Allowed origins; 0 means unlimited'),
+    skills: z.int().min(0).describe('Active skills; 0 means unlimited'),
   })
   .describe('0 means unlimited')
   .meta({ id: 'PlanLimits' })
 
 export const PlanFeatures = z
   .strictObject({
-    sso: z.boolean(),
-    scim: z.boolean(),
-    audit_logs: z.boolean(),
-    custom_domains: z.boolean(),
-    end_users: z.boolean().describe('Whether more of them are available'),
-    seats: z.boolean().describe('Whether more of them are available'),
+    sso: z.boolean().describe('Single sign-on for the organization’s members'),
+    scim: z.boolean().describe('Directories that send users and groups over SCIM'),
+    audit_logs: z.boolean().describe('The audit trail'),
+    custom_domains: z.boolean().describe('Domains of your own'),
+    end_users: z.boolean().describe('Whether more end users are available'),
+    seats: z.boolean().describe('Whether more seats are available'),
   })
   .meta({ id: 'PlanFeatures' })
 
 const Plan = z
   .strictObject({
-    id: z.string(),
-    name: z.string(),
-    description: z.string(),
-    features: PlanFeatures,
-    limits: PlanLimits,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    id: z.string().describe('ID of the plan, such as `free`, `team` or `enterprise`'),
+    name: z.string().describe('Display name'),
+    description: z.string().describe('What the plan is for'),
+    features: PlanFeatures.describe('Features that the plan includes'),
+    limits: PlanLimits.describe('How much the plan includes'),
+    created_at: Timestamp.describe('When the plan was created'),
+    updated_at: Timestamp.describe('When the plan was last changed'),
   })
   .meta({ id: 'Plan' })
 
 const PlanInfo = z
   .strictObject({
-    plan: z.strictObject({ id: z.string(), name: z.string(), description: z.string() }),
-    features: PlanFeatures.optional(),
-    limits: PlanLimits.optional(),
-    usage: z.strictObject({ seats_used: z.int(), end_users_used: z.int() }).optional(),
+    plan: z
+      .strictObject({
+        id: z.string().describe('ID of the plan'),
+        name: z.string().describe('Display name of the plan'),
+        description: z.string().describe('What the plan is for'),
+      })
+      .describe('The organization’s plan'),
+    features: PlanFeatures.optional().describe(
+      'Features that the plan includes; with `include` set to `features` or `all`',
+    ),
+    limits: PlanLimits.optional().describe('How much the plan includes; not with `include` set to `basic`'),
+    usage: z
+      .strictObject({
+        seats_used: z.int().describe('Members and open invitations'),
+        end_users_used: z.int().describe('Number of end users'),
+      })
+      .optional()
+      .describe('How much of the plan is used; with `include` set to `usage` or `all`'),
   })
   .meta({ id: 'PlanInfo' })
 
@@ -51,8 +65,9 @@ export const listPlans = operation({
   id: 'listPlans',
   method: 'get',
   path: '/plan-tiers',
-  summary: 'Every plan, the smallest first',
-  response: z.strictObject({ plans: z.array(Plan), count: z.int() }),
+  summary: 'List plans',
+  description: 'Returns every plan that this installation offers, the smallest first.',
+  response: z.strictObject({ plans: z.array(Plan).describe('The plans'), count: z.int().describe('Number of plans') }),
   errors: [],
 })
 
@@ -61,12 +76,15 @@ export const getPlanInfo = operation({
   id: 'getPlanInfo',
   method: 'get',
   path: '/plan-tiers/current',
-  summary: 'The organization’s plan, and how much of it is used',
+  summary: 'Get the organization’s plan',
+  description: 'Returns the plan, the features and limits that come with it, and how much of it is used.',
   query: z.strictObject({
     include: z
       .enum(['basic', 'features', 'usage', 'all'])
       .default('all')
-      .describe('`basic` is the plan alone, `features` adds features and limits, `usage` adds limits and usage'),
+      .describe(
+        'What to return: `basic` is the plan alone, `features` adds features and limits, `usage` adds limits and usage, `all` is everything',
+      ),
   }),
   response: PlanInfo,
   errors: [],
@@ -77,15 +95,23 @@ export const checkFeature = operation({
   id: 'checkFeature',
   method: 'post',
   path: '/plan-tiers/check-feature',
-  summary: 'Whether the organization’s plan allows a feature, or one more of what it limits',
+  summary: 'Check whether the plan allows a feature',
+  description:
+    'Use this before you offer a feature in your own interface. For `sso`, `scim`, `audit_logs` and `custom_domains` the result says whether the plan includes it; for `seats` and `end_users`, whether there is room for one more. A feature that isn’t allowed is still a 200, with `allowed: false`.',
   body: z.strictObject({
-    feature: PlanFeatures.keyof(),
-    current_usage: z.number().min(0).optional().describe('Instead of what the organization uses, for limited features'),
+    feature: PlanFeatures.keyof().describe('Feature to check'),
+    current_usage: z
+      .number()
+      .min(0)
+      .optional()
+      .describe(
+        'For `seats` and `end_users`: the number to compare with the limit, instead of what the organization uses now',
+      ),
   }),
   response: z.strictObject({
-    feature: PlanFeatures.keyof(),
-    allowed: z.boolean(),
-    reason: z.string().nullable().describe('Why not; null when allowed'),
+    feature: PlanFeatures.keyof().describe('Feature that was checked'),
+    allowed: z.boolean().describe('Whether the plan allows it'),
+    reason: z.string().nullable().describe('Why it isn’t allowed; null if it is'),
   }),
   errors: [],
 })

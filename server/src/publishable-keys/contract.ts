@@ -8,14 +8,16 @@ const AllowedOrigins = originPatterns(20)
 
 const PublishableKey = z
   .strictObject({
-    id: z.string(),
-    name: z.string(),
-    key_prefix: z.string().describe('The first 12 characters of the key'),
-    allowed_origins: z.array(z.string()).describe('Where the key may be used; empty means the organization decides'),
-    can_reveal: z.boolean().describe('Whether an admin can see the key again'),
-    revoked_at: Timestamp.nullable(),
-    last_used_at: Timestamp.nullable(),
-    created_at: Timestamp,
+    id: z.string().describe('ID of the key; anonymous visitors have it as their user ID'),
+    name: z.string().describe('Name that tells your keys apart'),
+    key_prefix: z.string().describe('First 12 characters of the key, for display'),
+    allowed_origins: z
+      .array(z.string())
+      .describe('Origins where the key can be used; if empty, the organization’s allowed domains apply'),
+    can_reveal: z.boolean().describe('Whether an admin can see the full key again'),
+    revoked_at: Timestamp.nullable().describe('When the key was revoked; null while it works'),
+    last_used_at: Timestamp.nullable().describe('When a ticket was last issued for the key; null if never'),
+    created_at: Timestamp.describe('When the key was created'),
   })
   .meta({ id: 'PublishableKey' })
 
@@ -27,8 +29,10 @@ export const listKeys = operation({
   method: 'get',
   path: '/publishable-keys',
   access: 'org',
-  summary: 'The organization’s keys, revoked ones included',
-  response: z.strictObject({ keys: z.array(PublishableKey) }),
+  summary: 'List publishable keys',
+  description:
+    'Returns every key of the organization, including revoked ones, without the full key. To see a full key again, use the reveal operation.',
+  response: z.strictObject({ keys: z.array(PublishableKey).describe('The keys, without the full key') }),
   errors: [],
 })
 
@@ -39,10 +43,18 @@ export const createKey = operation({
   path: '/publishable-keys',
   creates: true,
   access: 'admin',
-  summary: 'Create a key for the widget',
-  description: 'Each allowed origin is a site of the plan, and a wildcard is one site.',
-  body: z.strictObject({ name: Name, allowed_origins: AllowedOrigins.prefault([]) }),
-  response: PublishableKey.extend({ key: z.string() }).meta({ id: 'CreatedPublishableKey' }),
+  summary: 'Create a publishable key',
+  description:
+    'The response contains the full `key`, which goes into your page with the widget’s tag. It is meant to be public, so restrict it to your own origins. Each allowed origin counts as a site of your plan, and a wildcard counts as one site: the response is `PAYMENT_REQUIRED` if the plan has no site left.',
+  body: z.strictObject({
+    name: Name.describe('Name that tells your keys apart, 1 to 100 characters'),
+    allowed_origins: AllowedOrigins.prefault([]).describe(
+      'Origins where the key can be used, such as `https://app.example.com` or `https://*.example.com`; at most 20. If empty, the organization’s allowed domains apply.',
+    ),
+  }),
+  response: PublishableKey.extend({ key: z.string().describe('The full key, for the widget’s tag') }).meta({
+    id: 'CreatedPublishableKey',
+  }),
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
 })
 
@@ -52,10 +64,14 @@ export const updateKey = operation({
   method: 'patch',
   path: '/publishable-keys/{id}',
   access: 'admin',
-  summary: 'Rename a key or change where it may be used',
-  description: 'Each allowed origin is a site of the plan, and a wildcard is one site.',
+  summary: 'Rename a key or change its origins',
+  description:
+    'Fields that you leave out stay as they are. If you remove an origin, the widgets on its pages are disconnected within a minute. Each allowed origin counts as a site of your plan, and a wildcard counts as one site.',
   params: Id,
-  body: z.strictObject({ name: Name.optional(), allowed_origins: AllowedOrigins.optional() }),
+  body: z.strictObject({
+    name: Name.optional().describe('New name, 1 to 100 characters'),
+    allowed_origins: AllowedOrigins.optional().describe('New list of origins; replaces the old list'),
+  }),
   response: PublishableKey,
   errors: ['RESOURCE_NOT_FOUND', 'PAYMENT_REQUIRED'],
 })
@@ -66,9 +82,10 @@ export const revealKey = operation({
   method: 'post',
   path: '/publishable-keys/{id}/reveal',
   access: 'admin',
-  summary: 'Show a key again; who asked is kept in the audit trail',
+  summary: 'Show the full key again',
+  description: 'The audit trail records who asked. The response is a 404 if the key’s `can_reveal` is false.',
   params: Id,
-  response: z.strictObject({ key: z.string() }),
+  response: z.strictObject({ key: z.string().describe('The full key') }),
   errors: ['RESOURCE_NOT_FOUND'],
 })
 
@@ -78,7 +95,9 @@ export const revokeKey = operation({
   method: 'delete',
   path: '/publishable-keys/{id}',
   access: 'admin',
-  summary: 'Revoke a key for good; doing it twice changes nothing',
+  summary: 'Revoke a key',
+  description:
+    'Widgets that use the key are disconnected, and ticket requests fail with `INVALID_KEY`. A revoked key can’t be restored. Revoking it again changes nothing.',
   params: Id,
   response: PublishableKey,
   errors: ['RESOURCE_NOT_FOUND'],

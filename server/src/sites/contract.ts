@@ -4,13 +4,13 @@ import { Id, Success, Timestamp } from '../shapes.ts'
 
 const Site = z
   .strictObject({
-    id: z.string(),
+    id: z.string().describe('ID of the site; usage and threads refer to it'),
     origin: z
       .string()
-      .describe('As an administrator allowed it; a wildcard such as `https://*.example.com` is one site'),
-    name: z.string(),
-    created_at: Timestamp,
-    last_seen_at: Timestamp.nullable().describe('Null until the widget is used there'),
+      .describe('Origin as an admin allowed it; a wildcard such as `https://*.example.com` is one site'),
+    name: z.string().describe('Display name'),
+    created_at: Timestamp.describe('When the origin was first allowed'),
+    last_seen_at: Timestamp.nullable().describe('When the widget was last used there; null if never'),
   })
   .meta({ id: 'Site' })
 
@@ -22,9 +22,9 @@ export const listSites = operation({
   method: 'get',
   path: '/sites',
   access: 'org',
-  summary: 'The origins that an administrator allowed, on a key or in the organization’s domains',
+  summary: 'List sites',
   description:
-    'A site whose origin is no longer allowed stays listed while usage is recorded for it. Only allowed ones count towards the plan.',
+    'A site is an origin that an admin has allowed, on a publishable key or in the allowed domains. A site that is no longer allowed stays in the list while usage is recorded for it, and doesn’t count towards the plan.',
   response: z.array(Site),
   errors: [],
 })
@@ -35,9 +35,9 @@ export const deleteSite = operation({
   method: 'delete',
   path: '/sites/{id}',
   access: 'admin',
-  summary: 'Delete a site that is no longer allowed; its usage moves to “no site”',
+  summary: 'Delete a site that is no longer allowed',
   description:
-    'While a key or the allowed domains still name the origin, the response is a 409 with the code `SITE_STILL_ALLOWED` that says where to remove it.',
+    'Its usage is kept without a site. While a key or the allowed domains still name the origin, the response is a 409 with the code `SITE_STILL_ALLOWED` that says where to remove it first.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],

@@ -6,7 +6,12 @@ import { Id, Page, Timestamp } from '../shapes.ts'
 import { builtInSkills } from './built-in-skills.ts'
 
 /** The id of an organization's skill, or the location of a built-in one. */
-const SkillId = z.strictObject({ id: z.string().refine((text) => isId(text) || builtInSkills.has(text)) })
+const SkillId = z.strictObject({
+  id: z
+    .string()
+    .refine((text) => isId(text) || builtInSkills.has(text))
+    .describe('ID of the skill; the `location` of a built-in skill'),
+})
 
 const Domain = z
   .string()
@@ -31,22 +36,31 @@ const Domains = z
 
 export const Skill = z
   .strictObject({
-    id: z.string(),
-    name: z.string().describe('As in the frontmatter, NFKC-normalized'),
-    description: z.string().describe('When the skill should be used'),
-    body: z.string().describe('Everything after the frontmatter, byte for byte'),
-    content: z.string().describe('The whole SKILL.md'),
-    license: z.string().nullable(),
-    compatibility: z.string().nullable(),
-    allowed_tools: z.string().nullable().describe('Tool names with spaces between them'),
-    metadata: z.record(z.string(), z.unknown()).nullable().describe('Scalars are text, as they are written'),
+    id: z.string().describe('ID of the skill; the `location` of a built-in skill'),
+    name: z.string().describe('Name from the frontmatter, NFKC-normalized'),
+    description: z.string().describe('When an agent should use the skill, from the frontmatter'),
+    body: z.string().describe('Everything after the frontmatter, unchanged'),
+    content: z.string().describe('The whole SKILL.md, unchanged'),
+    license: z.string().nullable().describe('License from the frontmatter; null if it has none'),
+    compatibility: z.string().nullable().describe('Runtime requirements from the frontmatter; null if it has none'),
+    allowed_tools: z
+      .string()
+      .nullable()
+      .describe('Tool names from the frontmatter, separated by spaces; null if it has none'),
+    metadata: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .describe('Key-value pairs from the frontmatter, with scalars as text; null if it has none'),
     domains: z.array(z.string()).describe('Hostnames where the skill is offered; `["*"]` means everywhere'),
-    location: z.string().nullable().describe('Only of a built-in skill'),
-    version: z.int().describe('1 and upwards, one more with every change'),
-    tokens: z.int().describe('An estimate of the body’s size in an agent’s context: its bytes divided by four'),
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    archived_at: Timestamp.nullable(),
+    location: z
+      .string()
+      .nullable()
+      .describe('Address of a built-in skill, such as `builtin://skill-creator-webmcp`; null for your own skills'),
+    version: z.int().describe('Version number: 1 for a new skill, one more with every change'),
+    tokens: z.int().describe('Estimated size of the body in an agent’s context: its bytes divided by four'),
+    created_at: Timestamp.describe('When the skill was created'),
+    updated_at: Timestamp.describe('When the skill was last changed'),
+    archived_at: Timestamp.nullable().describe('When the skill was archived; null while it is active'),
   })
   .meta({ id: 'Skill' })
 
@@ -54,18 +68,22 @@ const SavedSkill = Skill.extend({
   warnings: z
     .array(z.string())
     .optional()
-    .describe('Only when there are any: what the frontmatter holds that Inlay does not know and keeps'),
+    .describe('Frontmatter fields that Inlay doesn’t know and keeps; left out if there are none'),
 }).meta({ id: 'SavedSkill' })
 
 const SkillSummary = z
-  .strictObject({ id: z.string(), name: z.string(), description: z.string() })
+  .strictObject({
+    id: z.string().describe('ID of the skill; the `location` of a built-in skill'),
+    name: z.string().describe('Name from the frontmatter'),
+    description: z.string().describe('When an agent should use the skill'),
+  })
   .meta({ id: 'SkillSummary' })
 
 const SkillVersion = z
   .strictObject({
-    version: z.int(),
-    created_by: z.string().describe('Address of the person who made it'),
-    created_at: Timestamp,
+    version: z.int().describe('Version number'),
+    created_by: z.string().describe('Email address of the user who made this version'),
+    created_at: Timestamp.describe('When this version was made'),
   })
   .meta({ id: 'SkillVersion' })
 
@@ -78,15 +96,24 @@ const expected_matches = z
 
 export const PatchOperation = z
   .discriminatedUnion('type', [
-    z.strictObject({ type: z.literal('replace'), before: z.string().min(1), after: z.string(), expected_matches }),
     z.strictObject({
-      type: z.literal('insert'),
-      anchor: z.string().min(1),
-      text: z.string().min(1),
-      position: z.enum(['before', 'after']).default('after'),
+      type: z.literal('replace').describe('Replaces text'),
+      before: z.string().min(1).describe('Text to find'),
+      after: z.string().describe('Text to put in its place; empty deletes it'),
       expected_matches,
     }),
-    z.strictObject({ type: z.literal('delete'), before: z.string().min(1), expected_matches }),
+    z.strictObject({
+      type: z.literal('insert').describe('Inserts text'),
+      anchor: z.string().min(1).describe('Text to find'),
+      text: z.string().min(1).describe('Text to insert'),
+      position: z.enum(['before', 'after']).default('after').describe('Whether to insert before or after the anchor'),
+      expected_matches,
+    }),
+    z.strictObject({
+      type: z.literal('delete').describe('Deletes text'),
+      before: z.string().min(1).describe('Text to find and delete'),
+      expected_matches,
+    }),
   ])
   .meta({ id: 'SkillPatchOperation' })
 
@@ -105,11 +132,17 @@ export const listSkills = operation({
   id: 'listSkills',
   method: 'post',
   path: '/organization-skills/list',
-  summary: 'The built-in skills, then the organization’s active ones by name',
+  summary: 'List skills',
+  description:
+    'Returns the built-in skills, then the organization’s active skills by name, without their text. A skill is a Markdown document with instructions for agents.',
   body: z.strictObject({
-    limit: Page.shape.limit.unwrap().default(100),
-    offset: Page.shape.offset,
-    query: z.string().max(200).default('').describe('A part of the name or the description, in any case of letters'),
+    limit: Page.shape.limit.unwrap().default(100).describe('Maximum number of skills to return'),
+    offset: Page.shape.offset.describe('Number of skills to skip from the start of the list'),
+    query: z
+      .string()
+      .max(200)
+      .default('')
+      .describe('Only skills whose name or description contains this text; upper and lower case don’t matter'),
   }),
   response: z.array(SkillSummary),
   errors: [],
@@ -122,7 +155,9 @@ export const createSkill = operation({
   path: '/organization-skills',
   creates: true,
   summary: 'Create a skill from a SKILL.md',
-  body: z.strictObject({ content: z.string() }),
+  description:
+    'The text starts with YAML frontmatter between two lines of `---`, which needs a `name` and a `description`. A mistake in it is a `VALIDATION_ERROR` that says what is wrong. A name that an active skill or a built-in skill has is a 409. The response is `PAYMENT_REQUIRED` if the plan has no room for another skill.',
+  body: z.strictObject({ content: z.string().describe('The whole SKILL.md, at most 256 KiB') }),
   bodyLimit,
   response: SavedSkill,
   errors: ['DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
@@ -133,7 +168,9 @@ export const getSkill = operation({
   id: 'getSkill',
   method: 'get',
   path: '/organization-skills/{id}',
-  summary: 'A skill with its body; archived ones too, and built-in ones by their location',
+  summary: 'Get a skill',
+  description:
+    'Returns a skill with its text. Archived skills can be read too. Use the `location` as the ID of a built-in skill.',
   params: SkillId,
   response: Skill,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -144,15 +181,27 @@ export const patchSkill = operation({
   id: 'patchSkill',
   method: 'patch',
   path: '/organization-skills/{id}',
-  summary: 'Edit a skill’s text in place, or change where it is offered',
+  summary: 'Edit a skill',
   description:
-    'Operations work on the whole SKILL.md, each on what the ones before it made; one that does not fit refuses them all.',
+    'Changes the text, the domains, or both; send at least one. Operations apply in order to the whole SKILL.md, each to the result of the one before. If one doesn’t match, or the result isn’t a valid skill, nothing changes. Every version is kept. Built-in skills can’t be changed.',
   params: SkillId,
   body: z
     .strictObject({
-      patch: z.strictObject({ version: z.literal(1), operations: z.array(PatchOperation).min(1).max(50) }).optional(),
-      domains: Domains.optional(),
-      expected_version: version.optional().describe('Refuse with 409 when the skill is no longer at this version'),
+      patch: z
+        .strictObject({
+          version: z.literal(1).describe('Version of the patch format'),
+          operations: z.array(PatchOperation).min(1).max(50).describe('Changes in the order to apply them, 1 to 50'),
+        })
+        .optional()
+        .describe('Changes to the text'),
+      domains: Domains.optional().describe(
+        'New list of hostnames where the skill is offered; `["*"]` means everywhere',
+      ),
+      expected_version: version
+        .optional()
+        .describe(
+          'Version that you have edited; if the skill has changed since, the response is a 409 and nothing changes',
+        ),
     })
     .refine(({ patch, domains }) => patch ?? domains, { path: ['patch'], error: 'Give a patch, or domains' }),
   bodyLimit,
@@ -165,7 +214,9 @@ export const archiveSkill = operation({
   id: 'archiveSkill',
   method: 'delete',
   path: '/organization-skills/{id}',
-  summary: 'Archive a skill; its name is free again, and doing it twice changes nothing',
+  summary: 'Archive a skill',
+  description:
+    'Agents no longer see the skill, and its name is free again. The text and its versions are kept: restore a version to make the skill active again. Archiving it again changes nothing.',
   params: SkillId,
   response: Skill,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -176,10 +227,14 @@ export const listSkillVersions = operation({
   id: 'listSkillVersions',
   method: 'get',
   path: '/organization-skills/{id}/versions',
-  summary: 'Every version of a skill, the newest first',
+  summary: 'List the versions of a skill',
+  description: 'Returns every version, the newest first, without its text.',
   params: Id,
   query: Page,
-  response: z.strictObject({ versions: z.array(SkillVersion), total: z.int() }),
+  response: z.strictObject({
+    versions: z.array(SkillVersion).describe('Versions of this page of the list'),
+    total: z.int().describe('Number of versions'),
+  }),
   errors: ['RESOURCE_NOT_FOUND'],
 })
 
@@ -188,9 +243,13 @@ export const getSkillVersion = operation({
   id: 'getSkillVersion',
   method: 'get',
   path: '/organization-skills/{id}/versions/{version}',
-  summary: 'A skill’s text and domains as they once were',
-  params: Id.extend({ version: z.string() }),
-  response: SkillVersion.extend({ content: z.string(), domains: z.array(z.string()) }).meta({ id: 'FullSkillVersion' }),
+  summary: 'Get a version of a skill',
+  description: 'Returns the text and the domains as they were in this version.',
+  params: Id.extend({ version: z.string().describe('Version number') }),
+  response: SkillVersion.extend({
+    content: z.string().describe('The whole SKILL.md of this version'),
+    domains: z.array(z.string()).describe('Hostnames where this version was offered'),
+  }).meta({ id: 'FullSkillVersion' }),
   errors: ['RESOURCE_NOT_FOUND'],
 })
 
@@ -200,9 +259,11 @@ export const restoreSkill = operation({
   method: 'post',
   path: '/organization-skills/{id}/restore',
   creates: true,
-  summary: 'Make an old version the newest; an archived skill becomes active again',
+  summary: 'Restore an earlier version of a skill',
+  description:
+    'Copies an earlier version into a new one, so that no version is lost. An archived skill becomes active again; if another skill has its name now, the response is a 409, and if the plan has no room, `PAYMENT_REQUIRED`.',
   params: SkillId,
-  body: z.strictObject({ version }),
+  body: z.strictObject({ version: version.describe('Version to restore') }),
   response: SavedSkill,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
 })

@@ -16,26 +16,32 @@ export const SubscriptionStatus = z.enum([
 
 const Subscription = z
   .strictObject({
-    id: z.string().describe('The billing provider’s id'),
-    status: SubscriptionStatus,
-    plan_id: z.string(),
-    product_id: z.string().describe('The billing provider’s product'),
-    customer_id: z.string().describe('The billing provider’s customer'),
-    current_period_end: Timestamp.nullable(),
-    cancel_at: Timestamp.nullable(),
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    id: z.string().describe('ID of the subscription at the billing provider'),
+    status: SubscriptionStatus.describe('State of the subscription, in the billing provider’s words'),
+    plan_id: z.string().describe('ID of the plan that the subscription pays for'),
+    product_id: z.string().describe('ID of the product at the billing provider'),
+    customer_id: z.string().describe('ID of the customer at the billing provider'),
+    current_period_end: Timestamp.nullable().describe(
+      'When the period that is paid for ends; null if the provider doesn’t say',
+    ),
+    cancel_at: Timestamp.nullable().describe('When the subscription is going to end; null if it renews'),
+    created_at: Timestamp.describe('When the subscription was created'),
+    updated_at: Timestamp.describe('When the subscription was last changed'),
   })
   .meta({ id: 'Subscription' })
 
 const StatusView = z
   .strictObject({
-    has_subscription: z.boolean(),
-    is_active: z.boolean().describe('True for the states `active` and `trialing`'),
-    status: z.enum([...SubscriptionStatus.options, 'none']).describe('`none` without a subscription'),
-    plan_id: z.string().describe('Without a subscription: the plan that the organization is on'),
-    current_period_end: Timestamp.nullable(),
-    cancel_at: Timestamp.nullable(),
+    has_subscription: z.boolean().describe('Whether the organization has a subscription in any state'),
+    is_active: z.boolean().describe('Whether the subscription is `active` or `trialing`'),
+    status: z.enum([...SubscriptionStatus.options, 'none']).describe('State of the subscription; `none` without one'),
+    plan_id: z
+      .string()
+      .describe('ID of the plan of the subscription; without one, the plan that the organization is on'),
+    current_period_end: Timestamp.nullable().describe(
+      'When the period that is paid for ends; null without a subscription, or if the provider doesn’t say',
+    ),
+    cancel_at: Timestamp.nullable().describe('When the subscription is going to end; null if it renews'),
   })
   .meta({ id: 'SubscriptionStatus' })
 
@@ -52,8 +58,9 @@ export const getSubscription = operation({
   method: 'get',
   path: '/subscriptions',
   access: 'org',
-  summary: 'The organization’s subscription, or null',
-  description: 'Of several an active one, and of those the newest.',
+  summary: 'Get the organization’s subscription',
+  description:
+    'Returns the full record, or null if the organization has no subscription. If it has several, an active one comes first, then the newest.',
   response: Subscription.nullable(),
   errors: [],
 })
@@ -64,7 +71,9 @@ export const getSubscriptionStatus = operation({
   method: 'get',
   path: '/subscriptions/status',
   access: 'org',
-  summary: 'Whether the organization has a subscription, and until when',
+  summary: 'Get the subscription status',
+  description:
+    'Returns a short summary, also for an organization without a subscription. Use it to decide whether to show an upgrade button.',
   response: StatusView,
   errors: [],
 })
@@ -75,9 +84,11 @@ export const getCheckoutUrl = operation({
   method: 'get',
   path: '/subscriptions/checkout',
   access: 'org',
-  summary: 'Where to send somebody who wants to buy a plan',
+  summary: 'Get a checkout link',
+  description:
+    'Returns a URL as a JSON string. Redirect the user to it to buy the plan; the URL carries the organization’s ID, so that the purchase is assigned to it. The response is a 404: `RESOURCE_NOT_FOUND` if no plan has this product, `BILLING_NOT_CONFIGURED` if this installation has no billing provider.',
   query: z.strictObject({
-    product_id: z.string().min(1).max(200).describe('The billing provider’s product of the plan'),
+    product_id: z.string().min(1).max(200).describe('ID that the plan’s product has at the billing provider'),
   }),
   response: z.url().describe('Carries the organization’s id as `customerExternalId`'),
   errors: ['RESOURCE_NOT_FOUND'],
@@ -90,7 +101,9 @@ export const getPortalUrl = operation({
   method: 'get',
   path: '/subscriptions/portal',
   access: 'admin',
-  summary: 'Where to change or cancel the subscription',
+  summary: 'Get a link to the billing portal',
+  description:
+    'Returns a URL as a JSON string. Redirect the user to it to change or cancel the subscription or to see invoices. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider.',
   response: z.url(),
   errors: [],
   ownErrors: billingErrors,
@@ -102,10 +115,12 @@ export const syncSubscription = operation({
   method: 'post',
   path: '/subscriptions/sync',
   access: 'org',
-  summary: 'Read the subscriptions again from the billing provider',
+  summary: 'Read subscriptions again from the billing provider',
+  description:
+    'Use this if a purchase or a cancellation doesn’t show up. The organization’s plan changes to what is paid for. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider.',
   response: z.strictObject({
-    synced: z.int().describe('Subscriptions that the provider has'),
-    deleted: z.int().describe('Subscriptions that it no longer has'),
+    synced: z.int().describe('Number of subscriptions that the provider has'),
+    deleted: z.int().describe('Number of subscriptions that the provider no longer has'),
   }),
   errors: [],
   ownErrors: billingErrors,

@@ -6,22 +6,29 @@ const ThreadStatus = z.enum(['regular', 'archived', 'deleted'])
 
 const Thread = z
   .strictObject({
-    id: z.string(),
-    end_user_id: z.string().nullable().describe('Null for an anonymous visitor'),
-    site_id: z.string().nullable(),
-    title: z.string().nullable(),
-    status: ThreadStatus,
-    message_count: z.int(),
-    total_tokens: z.int(),
-    last_message_at: Timestamp.nullable(),
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    id: z.string().describe('ID of the thread'),
+    end_user_id: z.string().nullable().describe('ID of the end user; null for an anonymous visitor'),
+    site_id: z.string().nullable().describe('ID of the site where the thread was started; null if it was none'),
+    title: z.string().nullable().describe('Title; null until there is one'),
+    status: ThreadStatus.describe('`regular`, `archived`, or `deleted`'),
+    message_count: z.int().describe('Number of messages'),
+    total_tokens: z.int().describe('Prompt and completion tokens of all messages'),
+    last_message_at: Timestamp.nullable().describe('When the last message was sent; null if there is none yet'),
+    created_at: Timestamp.describe('When the thread was started'),
+    updated_at: Timestamp.describe('When the thread was last changed'),
   })
   .meta({ id: 'Thread' })
 
-const ThreadList = z.strictObject({ threads: z.array(Thread), total: z.int() }).meta({ id: 'ThreadList' })
+const ThreadList = z
+  .strictObject({
+    threads: z.array(Thread).describe('Threads of this page of the list'),
+    total: z.int().describe('Number of threads that match'),
+  })
+  .meta({ id: 'ThreadList' })
 
-const status = { status: ThreadStatus.optional().describe('Without it, all but the deleted ones') }
+const status = {
+  status: ThreadStatus.optional().describe('Only threads with this status. Default: all except deleted ones.'),
+}
 
 const threads = { tag: 'Threads', resource: 'thread', access: 'org' } as const
 
@@ -30,7 +37,9 @@ export const listThreads = operation({
   id: 'listThreads',
   method: 'get',
   path: '/threads',
-  summary: 'The organization’s conversations, those with the latest activity first',
+  summary: 'List threads',
+  description:
+    'A thread is one conversation with the agent. Returns what is known about each thread, not its messages. Threads with the latest activity come first.',
   query: Page.extend(status),
   response: ThreadList,
   errors: [],
@@ -42,9 +51,14 @@ export const listEndUserThreads = operation({
   id: 'listEndUserThreads',
   method: 'get',
   path: '/end-users/{id}/threads',
-  summary: 'An end user’s conversations, those with the latest activity first',
+  summary: 'List an end user’s threads',
+  description:
+    'Returns what is known about each thread of one end user, not its messages. Threads with the latest activity come first. The response is a 404 if the end user doesn’t exist or has been erased.',
   params: Id,
-  query: Page.extend({ limit: Page.shape.limit.removeDefault().default(100), ...status }),
+  query: Page.extend({
+    limit: Page.shape.limit.removeDefault().default(100).describe('Maximum number of threads to return'),
+    ...status,
+  }),
   response: ThreadList,
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -54,14 +68,15 @@ export const getThreadAnalytics = operation({
   id: 'getThreadAnalytics',
   method: 'get',
   path: '/threads/analytics',
-  summary: 'How many conversations there are, and what they amount to; deleted ones are left out',
+  summary: 'Get thread totals',
+  description: 'Returns counts over all threads of the organization except deleted ones.',
   response: z
     .strictObject({
-      total_threads: z.int(),
-      total_messages: z.int(),
-      total_tokens: z.int(),
-      active_threads: z.int().describe('Those with the status `regular`'),
-      archived_threads: z.int(),
+      total_threads: z.int().describe('Number of threads'),
+      total_messages: z.int().describe('Number of messages in them'),
+      total_tokens: z.int().describe('Prompt and completion tokens of all messages'),
+      active_threads: z.int().describe('Number of threads with the status `regular`'),
+      archived_threads: z.int().describe('Number of threads with the status `archived`'),
     })
     .meta({ id: 'ThreadAnalytics' }),
   errors: [],
@@ -72,7 +87,8 @@ export const getThread = operation({
   id: 'getThread',
   method: 'get',
   path: '/threads/{id}',
-  summary: 'One conversation, whatever its status',
+  summary: 'Get a thread',
+  description: 'Returns a thread with any status, including `deleted`. The messages aren’t included.',
   params: Id,
   response: Thread,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -83,11 +99,13 @@ export const updateThread = operation({
   id: 'updateThread',
   method: 'patch',
   path: '/threads/{id}',
-  summary: 'Rename, archive, delete or restore a conversation',
+  summary: 'Rename, archive, delete or restore a thread',
+  description:
+    'Fields that you leave out stay as they are. Set the status to `deleted` to hide the thread from lists, and to `regular` to restore it.',
   params: Id,
   body: z.strictObject({
-    title: z.string().trim().min(1).max(200).optional(),
-    status: ThreadStatus.optional(),
+    title: z.string().trim().min(1).max(200).optional().describe('New title, 1 to 200 characters'),
+    status: ThreadStatus.optional().describe('New status'),
   }),
   response: Thread,
   errors: ['RESOURCE_NOT_FOUND'],

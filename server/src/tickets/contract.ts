@@ -5,8 +5,8 @@ import { operation } from '../operation.ts'
 /** The ways a ticket exchange fails, beside those of the interface's table. The outer code is `data.code`. */
 const ticketErrors = {
   INVALID_BODY: variant(400, 'INVALID_BODY', 'The request body is missing or malformed', {
-    field: z.string(),
-    details: z.string(),
+    field: z.string().describe('Name of the field that is wrong; empty for the whole body'),
+    details: z.string().describe('What is wrong with it'),
   }),
   INVALID_KEY: variant(401, 'INVALID_KEY', 'The publishable key is not valid'),
   ORIGIN_NOT_ALLOWED: variant(403, 'ORIGIN_NOT_ALLOWED', 'This origin may not use the publishable key'),
@@ -27,27 +27,36 @@ export const exchangeTicket = operation({
   path: '/auth/pk-ticket',
   access: 'public',
   tag: 'Tickets',
-  summary: 'Exchange a publishable key, and an ID token, for a ticket to the runtime',
-  description: 'Called by the widget. The ticket can be used once, for a minute.',
+  summary: 'Exchange a publishable key for a ticket',
+  description:
+    'The widget calls this before it connects; you only need it to build a widget of your own. Send the publishable key, and the ID token of the signed-in user if there is one. The ticket opens one connection to the runtime and expires after 60 seconds. Errors: `INVALID_BODY`: a field is missing or malformed. `INVALID_KEY`: the key is mistyped, unknown or revoked. `ORIGIN_NOT_ALLOWED`: add the page’s origin to the key. `INVALID_TOKEN`: the ID token failed a check; an admin finds which one in `GET /diagnostics/refusals`. `TOKEN_EXPIRED`: get a new ID token and try again. `IDP_NOT_CONFIGURED`: set up the organization’s identity provider first. `PAYMENT_REQUIRED`: the plan has no room for a new end user; known end users are still admitted.',
   body: z.strictObject({
-    publishable_key: z.string().min(1).max(200),
-    id_token: z.string().min(1).optional().describe('From the organization’s identity provider'),
+    publishable_key: z.string().min(1).max(200).describe('The organization’s publishable key'),
+    id_token: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'ID token of the signed-in user, from the organization’s identity provider, up to 16 KiB; leave it out for an anonymous visitor',
+      ),
     embedding_origin: z
       .string()
       .max(300)
       .regex(origin, 'Must be an origin such as https://shop.example.com')
       .optional()
-      .describe('Where the widget is embedded, when its own frame asks'),
+      .describe(
+        'Origin of the page that embeds the widget. Only used if the `Origin` header is missing or is Inlay’s own, as in the widget’s frame.',
+      ),
   }),
   // An ID token of at most 16 KiB, and what goes with it.
   bodyLimit: 20 * 1024,
   response: z
     .strictObject({
-      ticket: z.string(),
-      userId: z.string().describe('The end user, or the key without an ID token'),
-      orgId: z.string(),
-      expiresAt: z.int().describe('Milliseconds since the Unix epoch'),
-      expiresIn: z.int().describe('Seconds'),
+      ticket: z.string().describe('Opens one connection; send it as the subprotocol `inlay.ticket.<ticket>`'),
+      userId: z.string().describe('ID of the end user; without an ID token, the ID of the publishable key'),
+      orgId: z.string().describe('ID of the organization that the key belongs to'),
+      expiresAt: z.int().describe('When the ticket expires, in milliseconds since the Unix epoch'),
+      expiresIn: z.int().describe('Seconds until the ticket expires'),
     })
     .meta({ id: 'Ticket' }),
   errors: ['PAYMENT_REQUIRED'],

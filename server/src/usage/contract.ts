@@ -3,45 +3,50 @@ import { operation } from '../operation.ts'
 import { Id, Page, Timestamp } from '../shapes.ts'
 
 const totals = {
-  total_requests: z.int(),
-  total_prompt_tokens: z.int(),
-  total_completion_tokens: z.int(),
-  total_tokens: z.int(),
+  total_requests: z.int().describe('Number of requests to a model'),
+  total_prompt_tokens: z.int().describe('Tokens sent to the model'),
+  total_completion_tokens: z.int().describe('Tokens that the model generated'),
+  total_tokens: z.int().describe('Prompt and completion tokens together'),
 }
 
 const UsageTotals = z.strictObject(totals).meta({ id: 'UsageTotals' })
 
 const DailyUsage = z
   .strictObject({
-    date: z.iso.date().describe('A UTC day'),
-    total_requests: z.int(),
-    total_tokens: z.int(),
+    date: z.iso.date().describe('UTC day'),
+    total_requests: z.int().describe('Number of requests to a model on this day'),
+    total_tokens: z.int().describe('Prompt and completion tokens of this day'),
   })
   .meta({ id: 'DailyUsage' })
 
 const SiteUsage = z
   .strictObject({
-    site_id: z.string().nullable().describe('Null for what happened on no site'),
-    origin: z.string().nullable(),
+    site_id: z.string().nullable().describe('ID of the site; null for usage outside of any site'),
+    origin: z.string().nullable().describe('Origin of the site; null for usage outside of any site'),
     ...totals,
   })
   .meta({ id: 'SiteUsage' })
 
 const EndUserUsage = z
-  .strictObject({ end_user_id: z.string(), external_id: z.string(), email: z.string(), ...totals })
+  .strictObject({
+    end_user_id: z.string().describe('ID of the end user'),
+    external_id: z.string().describe('The user’s ID at your identity provider'),
+    email: z.string().describe('Email address; empty if the identity provider sent none'),
+    ...totals,
+  })
   .meta({ id: 'EndUserUsage' })
 
 const UsageEvent = z
   .strictObject({
-    id: z.string(),
-    end_user_id: z.string(),
-    site_id: z.string().nullable(),
-    prompt_tokens: z.int(),
-    completion_tokens: z.int(),
-    total_tokens: z.int(),
-    model: z.string(),
-    finish_reason: z.string(),
-    created_at: Timestamp,
+    id: z.string().describe('ID of the usage event'),
+    end_user_id: z.string().describe('ID of the end user'),
+    site_id: z.string().nullable().describe('ID of the site; null for usage outside of any site'),
+    prompt_tokens: z.int().describe('Tokens sent to the model'),
+    completion_tokens: z.int().describe('Tokens that the model generated'),
+    total_tokens: z.int().describe('Prompt and completion tokens together'),
+    model: z.string().describe('Name of the model'),
+    finish_reason: z.string().describe('Why the model stopped, in the provider’s words, such as `stop` or `length`'),
+    created_at: Timestamp.describe('When the response was complete'),
   })
   .meta({ id: 'UsageEvent' })
 
@@ -58,13 +63,13 @@ const Day = z
 
 const range = {
   start_date: Day.optional().describe(
-    'First UTC day, as a date or as a moment within it; default: 30 days up to the end',
+    'First UTC day, as a date or as a time on that day. Default: 30 days up to `end_date`.',
   ),
-  end_date: Day.optional().describe('Last UTC day, as a date or as a moment within it, inclusive; default: today'),
+  end_date: Day.optional().describe('Last UTC day, inclusive, as a date or as a time on that day. Default: today.'),
 }
-const site = { site_id: z.string().optional().describe('Only what happened on this site') }
+const site = { site_id: z.string().optional().describe('Only include usage on this site') }
 
-const EndUserId = z.strictObject({ end_user_id: Id.shape.id })
+const EndUserId = z.strictObject({ end_user_id: Id.shape.id.describe('ID of the end user') })
 
 const usage = { tag: 'Usage', method: 'get', access: 'org' } as const
 
@@ -72,8 +77,9 @@ export const getDailyUsage = operation({
   ...usage,
   id: 'getDailyUsage',
   path: '/usage/daily',
-  summary: 'Requests and tokens per UTC day; a day without traffic is a zero',
-  description: 'At most ten years at once.',
+  summary: 'Get usage per day',
+  description:
+    'Returns one entry for each UTC day of the range, oldest first, for charts. Days without traffic are included with zeros. A range can have at most ten years. The response is a 404 if `site_id` isn’t a site of the organization.',
   query: z.strictObject({ ...site, ...range }),
   response: z.array(DailyUsage),
   errors: ['RESOURCE_NOT_FOUND'],
@@ -83,7 +89,9 @@ export const getUsageStats = operation({
   ...usage,
   id: 'getUsageStats',
   path: '/usage/stats',
-  summary: 'The organization’s totals over a range of UTC days',
+  summary: 'Get the organization’s usage totals',
+  description:
+    'Returns the sum over a range of UTC days, of the whole organization or of one site. The response is a 404 if `site_id` isn’t a site of the organization.',
   query: z.strictObject({ ...site, ...range }),
   response: UsageTotals,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -93,9 +101,13 @@ export const listSiteUsage = operation({
   ...usage,
   id: 'listSiteUsage',
   path: '/usage/sites',
-  summary: 'Totals per site over a range of UTC days, those with most tokens first',
+  summary: 'List usage per site',
+  description: 'Returns the totals of each site over a range of UTC days, those with the most tokens first.',
   query: Page.extend(range),
-  response: z.strictObject({ sites: z.array(SiteUsage), total: z.int() }),
+  response: z.strictObject({
+    sites: z.array(SiteUsage).describe('Totals per site'),
+    total: z.int().describe('Number of sites with usage in the range'),
+  }),
   errors: [],
 })
 
@@ -103,10 +115,14 @@ export const listEndUserUsage = operation({
   ...usage,
   id: 'listEndUserUsage',
   path: '/usage/end-users',
-  summary: 'Totals per end user over a range of UTC days, those with most tokens first',
-  description: 'What anonymous visitors and erased end users spent is in the organization’s totals only.',
+  summary: 'List usage per end user',
+  description:
+    'Returns the totals of each end user over a range of UTC days, those with the most tokens first. Usage of anonymous visitors and of erased end users is only included in the organization’s totals.',
   query: Page.extend(range),
-  response: z.strictObject({ users: z.array(EndUserUsage), total: z.int() }),
+  response: z.strictObject({
+    users: z.array(EndUserUsage).describe('Totals per end user'),
+    total: z.int().describe('Number of end users with usage in the range'),
+  }),
   errors: [],
 })
 
@@ -115,7 +131,9 @@ export const getEndUserStats = operation({
   id: 'getEndUserUsageStats',
   path: '/usage/end-users/{end_user_id}/stats',
   resource: 'end_user',
-  summary: 'An end user’s totals since they first came',
+  summary: 'Get an end user’s usage totals',
+  description:
+    'Returns the sum of everything since the end user’s first visit. The response is a 404 if the end user doesn’t exist or has been erased.',
   params: EndUserId,
   response: UsageTotals,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -126,9 +144,14 @@ export const listEndUserHistory = operation({
   id: 'listEndUserUsageHistory',
   path: '/usage/end-users/{end_user_id}/history',
   resource: 'end_user',
-  summary: 'What an end user spent, answer by answer, newest first',
+  summary: 'List an end user’s usage',
+  description:
+    'Returns one entry for each response of a model, newest first. The response is a 404 if the end user doesn’t exist or has been erased.',
   params: EndUserId,
   query: Page,
-  response: z.strictObject({ events: z.array(UsageEvent), total: z.int() }),
+  response: z.strictObject({
+    events: z.array(UsageEvent).describe('Usage events of this page of the list'),
+    total: z.int().describe('Number of usage events of the end user'),
+  }),
   errors: ['RESOURCE_NOT_FOUND'],
 })

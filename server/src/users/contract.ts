@@ -5,11 +5,20 @@ import { Success } from '../shapes.ts'
 
 const Profile = z
   .strictObject({
-    id: z.string(),
-    email: z.string(),
-    name: z.string(),
-    avatar_url: z.string().describe('Empty when the person has no picture'),
-    organizations: z.array(z.strictObject({ id: z.string(), name: z.string(), slug: z.string(), role: Role })),
+    id: z.string().describe('ID of the user'),
+    email: z.string().describe('Email address that the user signed in with'),
+    name: z.string().describe('Display name'),
+    avatar_url: z.string().describe('URL of the profile picture; empty if the user has none'),
+    organizations: z
+      .array(
+        z.strictObject({
+          id: z.string().describe('ID of the organization'),
+          name: z.string().describe('Name of the organization'),
+          slug: z.string().describe('Short unique name of the organization, for use in URLs'),
+          role: Role.describe('The user’s role in this organization'),
+        }),
+      )
+      .describe('Organizations that the user is a member of'),
   })
   .meta({ id: 'Profile' })
 
@@ -19,7 +28,9 @@ export const getMe = operation({
   path: '/users/me',
   access: 'user',
   tag: 'Users',
-  summary: 'The signed-in person and their organizations',
+  summary: 'Get the signed-in user and their organizations',
+  description:
+    'Call this first with a new token to find out who it belongs to and which organizations it can be used for. The response is a 404 if the account behind the token has been deleted.',
   response: Profile,
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -30,7 +41,9 @@ export const logout = operation({
   path: '/auth/logout',
   access: 'user',
   tag: 'Users',
-  summary: 'End the token that makes this call, and the session that it comes from with all its tokens',
+  summary: 'Sign out',
+  description:
+    'Revokes the access token that you call with, and ends the session it was issued in. Every other access token and refresh token of that session stops working too. Sessions on other devices are not affected.',
   response: Success,
   errors: [],
 })
