@@ -15,8 +15,9 @@ const introduction = `<!-- Made from server/src/config.ts by \`npm run generate\
 Inlay reads its settings from environment variables when it starts, and nowhere else. On one machine, in development,
 none of them is needed. Production needs two: \`INLAY_PUBLIC_URL\` and \`INLAY_SECRET\`.
 
-An empty variable counts as one that is not set. With a value that cannot be right the server does not start; it names
-the setting and says what to change. \`npx inlay doctor\` checks a configuration and what it points to.
+An empty variable counts as one that is not set. With an invalid value the server does not start; it names the
+setting and says what to change. A variable that starts with \`INLAY_\` or \`SIGN_IN_\` and is not a setting is reported as a
+warning. \`npx inlay doctor\` checks a configuration and what it points to.
 `
 
 const document = describeApi(api.map(({ operation }) => operation))

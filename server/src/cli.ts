@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { InvalidConfig, readConfig } from './config.ts'
+import { InvalidConfig, readConfig, readExistingConfig } from './config.ts'
 import { CommandFailed } from './operator/command-failed.ts'
 import { DataFolderInUse, PostgresFailed } from './stores/embedded-postgres.ts'
 import { MigrationFailed } from './stores/migrations.ts'
@@ -27,7 +27,7 @@ const commands: Record<string, Command> = {
     run: async ({ url, email, org }) => {
       if (email && url) throw new CommandFailed('--url is for the token of your own sign-in, --email makes one here')
       if (!email && !org) return (await import('./operator/login.ts')).printLoginToken(url ?? defaultUrl)
-      return (await import('./operator/accounts.ts')).printToken(readConfig(), required('email', email), org)
+      return (await import('./operator/accounts.ts')).printToken(readExistingConfig(), required('email', email), org)
     },
   },
   login: {
@@ -54,7 +54,7 @@ const commands: Record<string, Command> = {
     text: 'Print a new link for somebody who forgot their password',
     options: { email: { type: 'string' } },
     run: async ({ email }) =>
-      (await import('./operator/accounts.ts')).renewPassword(readConfig(), required('email', email)),
+      (await import('./operator/accounts.ts')).renewPassword(readExistingConfig(), required('email', email)),
   },
   'org add': {
     usage: 'org add --name <name> --admin <address> [--slug <slug>] [--plan <plan>]',
@@ -86,18 +86,19 @@ const commands: Record<string, Command> = {
   'demo usage': {
     usage: 'demo usage',
     text: 'Add ninety days of made-up usage to the organization "demo"; safe to repeat',
-    run: async () => (await import('./operator/demo.ts')).addDemoUsage(readConfig()),
+    run: async () => (await import('./operator/demo.ts')).addDemoUsage(readExistingConfig()),
   },
   'audit verify': {
     usage: 'audit verify [--org <slug>] [--from <head or file>]',
     text: 'Recompute the audit chains, name the first row that does not fit, and print each head. Keep the output elsewhere: with --from, rows that were cut and organizations that are gone since then are named too',
     options: { org: { type: 'string' }, from: { type: 'string' } },
-    run: async ({ org, from }) => (await import('./operator/maintenance.ts')).verifyAudit(readConfig(), { org, from }),
+    run: async ({ org, from }) =>
+      (await import('./operator/maintenance.ts')).verifyAudit(readExistingConfig(), { org, from }),
   },
   'secret rotate': {
     usage: 'secret rotate',
     text: 'Seal everything again with the first secret of INLAY_SECRET; safe to repeat',
-    run: async () => (await import('./operator/maintenance.ts')).rotateSecret(readConfig()),
+    run: async () => (await import('./operator/maintenance.ts')).rotateSecret(readExistingConfig()),
   },
 }
 

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { type Config, InvalidConfig, readConfig, settings } from './config.ts'
+import { type Config, describeUnknownSettings, InvalidConfig, readConfig, settings } from './config.ts'
 import { readPlanFile, shippedPlanFile } from './plans/plan-file.ts'
 
 const secret = 'Zq3vT8nW1xK6bR0yL5dM9sH2jF7pG4cA'
@@ -220,4 +220,31 @@ test('a secret that is given goes before the one of the data folder', () => {
   writeFileSync(join(dataDir, 'secret'), otherSecret)
   expect(readConfig({ INLAY_DATA_DIR: dataDir }).secrets).toEqual([otherSecret])
   expect(readConfig({ INLAY_DATA_DIR: dataDir, INLAY_SECRET: secret }).secrets).toEqual([secret])
+})
+
+test.each([
+  ['INLAY_PUBLC_URL', 'Did you mean INLAY_PUBLIC_URL?'],
+  ['INLAY_DATADIR', 'Did you mean INLAY_DATA_DIR?'],
+  ['INLAY_DATABASE_URL', 'Did you mean DATABASE_URL?'],
+  ['INLAY_PORT', 'Did you mean PORT?'],
+  ['SIGN_IN_CLIENTID', 'Did you mean SIGN_IN_CLIENT_ID?'],
+  ['INLAY_FAVOURITE_COLOUR', 'docs/configuration.md lists the settings.'],
+])('%s is reported as no setting', (name, advice) => {
+  expect(describeUnknownSettings({ ...production, [name]: '9000' })).toEqual([
+    `${name} is not a setting and has no effect. ${advice}`,
+  ])
+})
+
+test('settings, and variables that Kubernetes makes for a service named inlay, are not reported', () => {
+  const names = Object.keys(settings)
+  expect(describeUnknownSettings(Object.fromEntries(names.map((name) => [name, '1'])))).toEqual([])
+  expect(
+    describeUnknownSettings({
+      HOME: '/root',
+      INLAY_SERVICE_HOST: '10.0.0.1',
+      INLAY_SERVICE_PORT_HTTP: '8787',
+      INLAY_PORT: 'tcp://10.0.0.1:8787',
+      INLAY_PORT_8787_TCP_PROTO: 'tcp',
+    }),
+  ).toEqual([])
 })

@@ -1,7 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { homedir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import ipaddr from 'ipaddr.js'
 import { type Plan, readPlanFile, shippedPlanFile } from './plans/plan-file.ts'
 
@@ -143,7 +153,9 @@ export class InvalidConfig extends Error {
   override name = 'InvalidConfig'
 }
 
-export function readConfig(env: Record<string, string | undefined> = process.env): Config {
+type Env = Record<string, string | undefined>
+
+export function readConfig(env: Env = process.env, { mustExist = false } = {}): Config {
   const read = <Name extends keyof typeof settings>(name: Name) => {
     const setting: Setting<unknown> = settings[name]
     const text = env[name]?.trim() || setting.default
@@ -160,6 +172,14 @@ export function readConfig(env: Record<string, string | undefined> = process.env
   const publicUrl = read('INLAY_PUBLIC_URL')
   const mode = publicUrl?.startsWith('https:') ? 'production' : 'development'
   const dataDir = given('INLAY_DATA_DIR')
+  const databaseUrl = read('DATABASE_URL')
+  const secrets = read('INLAY_SECRET')
+  if (mustExist) {
+    requireData(dataDir, [
+      ...(secrets || mode === 'production' ? [] : ['secret']),
+      ...(databaseUrl ? [] : ['postgres']),
+    ])
+  }
   return {
     mode,
     port: given('PORT'),
@@ -167,10 +187,10 @@ export function readConfig(env: Record<string, string | undefined> = process.env
     drainSeconds: read('INLAY_DRAIN_SECONDS') ?? (mode === 'development' ? 0 : 5),
     publicUrl,
     dataDir,
-    databaseUrl: read('DATABASE_URL'),
+    databaseUrl,
     redisUrl: read('REDIS_URL'),
     redisPrefix: given('INLAY_REDIS_PREFIX'),
-    secrets: read('INLAY_SECRET') ?? secretOfDataFolder(dataDir, mode),
+    secrets: secrets ?? secretOfDataFolder(dataDir, mode),
     allowedPrivateNetworks:
       read('INLAY_ALLOWED_PRIVATE_NETWORKS') ?? (mode === 'development' ? ['127.0.0.0/8', '::1/128'] : []),
     trustedProxies: read('INLAY_TRUSTED_PROXIES') ?? [],
@@ -187,6 +207,52 @@ export function readConfig(env: Record<string, string | undefined> = process.env
     logLevel: given('INLAY_LOG_LEVEL'),
     metricsToken: read('INLAY_METRICS_TOKEN'),
   }
+}
+
+/** For commands that need an existing installation: in an empty data folder they fail instead of creating one. */
+export const readExistingConfig = (env: Env = process.env): Config => readConfig(env, { mustExist: true })
+
+function requireData(dataDir: string, names: readonly string[]): void {
+  if (names.every((name) => existsSync(join(dataDir, name)))) return
+  throw new InvalidConfig(
+    `No Inlay server has used the data folder ${dataDir}. Run the command in the server's folder, or set INLAY_DATA_DIR to the server's data folder.`,
+  )
+}
+
+/** A sentence for each variable that looks like one of our settings and isn't. */
+export function describeUnknownSettings(env: Env = process.env): string[] {
+  return Object.entries(env)
+    .filter(([name, value]) => /^(INLAY|SIGN_IN)_/.test(name) && !(name in settings) && !isFromKubernetes(name, value))
+    .map(([name]) => {
+      const closest = closestSetting(name)
+      return `${name} is not a setting and has no effect. ${closest ? `Did you mean ${closest}?` : 'docs/configuration.md lists the settings.'}`
+    })
+}
+
+/** Kubernetes sets such variables in every pod for each service, and a service may well be called `inlay`. */
+const isFromKubernetes = (name: string, value = ''): boolean =>
+  value.startsWith('tcp://') || /_SERVICE_(HOST|PORT)|_PORT_\d+_(TCP|UDP)/.test(name)
+
+function closestSetting(name: string): string | undefined {
+  const spellings = [name, name.replace(/^INLAY_/, ''), name.replace(/^SIGN_IN_/, 'INLAY_')]
+  const ranked = Object.keys(settings)
+    .map((setting) => ({ setting, edits: Math.min(...spellings.map((spelling) => editDistance(spelling, setting))) }))
+    .sort((a, b) => a.edits - b.edits)
+  const [best] = ranked
+  return best && best.edits <= 3 ? best.setting : undefined
+}
+
+/** How many letters have to be inserted, removed or replaced to turn one word into the other. */
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
+  for (const [i, letter] of [...from].entries()) {
+    const next = [i + 1]
+    for (const [j, other] of [...to].entries()) {
+      next.push(Math.min((row[j] ?? 0) + (letter === other ? 0 : 1), (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[to.length] ?? 0
 }
 
 function readSignIn({
@@ -230,12 +296,37 @@ function secretOfDataFolder(dataDir: string, mode: Config['mode']): readonly str
     )
   }
   const file = join(dataDir, 'secret')
+  prepareDataFolder(dataDir)
   try {
-    mkdirSync(dataDir, { recursive: true })
     if (!existsSync(file)) makeSecret(file)
     return secretList(readFileSync(file, 'utf8').trim())
   } catch (cause) {
     throw new InvalidConfig(`The secret in ${file} cannot be used: ${(cause as Error).message}`, { cause })
+  }
+}
+
+/** Creates the data folder if it is missing, and checks that this user can write to it. */
+export function prepareDataFolder(dataDir: string): void {
+  try {
+    makeFolder(dataDir)
+    if (!statSync(dataDir).isDirectory()) throw new Error('it is not a folder')
+    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK)
+  } catch (cause) {
+    throw new InvalidConfig(`INLAY_DATA_DIR is ${dataDir}, which cannot be used: ${(cause as Error).message}`, {
+      cause,
+    })
+  }
+}
+
+/** One level at a time, because Node's `recursive` never returns below /proc, where nothing can be created. */
+function makeFolder(path: string): void {
+  if (existsSync(path)) return
+  makeFolder(dirname(path))
+  try {
+    mkdirSync(path)
+  } catch (error) {
+    // Another process created it in the meantime.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }
 

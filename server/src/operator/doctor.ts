@@ -1,14 +1,13 @@
-import { existsSync, mkdirSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
-import { dirname } from 'node:path'
-import { type Config, readConfig } from '../config.ts'
+import { type Config, describeUnknownSettings, prepareDataFolder, readConfig } from '../config.ts'
 import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
 import { createSafeFetch } from '../lib/safe-fetch.ts'
+import { serverUrlKey } from '../oauth/access-tokens.ts'
 import type { Stores } from '../stores/stores.ts'
 import { CommandFailed } from './command-failed.ts'
 import { withStores } from './stores.ts'
 
-type Finding = { name: string; problem?: string; text: string }
+type Finding = { name: string; problem?: string; warning?: string; text: string }
 
 const wantedNode = 26
 const wantedDiskBytes = 2 * 1024 ** 3
@@ -22,18 +21,19 @@ export async function examine(): Promise<void> {
     config = readConfig()
     findings.push({
       name: 'configuration',
-      text: `${config.mode}, ${config.publicUrl ?? `http://localhost:${config.port || '<any free port>'}`}`,
+      text: config.publicUrl ? `${config.mode}, ${config.publicUrl}` : config.mode,
     })
   } catch (error) {
     findings.push({ name: 'configuration', text: '', problem: (error as Error).message })
   }
+  findings.push(...describeUnknownSettings().map((warning) => ({ name: 'configuration', text: '', warning })))
   if (config) {
-    findings.push(await checkDisk(config))
+    if (!config.databaseUrl || !config.redisUrl) findings.push(await checkDisk(config))
     findings.push(...(await checkStores(config)))
     findings.push(await checkSignIn(config))
   }
-  for (const { name, text, problem } of findings)
-    console.log(`${problem ? '✗' : '✓'} ${name.padEnd(14)} ${problem ?? text}`)
+  for (const { name, text, problem, warning } of findings)
+    console.log(`${problem ? '✗' : warning ? '!' : '✓'} ${name.padEnd(14)} ${problem ?? warning ?? text}`)
   if (findings.some(({ problem }) => problem)) throw new CommandFailed('Something needs your attention; see above')
 }
 
@@ -49,9 +49,8 @@ function checkRuntime(): Finding {
 
 async function checkDisk({ dataDir }: Config): Promise<Finding> {
   try {
-    mkdirSync(dataDir, { recursive: true })
-    const folder = existsSync(dataDir) ? dataDir : dirname(dataDir)
-    const { bavail, bsize } = await statfs(folder)
+    prepareDataFolder(dataDir)
+    const { bavail, bsize } = await statfs(dataDir)
     const free = bavail * bsize
     const text = `${(free / 1024 ** 3).toFixed(1)} GiB free for ${dataDir}`
     return {
@@ -62,7 +61,7 @@ async function checkDisk({ dataDir }: Config): Promise<Finding> {
       }),
     }
   } catch (error) {
-    return { name: 'disk', text: '', problem: `${dataDir} cannot be used: ${(error as Error).message}` }
+    return { name: 'disk', text: '', problem: (error as Error).message }
   }
 }
 
@@ -72,6 +71,7 @@ async function checkStores(config: Config): Promise<Finding[]> {
       await checkDatabase(stores),
       await checkKv(config, stores),
       await checkClock(stores),
+      ...(config.publicUrl ? [] : [await checkServer(stores)]),
     ])
   } catch (error) {
     return [{ name: 'stores', text: '', problem: (error as Error).message }]
@@ -95,6 +95,13 @@ async function checkSignIn({ signIn, signInClient, allowedPrivateNetworks, mode 
   } finally {
     await fetch.close()
   }
+}
+
+/** A server without a public URL writes down the address that it starts on, because its port may be any. */
+async function checkServer({ kv }: Stores): Promise<Finding> {
+  const url = await kv.get<string>(serverUrlKey)
+  const isRunning = url && (await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined))
+  return { name: 'server', text: isRunning ? `running at ${url}` : 'not running' }
 }
 
 async function checkDatabase({ database }: Stores): Promise<Finding> {

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts'
+import { type Config, describeUnknownSettings } from '../config.ts'
 import { demoPeople } from '../demo/demo.ts'
 import { startDemoExamples } from '../demo/examples.ts'
 import { type RunningServer, startServer } from '../main.ts'
@@ -10,6 +10,7 @@ const sameSignalMs = 500
 
 export async function start(config: Config): Promise<void> {
   const started = performance.now()
+  for (const text of describeUnknownSettings()) console.error(`inlay: WARNING: ${text}`)
   const starting = startServer(config, { onProgress: (text) => console.log(`${text}…`) })
 
   let stoppingSince: number | undefined
@@ -36,7 +37,7 @@ export async function start(config: Config): Promise<void> {
 }
 
 function explain(error: unknown, config: Config): unknown {
-  const { code } = error as NodeJS.ErrnoException
+  const { code, syscall } = error as NodeJS.ErrnoException
   if (code === 'EADDRINUSE') {
     return new CommandFailed(
       `Port ${config.port} is taken. Stop what uses it, or choose another: PORT=0 npm start picks a free one.`,
@@ -45,8 +46,9 @@ function explain(error: unknown, config: Config): unknown {
   if (code === 'EADDRNOTAVAIL') {
     return new CommandFailed(`INLAY_LISTEN is ${config.listen}, which is not an address of this computer.`)
   }
-  if (code === 'EACCES')
-    return new CommandFailed(`Not allowed to use port ${config.port} or the folder ${config.dataDir}`)
+  if (code === 'EACCES' && syscall === 'listen') {
+    return new CommandFailed(`This user may not listen on port ${config.port}. Choose another one with PORT.`)
+  }
   return explainStores(error, config)
 }
 

@@ -3,7 +3,7 @@ import type { Config } from '../config.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createLog } from '../lib/log.ts'
 import { UnreadableSecret } from '../lib/secrets.ts'
-import { openStores, type Stores } from '../stores/stores.ts'
+import { openStores, RedisFailed, type Stores } from '../stores/stores.ts'
 import { CommandFailed } from './command-failed.ts'
 
 /** Runs a command on the stores: those of the running server, or, without one, opened for as long as the command takes. */
@@ -22,14 +22,20 @@ export async function withStores<T>(config: Config, work: (stores: Stores) => Pr
 }
 
 /** Stores that do not let us in are the operator's to put right; a stack trace would not say how. */
-export function explainStores(error: unknown, { databaseUrl }: Config): unknown {
+export function explainStores(error: unknown, { databaseUrl, dataDir }: Config): unknown {
   if (error instanceof UnreadableSecret) {
     return new CommandFailed(
       `INLAY_SECRET is not the secret that this data was sealed with (${error.message}). Give the one from before; to change it, put the new one in front: INLAY_SECRET=new,old`,
       { cause: error },
     )
   }
-  const { code, message } = error as NodeJS.ErrnoException
+  const { code, message, path } = error as NodeJS.ErrnoException
+  if (error instanceof RedisFailed) {
+    return new CommandFailed(`Redis cannot be used: ${message}. Check REDIS_URL.`, { cause: error })
+  }
+  if (path?.startsWith(dataDir)) {
+    return new CommandFailed(`The data folder cannot be used: ${message}. Check INLAY_DATA_DIR.`, { cause: error })
+  }
   if (!databaseUrl || typeof code !== 'string') return error
   return new CommandFailed(`The database cannot be used: ${message || code}. Check DATABASE_URL.`, { cause: error })
 }

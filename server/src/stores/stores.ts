@@ -1,9 +1,8 @@
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
 import { auditKeys } from '../audit/chain.ts'
-import type { Config } from '../config.ts'
+import { type Config, prepareDataFolder } from '../config.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { createSecrets, type Secrets } from '../lib/secrets.ts'
@@ -34,10 +33,16 @@ export interface StoreOptions {
   onProgress?: (text: string) => void
 }
 
+/** Redis isn't reachable, or refuses us. */
+export class RedisFailed extends Error {
+  override name = 'RedisFailed'
+}
+
 export async function openStores(config: Config, options: StoreOptions): Promise<Stores> {
   const { clock, log, claim, onProgress } = options
   const secrets = createSecrets(config.secrets)
   usePlans(config.plans)
+  if (!config.databaseUrl || !config.redisUrl) prepareDataFolder(config.dataDir)
   const postgres = config.databaseUrl
     ? {
         connection: { ...parseIntoClientConfig(config.databaseUrl), connectionTimeoutMillis: 10_000 },
@@ -57,15 +62,24 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     const { applied } = await migrate(postgres.connection, secrets)
     if (applied.length > 0) onProgress?.(`Applied ${applied.length} migration${applied.length > 1 ? 's' : ''}`)
 
-    const onError = (error: Error) => log.warn({ err: error }, 'a store is not reachable')
+    let lastError: Error | undefined
+    const onError = (error: Error) => {
+      lastError = error
+      log.warn({ err: error }, 'a store is not reachable')
+    }
     const [auditKey] = auditKeys(secrets)
     const connection = serviceConnection(postgres.connection, secrets)
     const database = openDatabase({ connection, auditKey, onIdleError: onError })
     closers.push(() => database.close())
-    mkdirSync(config.dataDir, { recursive: true })
     const { openKv, openBus } = await chooseShared(config, { secrets, clock, onError })
     const kv = openKv()
     closers.push(() => kv.close())
+    // The error of the connection says more than that of the command, which only says that there is no connection.
+    await kv.ping().catch((error: Error) => {
+      throw config.redisUrl
+        ? new RedisFailed((lastError ?? (error.cause as Error | undefined) ?? error).message, { cause: error })
+        : error
+    })
     const bus = openBus()
     closers.push(() => bus.close())
     const changes = await openChanges(openBus(), log)

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { startTestProvider } from '../oidc-provider.ts'
@@ -24,7 +24,9 @@ test('the commands work with and without a server', async () => {
   expect(await works('user add --email Ada@Example.com --name Ada')).toContain('ada@example.com')
   expect(await works('org add --name Acme --admin ada@example.com')).toBe('Acme (acme), admin ada@example.com\n')
   expect(await works('token --email ada@example.com --org acme')).toMatch(/^eyJ\S+\n$/)
-  expectHealthy(await works('doctor'))
+  const beforeStart = await works('doctor')
+  expectHealthy(beforeStart)
+  expect(beforeStart).toContain('✓ server         not running\n')
   expect(inlay.postmaster()).toBeUndefined()
 
   const server = await inlay.start()
@@ -67,6 +69,7 @@ test('the commands work with and without a server', async () => {
   ])
   expect(verified).toMatch(/^acme: \d+ rows?, head [0-9a-f-]{36}:\d+:[0-9a-f]{64}$/m)
   expectHealthy(health)
+  expect(health, 'whatever PORT says here').toContain(`✓ server         running at ${server.url}\n`)
   const events = await inlay.query<{ actor: string; action: string; email: string }>(`
     select actor, action, email from audit_events e
     join organizations o on o.id = e.organization_id join users u on u.id::text = e.target
@@ -117,7 +120,10 @@ test('the commands work with and without a server', async () => {
 
 test('what cannot be done is said in a sentence, with what to do', async () => {
   const inlay = useInstallation()
-  const wrongDatabase = { DATABASE_URL: 'postgres://someone:hidden-word@127.0.0.1:1/nothing' }
+  const wrongDatabase = {
+    DATABASE_URL: 'postgres://someone:hidden-word@127.0.0.1:1/nothing',
+    INLAY_SECRET: randomBytes(32).toString('base64'),
+  }
   const [unknown, option, value, help, sick, lost, unstarted] = await Promise.all([
     inlay.run('dance'),
     inlay.run('token --emial ada@example.com'),
@@ -146,6 +152,65 @@ test('what cannot be done is said in a sentence, with what to do', async () => {
   }
   for (const { stdout, stderr } of [sick, lost, unstarted]) expect(stdout + stderr).not.toContain('hidden-word')
 })
+
+test('a Redis that cannot be used is named with its setting', async () => {
+  const inlay = useInstallation({ REDIS_URL: 'redis://:hidden-word@127.0.0.1:1' })
+  const problem = 'Redis cannot be used: connect ECONNREFUSED 127.0.0.1:1. Check REDIS_URL.'
+  const [start, migrate] = [await inlay.run('start'), await inlay.run('migrate')]
+  for (const { code, stderr } of [start, migrate])
+    expect({ code, stderr }).toEqual({ code: 1, stderr: `inlay: ${problem}\n` })
+  const doctor = await inlay.run('doctor')
+  expect(doctor.stdout).toContain(`✗ stores         ${problem}\n`)
+  for (const { stdout, stderr } of [start, migrate, doctor]) expect(stdout + stderr).not.toContain('hidden-word')
+  expect(inlay.postmaster()).toBeUndefined()
+})
+
+test('a data folder that cannot be used is named with its setting', async () => {
+  const inlay = useInstallation()
+  mkdirSync(inlay.dataDir)
+  const file = join(inlay.dataDir, 'file')
+  writeFileSync(file, '')
+  const folders = [file, join(file, 'below'), ...(process.platform === 'linux' ? ['/proc/inlay'] : [])]
+  for (const folder of folders) {
+    for (const env of [{}, { INLAY_SECRET: randomBytes(32).toString('base64') }]) {
+      const { code, stdout, stderr } = await inlay.run('start', { INLAY_DATA_DIR: folder, ...env })
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+      expect(stderr).toMatch(/^inlay: INLAY_DATA_DIR is .*, which cannot be used: .*\n$/)
+      expect(stderr).toContain(folder)
+    }
+  }
+  writeFileSync(join(inlay.dataDir, 'postgres'), 'in the way')
+  const { code, stderr } = await inlay.run('start')
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: expect.stringMatching(/^inlay: The data folder cannot be used: .* Check INLAY_DATA_DIR\.\n$/),
+  })
+})
+
+test('a misspelled setting is reported with the right name, and does not keep the server from starting', async () => {
+  const inlay = useInstallation({ INLAY_LOGLEVEL: 'debug' })
+  const warning = 'INLAY_LOGLEVEL is not a setting and has no effect. Did you mean INLAY_LOG_LEVEL?'
+  const doctor = await inlay.run('doctor')
+  expect(doctor).toMatchObject({ code: 0, stdout: expect.stringContaining(`! configuration  ${warning}\n`) })
+  const server = await inlay.start()
+  server.signal('SIGTERM')
+  expect(await server.finished).toMatchObject({ code: 0, stderr: `inlay: WARNING: ${warning}\n` })
+})
+
+test.each(['token --email admin@demo.test', 'user password --email admin@demo.test', 'audit verify', 'secret rotate'])(
+  '"%s" with a data folder that no server has used says so and leaves nothing there',
+  async (command) => {
+    const inlay = useInstallation()
+    for (const env of [{}, { INLAY_SECRET: randomBytes(32).toString('base64') }]) {
+      expect(await inlay.run(command, env)).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringContaining(`inlay: No Inlay server has used the data folder ${inlay.dataDir}.`),
+      })
+    }
+    expect(existsSync(inlay.dataDir)).toBe(false)
+  },
+)
 
 test('the doctor asks the sign-in provider, and says what is wrong with it', async () => {
   const inlay = useInstallation()
@@ -227,6 +292,8 @@ test('a secret is rotated without losing what the old one sealed, and the old on
 function expectHealthy(findings: string): void {
   const lines = findings.trim().split('\n')
   expect(lines.map((line) => line.split(/ +/, 2).join(' '))).toEqual(
-    ['runtime', 'configuration', 'disk', 'database', 'key-value', 'clock', 'sign-in'].map((name) => `✓ ${name}`),
+    ['runtime', 'configuration', 'disk', 'database', 'key-value', 'clock', 'server', 'sign-in'].map(
+      (name) => `✓ ${name}`,
+    ),
   )
 }
