@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import packageFile from '../package.json' with { type: 'json' }
 import { InvalidConfig, readConfig, readExistingConfig } from './config.ts'
 import { CommandFailed } from './operator/command-failed.ts'
 import { DataFolderInUse, PostgresFailed } from './stores/embedded-postgres.ts'
@@ -49,6 +50,12 @@ const commands: Record<string, Command> = {
     run: async ({ email, name, org, role }) =>
       (await import('./operator/accounts.ts')).addUser(readConfig(), required('email', email), { name, org, role }),
   },
+  'user list': {
+    usage: 'user list [--org <slug>]',
+    text: 'List the users, with their roles in organizations',
+    options: { org: { type: 'string' } },
+    run: async ({ org }) => (await import('./operator/accounts.ts')).printUsers(readExistingConfig(), org),
+  },
   'user password': {
     usage: 'user password --email <address>',
     text: 'Print a new link for somebody who forgot their password',
@@ -71,6 +78,22 @@ const commands: Record<string, Command> = {
         admin: required('admin', admin),
         slug,
         plan,
+      }),
+  },
+  'org list': {
+    usage: 'org list',
+    text: 'List the organizations, with their plan and number of members',
+    run: async () => (await import('./operator/accounts.ts')).printOrganizations(readExistingConfig()),
+  },
+  'key add': {
+    usage: 'key add --org <slug> --name <name> [--origins <origin,…>]',
+    text: 'Create a publishable key for the widget and print it. --origins are the sites that may use it, such as https://shop.example',
+    options: { org: { type: 'string' }, name: { type: 'string' }, origins: { type: 'string' } },
+    run: async ({ org, name, origins }) =>
+      (await import('./operator/accounts.ts')).addPublishableKey(readExistingConfig(), {
+        org: required('org', org),
+        name: required('name', name),
+        origins,
       }),
   },
   migrate: {
@@ -107,6 +130,9 @@ const help = [
   '',
   ...Object.values(commands).flatMap(({ usage, text }) => [`  ${usage}`, `      ${text}`]),
   '',
+  '  --version',
+  '      Print the version',
+  '',
   'Settings come from the environment: docs/configuration.md',
 ].join('\n')
 
@@ -126,6 +152,7 @@ async function main(args: string[]): Promise<void> {
   if (!command) {
     const isAsking = args.length === 0 || ['help', '--help', '-h'].includes(args[0] ?? '')
     if (isAsking) return console.log(help)
+    if (['version', '--version', '-v'].includes(args[0] ?? '')) return console.log(packageFile.version)
     throw new CommandFailed(`There is no command "${args.join(' ')}".\n\n${help}`)
   }
   const rest = args.slice(name.split(' ').length)

@@ -8,6 +8,8 @@ import { issueAccessToken, resources, serverUrlKey } from '../oauth/access-token
 import { Role } from '../organizations/contract.ts'
 import { foundOrganization, slugOf } from '../organizations/organizations.ts'
 import { requireRoom } from '../plans/plans.ts'
+import { createKey as createKeyContract } from '../publishable-keys/contract.ts'
+import { addKey } from '../publishable-keys/keys.ts'
 import { createPasswordLink } from '../sign-in/password-pages.ts'
 import { isUniqueViolation } from '../stores/database.ts'
 import type { Stores } from '../stores/stores.ts'
@@ -60,8 +62,12 @@ const publicUrlOf = async (config: Config, { kv }: Stores): Promise<string> =>
 export async function addUser(
   config: Config,
   email: string,
-  { name, org, role = 'member' }: { name: string | undefined; org: string | undefined; role: string | undefined },
+  options: { name: string | undefined; org: string | undefined; role: string | undefined },
 ): Promise<void> {
+  const { name, org, role = 'member' } = options
+  if (options.role !== undefined && !org) {
+    throw new CommandFailed('--role needs --org: a user has a role in an organization')
+  }
   if (!/^\S+@\S+$/.test(email)) throw new CommandFailed(`"${email}" is not an email address`)
   if (name !== undefined) checkName(name)
   if (!Role.safeParse(role).success) throw new CommandFailed(`--role is one of ${Role.options.join(', ')}`)
@@ -76,6 +82,83 @@ export async function addUser(
     )
     if (!known && !config.signInClient) await printPasswordLink(config, stores, email)
   })
+}
+
+/** One line for each user: email address, name, and the role in each organization. */
+export async function printUsers(config: Config, slug: string | undefined): Promise<void> {
+  await withStores(config, async (stores) => {
+    const roles = new Map<string, string[]>()
+    for (const organization of await listOrganizations(stores, slug)) {
+      for (const { user_id, role, is_active } of await listMembers(stores, organization.id)) {
+        const text = `${role} of ${organization.slug}${is_active ? '' : ' (deactivated)'}`
+        roles.set(user_id, [...(roles.get(user_id) ?? []), text])
+      }
+    }
+    const users = await stores.database.asService(
+      (sql) => sql<{ id: string; email: string; name: string }>`select id, email, name from users order by email, id`,
+    )
+    printTable(
+      users
+        .filter(({ id }) => !slug || roles.has(id))
+        .map(({ id, email, name }) => [email, name, roles.get(id)?.join(', ') ?? 'in no organization']),
+    )
+  })
+}
+
+/** One line for each organization: slug, name, plan and number of members. */
+export async function printOrganizations(config: Config): Promise<void> {
+  await withStores(config, async (stores) => {
+    const rows: string[][] = []
+    for (const { id, slug, name, plan_id } of await listOrganizations(stores)) {
+      const { length } = await listMembers(stores, id)
+      rows.push([slug, name, `plan ${plan_id}`, `${length} ${length === 1 ? 'member' : 'members'}`])
+    }
+    printTable(rows)
+  })
+}
+
+const listMembers = ({ database }: Stores, organizationId: string) =>
+  database.asOrg(
+    organizationId,
+    (sql) => sql<{ user_id: string; role: string; is_active: boolean }>`
+      select user_id, role, deactivated_at is null as is_active from members`,
+  )
+
+/** Columns are separated by tabs when another program reads them. */
+function printTable(rows: readonly string[][]): void {
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
+  const line = (row: string[]) =>
+    process.stdout.isTTY
+      ? row
+          .map((text, column) => text.padEnd(widths[column] ?? 0))
+          .join('  ')
+          .trimEnd()
+      : row.join('\t')
+  for (const row of rows) console.log(line(row))
+}
+
+/** Prints the key and nothing else, so that it can stand inside another command. */
+export async function addPublishableKey(
+  config: Config,
+  { org, name, origins = '' }: { org: string; name: string; origins: string | undefined },
+): Promise<void> {
+  const allowed_origins = origins
+    .split(',')
+    .map((origin) => origin.trim())
+    .filter(Boolean)
+  const input = createKeyContract.body.safeParse({ name, allowed_origins })
+  if (!input.success) {
+    const [issue] = input.error.issues
+    throw new CommandFailed(`${issue?.path[0] === 'name' ? '--name' : '--origins'} isn't valid: ${issue?.message}`)
+  }
+  const { key } = await withStores(config, async (stores) => {
+    const [organization] = await listOrganizations(stores, org)
+    const trail = { organizationId: organization?.id ?? '', actor: 'operator' }
+    return addKey({ ...stores, config }, trail, input.data).catch((error) => {
+      throw error instanceof Failure ? new CommandFailed(error.message, { cause: error }) : error
+    })
+  })
+  process.stdout.write(`${key}\n`)
 }
 
 /** For somebody who forgot theirs, or let the first link lapse. */

@@ -44,6 +44,7 @@ export interface ListedOrganization {
   id: string
   name: string
   slug: string
+  plan_id: string
 }
 
 /** Every organization, or the one with a slug. Only the schema's owner may list across tenants. */
@@ -52,7 +53,7 @@ export async function listOrganizations({ owner }: Stores, slug?: string): Promi
   await client.connect()
   try {
     const { rows } = await client.query<ListedOrganization>(
-      'select id, name, slug from organizations where slug = coalesce($1, slug) order by slug',
+      'select id, name, slug, plan_id from organizations where slug = coalesce($1, slug) order by slug',
       [slug ?? null],
     )
     if (slug && rows.length === 0) throw new CommandFailed(`There is no organization with the slug "${slug}"`)

@@ -1,5 +1,6 @@
 import type { OrgCaller } from '../access.ts'
-import { recordAudit, trailOf } from '../audit/audit.ts'
+import { recordAudit, type Trail, trailOf } from '../audit/audit.ts'
+import type { Config } from '../config.ts'
 import { notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
@@ -23,20 +24,27 @@ export async function listKeys(
   return { keys: await database.asOrg(organization.id, (sql) => selectKeys(sql)) }
 }
 
-export async function createKey(
-  { database, secrets, config }: Service,
+export const createKey = (
+  service: Service,
   caller: OrgCaller,
+  input: Input<typeof contract.createKey>,
+): Promise<Output<typeof contract.createKey>> => addKey(service, trailOf(caller), input)
+
+/** For the operator too, who is not a member. */
+export async function addKey(
+  { database, secrets, config }: Pick<Service, 'database' | 'secrets'> & { config: Pick<Config, 'mode'> },
+  trail: Trail,
   { name, allowed_origins }: Input<typeof contract.createKey>,
 ): Promise<Output<typeof contract.createKey>> {
   const id = newId()
   const key = generateKey(config.mode)
-  return database.asOrg(caller.organization.id, async (sql) => {
+  return database.asOrg(trail.organizationId, async (sql) => {
     await sql`
       insert into publishable_keys (organization_id, id, name, key_prefix, key_hash, key_sealed, allowed_origins)
       values (current_organization(), ${id}, ${name}, ${prefixOf(key)}, ${fingerprint(key)},
               ${secrets.seal(key, sealedKeyPlace(id))}, ${allowed_origins})`
     if (allowed_origins.length > 0) await settleSites(sql)
-    await recordAudit(sql, trailOf(caller), 'publishable_key.created', id, { name, allowed_origins })
+    await recordAudit(sql, trail, 'publishable_key.created', id, { name, allowed_origins })
     return { ...(await selectKey(sql, id)), key }
   })
 }

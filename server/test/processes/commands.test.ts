@@ -46,6 +46,12 @@ test('the commands work with and without a server', async () => {
       fails('org add --name Other --admin nobody@example.com'),
       fails('org add --name Other --admin ada@example.com --plan golden'),
       fails('user password --email nobody@example.com'),
+      fails('user add --email carl@example.com --role admin'),
+      fails('user list --org nowhere'),
+      fails('key add --org acme --name Shop --origins shop.example'),
+      fails('key add --org nowhere --name Shop'),
+      fails('key add --name Shop'),
+      fails('key add --org acme --name Shop --origins https://one.example,https://two.example'),
     ]),
     works('audit verify'),
     works('doctor'),
@@ -66,6 +72,12 @@ test('the commands work with and without a server', async () => {
     'inlay: Nobody is known as nobody@example.com. Add them: npx inlay user add --email nobody@example.com',
     expect.stringContaining('inlay: --plan is one of free'),
     'inlay: Nobody is known as nobody@example.com. Add them: npx inlay user add --email nobody@example.com',
+    'inlay: --role needs --org: a user has a role in an organization',
+    'inlay: There is no organization with the slug "nowhere"',
+    expect.stringContaining("inlay: --origins isn't valid: "),
+    'inlay: There is no organization with the slug "nowhere"',
+    'inlay: --org is missing',
+    expect.stringMatching(/^inlay: .*site/),
   ])
   expect(verified).toMatch(/^acme: \d+ rows?, head [0-9a-f-]{36}:\d+:[0-9a-f]{64}$/m)
   expectHealthy(health)
@@ -81,7 +93,30 @@ test('the commands work with and without a server', async () => {
       'operator user.password_link_issued bob@example.com',
     ]),
   )
+  const [users, ofAcme, organizations, key] = await Promise.all([
+    works('user list'),
+    works('user list --org acme'),
+    works('org list'),
+    works('key add --org acme --name Shop --origins https://shop.example'),
+  ])
+  expect(users.split('\n')).toEqual(
+    expect.arrayContaining([
+      expect.stringMatching(/^ada@example\.com\tAda\tadmin of acme, admin of acme-\w+, member of demo$/),
+      'bob@example.com\tbob\tadmin of acme',
+      expect.stringMatching(/^nobody@demo\.test\t[^\t]+\tin no organization$/),
+    ]),
+  )
+  expect(ofAcme).toMatch(/^ada@example\.com\t.*\nbob@example\.com\t.*\n$/)
+  expect(organizations).toMatch(/^acme\tAcme\tplan free\t2 members\nacme-\w+\tAcme\tplan free\t1 member\n/)
+  expect(key).toMatch(/^pk_test_\w+\n$/)
+
   const bob = await inlay.token('bob@example.com', 'acme')
+  const { body: listed } = await server.call('GET', '/api/publishable-keys', { token: bob })
+  expect(listed.keys).toMatchObject([{ name: 'Shop', allowed_origins: ['https://shop.example'], can_reveal: true }])
+  const revealed = await server.call('POST', `/api/publishable-keys/${listed.keys[0].id}/reveal`, { token: bob })
+  expect(revealed.body).toEqual({ key: key.trim() })
+  const added = `select actor from audit_events where action = 'publishable_key.created' and target = $1`
+  expect(await inlay.query(added, [listed.keys[0].id])).toEqual([{ actor: 'operator' }])
   const created = await server.call('POST', '/api/publishable-keys', { token: bob, body: { name: 'of bob' } })
   expect(created.status).toBe(200)
 
@@ -141,6 +176,11 @@ test('what cannot be done is said in a sentence, with what to do', async () => {
   expect(option.stderr).toContain("Unknown option '--emial'")
   expect(option.stderr).toContain('Usage: npx inlay token [--url http://localhost:8787] | token --email <address>')
   expect(value.stderr).toContain('Usage: npx inlay start')
+  expect(await inlay.run('--version')).toEqual({
+    code: 0,
+    stdout: `${JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')).version}\n`,
+    stderr: '',
+  })
   expect(help).toMatchObject({ code: 0, stderr: '', stdout: unknown.stderr.slice(unknown.stderr.indexOf('Usage')) })
 
   expect(sick.code).toBe(1)
