@@ -23,7 +23,7 @@ export const settings = {
   PORT: {
     default: '8787',
     parse: integer(0, 65535),
-    text: 'Port to listen on. `0` picks a free one.',
+    text: 'Port to listen on. `0` picks a free one. In development the examples use the four ports after it: the shop 8788, its identity provider 8789, the tool server 8790 and the service behind it 8791. An example whose port is taken gets a free one.',
   },
   INLAY_LISTEN: {
     parse: address,
