@@ -37,8 +37,8 @@ export const ownPagesOnly = (publicUrl: string) => async (c: Context, next: Next
 export const refuseForeign = (c: Context): Response =>
   c.body(page('Not from here', '<h1>This did not come from here</h1><p>Nothing was changed.</p>'), 403, pageHeaders)
 
-export const newPasswordField = (name: string, label: string): string =>
-  `<label>${label} <input name="${name}" type="password" autocomplete="new-password" required minlength="${shortestPassword}" maxlength="${longestPassword}"></label>`
+export const newPasswordField = (name: string, label: string, { autofocus = false } = {}): string =>
+  `<label>${label} <input name="${name}" type="password" autocomplete="new-password" required minlength="${shortestPassword}" maxlength="${longestPassword}"${autofocus ? ' autofocus' : ''}></label>`
 
 export const tokenField = (token = ''): string => `<input type="hidden" name="token" value="${escapeHtml(token)}">`
 

@@ -46,7 +46,7 @@ describe('pages', () => {
       if (step) await browser.press(step)
       const { headers } = browser.page ?? { headers: new Headers() }
       expect(headers.get('content-security-policy')).toBe(
-        "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; form-action 'self' https://app.example.com; frame-ancestors 'none'; base-uri 'none'",
+        "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; form-action 'self' https://app.example.com; frame-ancestors 'none'; base-uri 'none'",
       )
       expect(headers.get('x-frame-options')).toBe('DENY')
       expect(headers.get('cache-control')).toBe('no-store')
@@ -78,7 +78,7 @@ describe('pages', () => {
     for (const token of ['', other.browser.form('Sign in').fields.token as string]) {
       const { browser } = await begin()
       await browser.press('admin@demo.test', { token })
-      expect(browser.text).toContain('This sign-in has ended')
+      expect(browser.text).toContain('This page is no longer valid')
     }
     await one.browser.press('admin@demo.test')
     expect(one.browser.text).toContain('Allow Tool?')
@@ -88,7 +88,7 @@ describe('pages', () => {
     const { browser } = await begin()
     const stranger = await new Browser(app.url).open(browser.page?.url ?? '')
     expect(stranger.page?.status).toBe(400)
-    expect(stranger.text).toContain('This sign-in has ended')
+    expect(stranger.text).toContain('This page is no longer valid')
   })
 
   test('of several visits in one browser do not disturb each other', async () => {

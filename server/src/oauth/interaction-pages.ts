@@ -25,7 +25,9 @@ export interface OrganizationView {
 }
 
 export const style = `
-h2 { margin: 2rem 0 0; font-size: 1.1rem } ul { padding-left: 1.2rem } li { margin: .4rem 0 }
+h2 { margin: 2rem 0 0; font-size: 1.1rem } ul { margin: .25rem 0 0; padding-left: 1.2rem } li { margin: .25rem 0 }
+.choices { padding: 0; list-style: none } .choices li { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem; margin: .75rem 0 }
+.choices .button { margin: 0 }
 button + p { margin: .25rem 0 0 }`
 
 const form = ({ path, token }: PageContext, step: string, html: string) =>
@@ -33,8 +35,8 @@ const form = ({ path, token }: PageContext, step: string, html: string) =>
 
 export function signInPage(context: PageContext, client: ClientView, methods: SignInMethods, email: string): string {
   const local = `
-    <label>Email <input name="email" type="email" autocomplete="username" required maxlength="254" value="${escapeHtml(email)}"></label>
-    <label>Password <input name="password" type="password" autocomplete="current-password" required maxlength="200"></label>
+    <label>Email <input name="email" type="email" autocomplete="username" required maxlength="254" value="${escapeHtml(email)}"${email ? '' : ' autofocus'}></label>
+    <label>Password <input name="password" type="password" autocomplete="current-password" required maxlength="200"${email ? ' autofocus' : ''}></label>
     <button>Sign in</button>`
   const demo = methods.demoPeople.map(
     (person) => `<button name="demo" value="${escapeHtml(person.email)}">${escapeHtml(person.email)}</button>
@@ -56,18 +58,19 @@ export function organizationPage(
 ): string {
   const choices = organizations.map(
     ({ id, name, slug }) =>
-      `<li><a href="?organization=${encodeURIComponent(id)}">${escapeHtml(name)}</a> <small>${escapeHtml(slug)}</small></li>`,
+      `<li><a class="button" href="?organization=${encodeURIComponent(id)}">${escapeHtml(name)}</a> <small>${escapeHtml(slug)}</small></li>`,
   )
   const asked = invitationList(invitations, (fields) => form(context, 'invitation', fields))
-  const create = `<label>New organization <input name="name" required maxlength="100" autocomplete="organization"></label>
-    <button>Create it</button>`
+  const isFirst = choices.length === 0
+  const create = `<label>New organization <input name="name" required maxlength="100" autocomplete="organization"${context.problem || (isFirst && !asked) ? ' autofocus' : ''}></label>
+    <button${isFirst ? '' : ' class="quiet"'}>Create organization</button>`
   const heading = asked
     ? `<h1>You’re invited</h1>${asked}<h2>Choose an organization</h2>`
     : '<h1>Choose an organization</h1>'
   return `${heading}
-    <p>${strong(client.name)} will work in the one that you choose.</p>
+    <p>${strong(client.name)} will work in the organization that you choose.</p>
     ${problemText(context.problem)}
-    ${choices.length > 0 ? `<ul>${choices.join('')}</ul>` : '<p>You belong to none yet.</p>'}
+    ${isFirst ? '<p>You don’t belong to an organization yet.</p>' : `<ul class="choices">${choices.join('')}</ul>`}
     ${form(context, 'organization', create)}
     <p><a href="?organization=none">Continue without an organization</a></p>
     ${otherAccount(email)}`
@@ -83,29 +86,45 @@ export interface ConsentView {
 }
 
 const abilities = {
-  api: 'read and change, over the API, what you can',
-  mcp: 'see and use the tools that you can, over MCP',
+  api: ['read and change what you can, over the API'],
+  mcp: ['use the tools that you can use, over MCP'],
 }
+
+/** Over MCP too, but only in an organization. */
+const hubAbilities = [
+  'act in the pages that you have open: see and use the tools that they offer',
+  'use your organization’s connected tool servers as you',
+]
 
 export function consentPage(context: PageContext, view: ConsentView): string {
   const { client, provenHost, organization } = view
   const rows = [
-    ['Application', `${escapeHtml(client.name)}${provenHost ? ` (${escapeHtml(provenHost)})` : ''}`],
-    ['Sends you on to', escapeHtml(describeTarget(client.redirectUri))],
+    ['App', `${escapeHtml(client.name)}${provenHost ? ` (${escapeHtml(provenHost)})` : ''}`],
+    ['You’ll be redirected to', escapeHtml(describeTarget(client.redirectUri))],
     ['Organization', organization ? `${escapeHtml(organization.name)} (${escapeHtml(organization.slug)})` : 'none'],
-    ['It may, as you', view.resources.map((name) => abilities[name]).join('<br>')],
-    ['Until', 'you sign out of it or leave the organization, a year at most'],
+    [
+      'This app will be able to',
+      `<ul>${abilitiesOf(view)
+        .map((text) => `<li>${text}</li>`)
+        .join('')}</ul>`,
+    ],
+    ['Access ends', 'when you sign out of the app or leave the organization, after one year at the latest'],
   ]
   const buttons = `<input type="hidden" name="organization" value="${escapeHtml(organization?.id ?? 'none')}">
     <button name="decision" value="allow">Allow</button> <button name="decision" value="cancel">Cancel</button>`
   return `<h1>Allow ${escapeHtml(client.name)}?</h1>
-    ${provenHost ? '' : '<p>The name is what the application says of itself. Allow it only if you just started this yourself.</p>'}
+    ${provenHost ? '' : '<p>The app chose this name itself. Allow it only if you just started this yourself.</p>'}
     ${problemText(context.problem)}
     <dl>${rows.map(([term, text]) => `<dt>${term}</dt><dd>${text}</dd>`).join('')}</dl>
     ${form(context, 'consent', buttons)}
     <p><a href="?organization=">Choose another organization</a></p>
     ${otherAccount(view.email)}`
 }
+
+const abilitiesOf = ({ resources, organization }: ConsentView): string[] => [
+  ...resources.flatMap((name) => abilities[name]),
+  ...(organization && resources.includes('mcp') ? hubAbilities : []),
+]
 
 const strong = (text: string) => `<strong>${escapeHtml(text)}</strong>`
 

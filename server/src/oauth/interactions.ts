@@ -281,9 +281,10 @@ const readName = ({ clientName, clientId }: Client): string =>
 const showEnded = (c: Context) =>
   c.body(
     page(
-      'Sign-in ended',
-      `<h1>This sign-in has ended</h1>
-       <p>It was finished already, it took longer than an hour, or it was begun in another browser. Go back to the application that you came from, and try again there.</p>`,
+      'Page expired',
+      `<h1>This page is no longer valid</h1>
+       <p>If you got here with the Back button, press Forward to return to where you were.</p>
+       <p>If you already allowed or cancelled access, you’re done and can close this page. To sign in again, start from the app that you came from: a sign-in works once, within an hour, and in the browser that it was started in.</p>`,
     ),
     400,
     pageHeaders,

@@ -78,7 +78,7 @@ function form(values: Record<string, string>, problem?: string): string {
     ${problemText(problem)}
     <form method="post" action="/setup">
       ${tokenField(values.token)}
-      <label>Your name <input name="name" autocomplete="name" required maxlength="100" value="${value('name')}"></label>
+      <label>Your name <input name="name" autocomplete="name" required maxlength="100" value="${value('name')}" autofocus></label>
       <label>Email <input name="email" type="email" autocomplete="email" required maxlength="254" value="${value('email')}"></label>
       ${newPasswordField('password', 'Password <small>at least 12 characters</small>')}
       <label>Organization <input name="organization" autocomplete="organization" required maxlength="100" value="${value('organization')}"></label>

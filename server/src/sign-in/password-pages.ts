@@ -47,7 +47,7 @@ export function servePasswordPages(service: Service): Hono<NodeEnv> {
       c,
       200,
       'Done',
-      '<h1>Your password is set</h1><p>All sessions of your account were ended. Go back to the application that you want to use and sign in with your email address and the new password.</p>',
+      '<h1>Your password is set</h1><p>You’ve been signed out everywhere. Return to the app that you want to use and sign in with your email address and the new password.</p><p><a class="button" href="/">Continue to Inlay</a></p>',
     )
   })
   return app
@@ -58,7 +58,7 @@ const form = (token: string | undefined, problem?: string): string =>
    ${problemText(problem)}
    <form method="post" action="/sign-in/set-password">
      ${tokenField(token)}
-     ${newPasswordField('password', 'Password')}
+     ${newPasswordField('password', 'Password', { autofocus: true })}
      ${newPasswordField('repeated', 'Repeat the password')}
      <button>Set the password</button>
    </form>`

@@ -92,7 +92,7 @@ test.each<[name: string, heading: string | RegExp, visit: () => Promise<Page>]>(
   ['password', 'Choose a password', choosePassword],
   ['used link', 'This link is not valid', () => open(`${app.url}/sign-in/set-password`)],
   ['sign-out', 'Sign out?', signOut],
-  ['ended visit', 'This sign-in has ended', async () => open((await signIn()).url())],
+  ['ended visit', 'This page is no longer valid', async () => open((await signIn()).url())],
   ['third party', `Connect ${longConnector}?`, connectLong],
   ['way to a third party', /^Go on at 127\.0\.0\.1:\d+$/, () => goToThird('way')],
   ['connected third party', 'You are connected to done', () => allowThird('done')],
@@ -105,6 +105,7 @@ test.each<[name: string, heading: string | RegExp, visit: () => Promise<Page>]>(
   await seeHeading(page, heading)
   expect(await page.locator('html').getAttribute('lang')).toBe('en')
   expect(await page.title()).toMatch(/^\S.* · Inlay$/)
+  await page.getByText('Inlay', { exact: true }).first().waitFor()
   const tree = await page.locator('body').ariaSnapshot()
   expect(tree, 'everything is in the main landmark').toMatch(/^- main:\n( {2}.*\n?)+$/)
   expect(tree.match(/- heading .*\[level=1\]/g), tree).toHaveLength(1)
@@ -162,7 +163,7 @@ test('the whole way can be gone with the keyboard, and the focus shows', async (
   await seeHeading(page, 'Choose an organization')
   await tabTo(page, page.getByLabel('New organization'))
   await page.keyboard.type('Kay’s')
-  await tabTo(page, page.getByRole('button', { name: 'Create it' }))
+  await tabTo(page, page.getByRole('button', { name: 'Create organization' }))
   await page.keyboard.press('Space')
   await seeHeading(page, 'Allow Tool?')
   await tabTo(page, page.getByRole('link', { name: 'Choose another organization' }))
@@ -191,12 +192,12 @@ test('a third party’s server is connected and disconnected with the keyboard',
 async function tabTo(page: Page, target: Locator): Promise<void> {
   await target.waitFor()
   for (let presses = 0; presses < 20; presses++) {
-    await page.keyboard.press('Tab')
     const focus = await target.evaluate((element) => ({
       isHere: element === element.ownerDocument.activeElement,
       outline: element.ownerDocument.defaultView.getComputedStyle(element).outlineStyle,
     }))
     if (focus.isHere) return expect(focus.outline, `the focus on ${target} shows`).toBe('solid')
+    await page.keyboard.press('Tab')
   }
   throw new Error(`Tab does not lead to ${target}`)
 }

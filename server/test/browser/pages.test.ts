@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createPasswordLink } from '../../src/sign-in/password-pages.ts'
 import { addLocalUser } from '../../src/users/local-accounts.ts'
@@ -27,6 +27,11 @@ async function addPerson(name: string): Promise<string> {
 const detail = async (page: Page, term: string) =>
   page.getByRole('term').filter({ hasText: term }).locator('+ dd').innerText()
 
+const isFocused = (field: Locator) => field.evaluate((element) => element === element.ownerDocument.activeElement)
+
+const backgroundOf = (element: Locator) =>
+  element.evaluate((node) => node.ownerDocument.defaultView.getComputedStyle(node).backgroundColor)
+
 type Arrival = Awaited<ReturnType<typeof arrive>>
 
 async function allow({ page, config, attempt, callback }: Arrival) {
@@ -44,6 +49,32 @@ describe('signing in', () => {
     expect((await app.request('GET', '/users/me', { token })).body.email).toBe('admin@demo.test')
   })
 
+  test('starts in the first field that is empty', async () => {
+    const { page } = await arrive(app.url)
+    expect(await isFocused(page.getByLabel('Email'))).toBe(true)
+    await arrive(app.url, { page, parameters: { login_hint: 'known@example.com' } })
+    expect(await isFocused(page.getByLabel('Password'))).toBe(true)
+  })
+
+  test('shows whose page it is, by name and by icon', async () => {
+    const { page } = await arrive(app.url)
+    const violations: string[] = []
+    page.on('console', (message) => void violations.push(message.text()))
+    await page.reload()
+    await page.getByText('Inlay', { exact: true }).waitFor()
+    const icon = await page.locator('link[rel=icon]').getAttribute('href')
+    const size = await page.evaluate(
+      `new Promise((resolve, reject) => {
+        const image = new Image()
+        image.onload = () => resolve(image.naturalWidth)
+        image.onerror = reject
+        image.src = ${JSON.stringify(icon)}
+      })`,
+    )
+    expect(size).toBeGreaterThan(0)
+    expect(violations).toEqual([])
+  })
+
   test('with a wrong password says so, keeps the address and lets the person try again', async () => {
     const email = await addPerson('wanda')
     const { page } = await arrive(app.url)
@@ -51,6 +82,7 @@ describe('signing in', () => {
     await page.getByRole('alert').filter({ hasText: 'The address or the password is wrong.' }).waitFor()
     expect(await page.getByLabel('Email').inputValue()).toBe(email)
     expect(await page.getByLabel('Password').inputValue()).toBe('')
+    expect(await isFocused(page.getByLabel('Password')), 'ready to type the password again').toBe(true)
     await page.getByLabel('Password').fill(password)
     await press(page, 'Sign in')
     await seeHeading(page, 'Choose an organization')
@@ -62,10 +94,13 @@ describe('signing in', () => {
     const link = await createPasswordLink(app.service, app.url, { ...user, email, password_hash: null })
     const page = await usePage()
     await page.goto(link)
+    expect(await isFocused(page.getByLabel('Password', { exact: true }))).toBe(true)
     await page.getByLabel('Password', { exact: true }).fill(password)
     await page.getByLabel('Repeat the password').fill(password)
     await press(page, 'Set the password')
     await seeHeading(page, 'Your password is set')
+    await follow(page, 'Continue to Inlay')
+    await seeHeading(page, 'Inlay is running')
     await page.goto(link)
     await seeHeading(page, 'This link is not valid')
     await arrive(app.url, { page })
@@ -109,9 +144,9 @@ describe('an organization', () => {
     const arrival = await arrive(app.url)
     const { page } = arrival
     await signInWithPassword(page, email, password)
-    await page.getByText('You belong to none yet.').waitFor()
+    await page.getByText('You don’t belong to an organization yet.').waitFor()
     await page.getByLabel('New organization').fill('Olga & Sons')
-    await press(page, 'Create it')
+    await press(page, 'Create organization')
     await seeHeading(page, 'Allow Tool?')
     expect(await detail(page, 'Organization')).toBe('Olga & Sons (olga-sons)')
     const token = await allow(arrival)
@@ -149,6 +184,17 @@ describe('an organization', () => {
     await page.getByText('You have no open invitations.').waitFor()
   })
 
+  test('is chosen with the most prominent control of its page', async () => {
+    const { page } = await arrive(app.url)
+    await press(page, 'member@demo.test')
+    const [choose, create] = [page.getByRole('link', { name: 'Demo' }), page.getByRole('button')]
+    expect(await create.innerText()).toBe('Create organization')
+    expect([await backgroundOf(choose), await backgroundOf(create)]).toEqual([
+      expect.stringMatching(/^rgb\(/),
+      'rgba(0, 0, 0, 0)',
+    ])
+  })
+
   test('is changed without signing in again', async () => {
     const first = await arrive(app.url)
     await press(first.page, 'member@demo.test')
@@ -168,6 +214,32 @@ describe('an organization', () => {
 })
 
 describe('consent', () => {
+  test('lists what the app will be able to do, the user’s open pages included', async () => {
+    const { page } = await arrive(app.url)
+    await press(page, 'admin@demo.test')
+    await seeHeading(page, 'Allow Tool?')
+    expect(await page.getByRole('listitem').allInnerTexts()).toEqual([
+      'read and change what you can, over the API',
+      'use the tools that you can use, over MCP',
+      'act in the pages that you have open: see and use the tools that they offer',
+      'use your organization’s connected tool servers as you',
+    ])
+    await arrive(app.url, { page, parameters: { resource: `${app.url}/api` } })
+    await seeHeading(page, 'Allow Tool?')
+    expect(await page.getByRole('listitem').allInnerTexts()).toEqual(['read and change what you can, over the API'])
+  })
+
+  test('left with the Back button says how to return, and Forward does', async () => {
+    const { page } = await arrive(app.url)
+    await press(page, 'admin@demo.test')
+    await seeHeading(page, 'Allow Tool?')
+    await page.goBack()
+    await seeHeading(page, 'This page is no longer valid')
+    await page.getByText('press Forward to return to where you were').waitFor()
+    await page.goForward()
+    await seeHeading(page, 'Allow Tool?')
+  })
+
   test('shows a client’s name as text and the host that it sends people on to, and can be refused', async () => {
     const name = '<img src=x onerror="document.title=1"><h1>Sure</h1>'
     const { page } = await arrive(app.url, {
@@ -179,7 +251,7 @@ describe('consent', () => {
     expect(await page.getByRole('heading').count()).toBe(1)
     expect(await page.getByRole('img').count()).toBe(0)
     expect(await page.title()).toBe('Allow access · Inlay')
-    expect(await detail(page, 'Sends you on to')).toBe('app.example.com')
+    expect(await detail(page, 'You’ll be redirected to')).toBe('app.example.com')
     const left = page.waitForRequest((request) => request.url().startsWith(webUri))
     await press(page, 'Cancel')
     const { searchParams } = new URL((await left).url())
