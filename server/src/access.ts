@@ -2,7 +2,7 @@ import { accessDenied, authRequired, Failure, isUnavailable, orgContextRequired 
 import { isId } from './lib/ids.ts'
 import { type AccessToken, createTokenVerifier, InvalidToken, scope } from './oauth/access-tokens.ts'
 import { challenge } from './oauth/protected-resources.ts'
-import { findRecord, markEnded, type SignIn, signInOfGrant } from './oauth/records.ts'
+import { findRecord, markEnded, readClientName, type SignIn, signInOfGrant } from './oauth/records.ts'
 import type { Access } from './operation.ts'
 import type { Role } from './organizations/contract.ts'
 import type { Service } from './service.ts'
@@ -14,13 +14,13 @@ export interface Caller {
   user: { id: string; email: string; name: string; avatar_url: string }
   /** Whether whoever signed them in vouches for the address. */
   email_verified: boolean
-  token: Pick<VerifiedToken, 'id' | 'expires_at' | 'organization_id' | 'grant_id' | 'sign_in'>
+  token: Pick<VerifiedToken, 'id' | 'expires_at' | 'organization_id' | 'grant_id' | 'sign_in' | 'client_name'>
   organization?: { id: string; name: string; slug: string }
   role?: Role
 }
 
-/** The sign-in is missing from tokens that did not come from one, such as the operator's. */
-type VerifiedToken = AccessToken & { sign_in?: SignIn | undefined }
+/** Tokens that come from no sign-in, such as the operator's, have neither a sign-in nor a client. */
+type VerifiedToken = AccessToken & { sign_in?: SignIn | undefined; client_name?: string | undefined }
 
 export type OrgCaller = Caller & Required<Pick<Caller, 'organization' | 'role'>>
 
@@ -74,7 +74,8 @@ export function createAccess(service: Service): AccessControl {
     if (await kv.get(revokedTokenKey(verified.id))) throw new InvalidToken('The token was revoked')
     const grant = verified.grant_id ? await findRecord(kv, 'Grant', verified.grant_id) : undefined
     if (verified.grant_id && !grant) throw new InvalidToken('The grant has ended')
-    return { token: { ...verified, sign_in: signInOfGrant(grant) } }
+    const client_name = verified.client_id && (await readClientName(kv, verified.client_id))
+    return { token: { ...verified, sign_in: signInOfGrant(grant), client_name } }
   }
 
   async function findToken(authorization: string, audience: string): Promise<KnownToken> {
@@ -119,12 +120,12 @@ export function createAccess(service: Service): AccessControl {
 }
 
 function describeCaller(token: VerifiedToken, person: Person): Caller {
-  const { id, expires_at, organization_id, grant_id, sign_in } = token
+  const { id, expires_at, organization_id, grant_id, sign_in, client_name } = token
   const { organization, role, session_generation, asked_for, email_verified, ...user } = person
   return {
     user,
     email_verified,
-    token: { id, expires_at, organization_id, grant_id, sign_in },
+    token: { id, expires_at, organization_id, grant_id, sign_in, client_name },
     ...(organization && role && { organization, role }),
   }
 }

@@ -147,7 +147,14 @@ async function findPageTool(
   return {
     source: { tabId, origin, url, title },
     async call(args, call, callId) {
-      const order = { call_id: callId, name: tool.name, args, definition_hash: tool.hash }
+      const { client_name } = caller.token
+      const order = {
+        call_id: callId,
+        name: tool.name,
+        args,
+        definition_hash: tool.hash,
+        ...(client_name && { client_name }),
+      }
       const answer = await switchboard.call(target, { caller, owner }, order, call)
       return readAnswer(answer)
     },

@@ -37,6 +37,7 @@ export interface CallOrder {
   name: string
   args: Record<string, unknown>
   definition_hash: string
+  client_name?: string
   deadline: number
 }
 

@@ -1,5 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { obtain, register } from '../../test/oauth-client.ts'
 import { offer, pageOrigin } from '../../test/page.ts'
 import { member, type Shop, startShop } from '../../test/shop.ts'
 
@@ -12,9 +13,9 @@ beforeAll(async () => {
 afterAll(() => shop.close())
 afterEach(() => shop.closePages())
 
-async function connect(mode: 'auto' | 'legacy') {
+async function connect(mode: 'auto' | 'legacy', own: Record<string, string> = headers) {
   const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
-  await client.connect(new StreamableHTTPClientTransport(new URL(`${shop.url}/mcp`), { requestInit: { headers } }))
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${shop.url}/mcp`), { requestInit: { headers: own } }))
   onTestFinished(() => client.close())
   return client
 }
@@ -79,6 +80,19 @@ describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mo
     expect((await answered).content[0]).toMatchObject({ text: 'done' })
     expect(told).toEqual([{ progress: 1, total: 2, message: 'half' }])
   })
+})
+
+test('a page learns the name of the client that calls, where the token was issued to one', async () => {
+  const page = await shop.page(member)
+  await offer(page, 'add')
+  const names: (string | undefined)[] = []
+  page.answer(({ client_name }) => names.push(client_name))
+  const { access_token } = await obtain(await register(shop.url), 'member@demo.test', { resource: `${shop.url}/mcp` })
+  for (const authorization of [`Bearer ${access_token}`, headers.Authorization]) {
+    const client = await connect('auto', { authorization })
+    await client.callTool({ name: 'hub_call_tool', arguments: { tool_name: 'add' } })
+  }
+  expect(names).toEqual(['Tool', undefined])
 })
 
 test('a client of the newer era that gives up cancels the call in the page', async () => {

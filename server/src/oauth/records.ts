@@ -1,5 +1,6 @@
 import type { AdapterPayload, AuthorizationDetail } from 'oidc-provider'
 import { keepNewest } from '../lib/keep-newest.ts'
+import { cleanName } from '../lib/names.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Foundation } from '../service.ts'
 import { topics } from '../stores/changes.ts'
@@ -64,6 +65,15 @@ export async function addClient(kv: Kv, clientId: string, metadata: AdapterPaylo
 
 export const findClient = async (kv: Kv, clientId: string): Promise<AdapterPayload | undefined> =>
   (await kv.get<AdapterPayload>(recordKey('Client', clientId))) ?? kv.get(unusedClientKey(clientId))
+
+const longestShownName = 100
+
+/** What users know a client by: its registered name, or the host of its metadata document. */
+export async function readClientName(kv: Kv, clientId: string): Promise<string | undefined> {
+  const metadata = await findClient(kv, clientId)
+  const name = cleanName(String(metadata?.client_name ?? ''), longestShownName)
+  return name || URL.parse(clientId)?.host || undefined
+}
 
 /** Keeps a registered client that somebody allowed something. Clients known by their address are not stored. */
 export async function keepClient(kv: Kv, clientId: string): Promise<void> {

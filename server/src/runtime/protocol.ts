@@ -197,6 +197,8 @@ const ToolCall = z.object({
   args: z.record(z.string(), z.unknown()),
   /** Of the definition that is being called: an approval is for this hash and for no other. */
   definition_hash: z.string(),
+  /** The name of the OAuth client that calls. Tokens that weren't issued to a client have none. */
+  client_name: z.string().optional(),
   /** In the server's clock. Progress moves it by `callDeadlineMs` from then. */
   deadline: Milliseconds,
 })
