@@ -35,6 +35,7 @@ export const onlyReads = ({ annotations: hints }: PageTool): boolean =>
 export interface Look {
   theme: 'light' | 'dark'
   canClose: boolean
+  isOpen: boolean
   /** Values of the page's `--inlay-*` properties, by their names without the prefix. */
   styles: Record<string, string>
 }
@@ -51,6 +52,16 @@ export type ToFrame =
   | { type: 'result'; id: string; result: string }
   | { type: 'failure'; id: string; message: string }
 
+/** What the page shows while the user can't see what is in the frame. */
+export interface Signs {
+  /** On the button that opens the panel. */
+  badge: string
+  /** At the end of that button's name. */
+  news: string
+  /** In front of the page's title. */
+  marker: string
+}
+
 export type ToElement =
   | { type: 'initialized'; userId: string; organizationId: string }
   | { type: 'error'; code: string; message: string }
@@ -59,6 +70,9 @@ export type ToElement =
   | { type: 'call'; id: string; definition: string; args: Record<string, unknown> }
   | { type: 'cancel'; id: string }
   | { type: 'size'; width: number; height: number }
-  /** A question waits for the person, or no longer. */
-  | { type: 'attention'; isNeeded: boolean }
+  | { type: 'signs'; signs: Signs }
+  /** A question needs to be seen: opens the panel, or scrolls to it. */
+  | { type: 'show' }
+  /** The question that had the keyboard focus has ended: the focus belongs to the page again. */
+  | { type: 'release' }
   | { type: 'close' }

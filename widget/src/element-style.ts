@@ -1,4 +1,8 @@
-/** The launcher, the panel and what is shown in place of the frame. The frame brings its own style. */
+/**
+ * The launcher, the panel and what is shown in place of the frame. The frame brings its own style. A closed panel is hidden
+ * and not removed, so that the frame keeps its connection. It opens without a delay of its visibility, because hidden things
+ * can't be focused. Comments are out here because every visitor loads the text.
+ */
 export const elementStyle = `
 :host { display: block }
 :host([hidden]) { display: none !important }
@@ -16,7 +20,7 @@ export const elementStyle = `
   background: var(--background); border: 1px solid light-dark(#dfe2e8, #333845); border-radius: var(--radius);
 }
 iframe { flex: 1; width: 100%; min-width: 0; border: 0; color-scheme: inherit }
-.note { margin: auto; padding: 1.5rem; max-width: 34rem; text-align: center; text-wrap: pretty; overflow-wrap: anywhere }
+.note { margin: auto; padding: 1.5rem; max-width: 34rem; text-align: center; overflow-wrap: anywhere }
 .is-noted iframe, .agent:not(.is-noted) .note { display: none }
 
 .inline .panel { height: var(--inlay-height, max(var(--content-height, 0px), 12rem)); max-height: var(--inlay-height, 40rem) }
@@ -28,7 +32,6 @@ iframe { flex: 1; width: 100%; min-width: 0; border: 0; color-scheme: inherit }
   height: min(var(--inlay-height, 34rem), calc(100dvh - 7rem));
 }
 .fullscreen .panel { inset: 0; border: 0; border-radius: 0 }
-/* Hidden, not gone: the frame keeps its connection and does not load again. */
 .agent:not(.inline, .is-open) .panel { visibility: hidden; opacity: 0; transform: translateY(.75rem) }
 .launcher {
   position: fixed; inset: auto 1.25rem 1.25rem auto; z-index: 2147483000; width: 3.25rem; height: 3.25rem; padding: 0;
@@ -38,10 +41,14 @@ iframe { flex: 1; width: 100%; min-width: 0; border: 0; color-scheme: inherit }
 .launcher svg {
   width: 1.6rem; height: 1.6rem; fill: none; stroke: currentColor; stroke-width: 2; stroke-linecap: round; stroke-linejoin: round;
 }
+.badge {
+  position: absolute; inset: -.25rem -.25rem auto auto; padding: .1rem .45rem; border-radius: 1rem;
+  background: light-dark(#8a5a00, #e8b84b);
+}
+.badge:empty { display: none }
 .fullscreen.is-open .launcher { display: none }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 3px }
 @media (max-width: 30rem) { .pip .panel { inset: 1rem 1rem 5.25rem; width: auto; height: auto } }
-/* Opening shows it at once, since what cannot be seen cannot be focused. */
 @media (prefers-reduced-motion: no-preference) {
   .panel { transition: opacity .15s, transform .15s }
   .agent:not(.inline, .is-open) .panel { transition: opacity .15s, transform .15s, visibility 0s .15s }

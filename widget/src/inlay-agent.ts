@@ -1,4 +1,4 @@
-import { channelWord, type Look, readyWord, refusedWord, type ToElement, type ToFrame } from './channel.ts'
+import { channelWord, type Look, readyWord, refusedWord, type Signs, type ToElement, type ToFrame } from './channel.ts'
 import { elementStyle } from './element-style.ts'
 import { followPageTools, type PageTools } from './page-tools.ts'
 
@@ -43,6 +43,8 @@ const frameRights = [
 
 const icon = 'M12 3l1.9 5.1L19 10l-5.1 1.9L12 17l-1.9-5.1L5 10l5.1-1.9zM19 16v4M17 18h4'
 
+const noSigns: Signs = { badge: '', news: '', marker: '' }
+
 // On a server, where pages are rendered beforehand, there are no elements.
 const PageElement = globalThis.HTMLElement ?? class {}
 
@@ -56,6 +58,7 @@ export class InlayAgent extends PageElement {
   readonly #probe: HTMLElement
   readonly #panel: HTMLElement
   readonly #launcher: HTMLButtonElement
+  readonly #badge: HTMLElement
   readonly #note: HTMLElement
   readonly #frame: HTMLIFrameElement
   readonly #calls = new Map<string, AbortController>()
@@ -68,7 +71,10 @@ export class InlayAgent extends PageElement {
   #port: MessagePort | undefined
   #tools: PageTools | undefined
   #toldPage = ''
-  #needsAttention = false
+  #listening: AbortController | undefined
+  #signs: Signs = noSigns
+  /** Where the keyboard focus was before it went into the frame. */
+  #cameFrom: HTMLElement | undefined
   #failures = 0
   #patience: ReturnType<typeof setTimeout> | undefined
 
@@ -85,7 +91,8 @@ export class InlayAgent extends PageElement {
     this.#frame = make('iframe', { title: 'Agent', referrerPolicy: 'origin' })
     this.#frame.sandbox.add(...frameRights)
     this.#panel = make('section', { className: 'panel', id: 'panel', ariaLabel: 'Agent' }, this.#note)
-    this.#launcher = make('button', { className: 'launcher', type: 'button' }, makeIcon())
+    this.#badge = make('b', { className: 'badge' })
+    this.#launcher = make('button', { className: 'launcher', type: 'button' }, makeIcon(), this.#badge)
     this.#launcher.setAttribute('aria-controls', this.#panel.id)
     this.#agent = make('div', { className: 'agent is-noted' }, this.#probe, this.#panel, this.#launcher)
     root.append(this.#agent)
@@ -96,18 +103,21 @@ export class InlayAgent extends PageElement {
   }
 
   connectedCallback(): void {
-    window.addEventListener('message', this.#onReady)
-    window.navigation?.addEventListener('navigatesuccess', this.#tellPage)
-    window.addEventListener('popstate', this.#tellPage)
+    this.#listening = new AbortController()
+    const { signal } = this.#listening
+    const listen = (target: EventTarget | undefined, name: string, handle: (event: never) => void) =>
+      target?.addEventListener(name, handle as EventListener, { signal })
+    listen(window, 'message', this.#onReady)
+    listen(window, 'popstate', this.#tellPage)
+    listen(window.navigation, 'navigatesuccess', this.#tellPage)
+    listen(document, 'focusout', this.#rememberFocus)
     this.#titles.observe(document.head, { subtree: true, childList: true, characterData: true })
     this.#show()
     this.#start()
   }
 
   disconnectedCallback(): void {
-    window.removeEventListener('message', this.#onReady)
-    window.navigation?.removeEventListener('navigatesuccess', this.#tellPage)
-    window.removeEventListener('popstate', this.#tellPage)
+    this.#listening?.abort()
     this.#titles.disconnect()
     this.#leave()
   }
@@ -166,18 +176,37 @@ export class InlayAgent extends PageElement {
     this.setAttribute('display-mode', mode)
   }
 
-  #show(): void {
+  #show(title = this.#pageTitle()): void {
+    const { badge, news, marker } = this.#signs
     this.#agent.classList.remove('pip', 'inline', 'fullscreen')
     this.#agent.classList.add(this.displayMode)
     this.#agent.classList.toggle('is-open', this.open)
     this.#launcher.ariaExpanded = String(this.open)
-    this.#launcher.ariaLabel = this.open ? 'Close the agent' : 'Open the agent'
+    this.#launcher.ariaLabel = this.open ? 'Close the agent' : `Open the agent${news}`
+    this.#badge.textContent = badge
+    const marked = `${marker} ${title}`.trim()
+    if (document.title !== marked) document.title = marked
+  }
+
+  #sign(signs: Signs): void {
+    const title = this.#pageTitle()
+    this.#signs = signs
+    this.#show(title)
+  }
+
+  #pageTitle(): string {
+    return document.title.replace(this.#signs.marker, '').trim()
+  }
+
+  readonly #rememberFocus = (event: Event) => {
+    const [from] = event.composedPath()
+    if (from !== this.#frame) this.#cameFrom = from as HTMLElement
   }
 
   #start(): void {
     if (!this.isConnected || !this.#key) return
     const address = this.#address()
-    if (!address) this.#fail('INVALID_API_BASE', 'The attribute api-base is not the address of a service.')
+    if (!address) this.#fail('INVALID_API_BASE', 'The attribute api-base is not an address.')
     else if (this.#frame.src !== address.href) this.#load(address)
     else if (this.#port) void this.#identify()
   }
@@ -260,11 +289,12 @@ export class InlayAgent extends PageElement {
       const { width, height } = message
       this.#agent.style.setProperty('--content-height', `${height}px`)
       this.#dispatch('inlay-size-changed', { width, height })
-      this.#comeIntoView()
-    } else if (message.type === 'attention') {
-      this.#needsAttention = message.isNeeded
-      this.open ||= message.isNeeded
-      this.#comeIntoView()
+    } else if (message.type === 'signs') this.#sign(message.signs)
+    else if (message.type === 'show') {
+      this.open = true
+      if (this.displayMode === 'inline') this.scrollIntoView({ block: 'nearest' })
+    } else if (message.type === 'release') {
+      if (document.activeElement === this) this.#cameFrom?.focus({ preventScroll: true })
     } else this.#close()
   }
 
@@ -279,10 +309,6 @@ export class InlayAgent extends PageElement {
     } finally {
       this.#calls.delete(id)
     }
-  }
-
-  #comeIntoView(): void {
-    if (this.#needsAttention && this.displayMode === 'inline') this.scrollIntoView({ block: 'nearest' })
   }
 
   #open(): void {
@@ -302,6 +328,7 @@ export class InlayAgent extends PageElement {
     for (const abort of this.#calls.values()) abort.abort()
     this.#port?.close()
     this.#port = undefined
+    this.#sign(noSigns)
   }
 
   #tellLook(): void {
@@ -313,6 +340,7 @@ export class InlayAgent extends PageElement {
     const look: Look = {
       theme: getComputedStyle(this.#probe).color === 'rgb(0, 0, 0)' ? 'dark' : 'light',
       canClose: this.displayMode !== 'inline',
+      isOpen: this.open,
       styles: Object.fromEntries(given),
     }
     this.#send({ type: 'look', look })
@@ -320,14 +348,15 @@ export class InlayAgent extends PageElement {
 
   /** Many pages change their address and title without being loaded anew. */
   readonly #tellPage = () => {
-    const page = { url: location.href, title: document.title }
+    this.#show()
+    const page = { url: location.href, title: this.#pageTitle() }
     const told = JSON.stringify(page)
     if (told === this.#toldPage) return
     this.#toldPage = told
     this.#send({ type: 'page', ...page })
   }
 
-  readonly #titles = globalThis.MutationObserver && new MutationObserver(this.#tellPage)
+  readonly #titles = new MutationObserver(this.#tellPage)
 
   #send(message: ToFrame): void {
     this.#port?.postMessage(message)

@@ -32,11 +32,11 @@ async function openFrame(app: TestService, key: string, referer?: string) {
 }
 
 describe('the script for pages', () => {
-  test('is less than 10 KB, and complete', async () => {
+  test('is less than 5 KB, and complete', async () => {
     const response = await development.fetch('/widget.js')
     const text = await response.text()
     expect(response.status).toBe(200)
-    expect(gzipSync(text).length).toBeLessThan(10_000)
+    expect(gzipSync(text).length).toBeLessThan(5 * 1024)
     expect(text).not.toMatch(/\b(require\(|import\b)/)
     expect(Object.fromEntries(response.headers)).toMatchObject({
       'content-type': 'text/javascript; charset=utf-8',

@@ -22,7 +22,8 @@ function useCalls(tools: PageTool[] = [look, change]) {
   const receive = (call_id: string, name: string, definition_hash = 'h') =>
     calls.receive({ type: 'tool/call', call_id, name, args: {}, definition_hash, deadline: 0 })
   const states = () => Object.fromEntries(calls.list.map(({ id, state }) => [id, state]))
-  return { calls, receive, states, sent, ran, stopped, tools }
+  const waiting = () => calls.waiting.map(({ id }) => id)
+  return { calls, receive, states, waiting, sent, ran, stopped, tools }
 }
 
 describe('a call', () => {
@@ -38,11 +39,11 @@ describe('a call', () => {
     ['that says that it only reads, and destroys', both({ destructiveHint: true })],
     ['that says that it only reads, and has consequences', both({ consequentialHint: true })],
   ])('of a tool %s waits for the person', (_, tool) => {
-    const { calls, receive, states, ran } = useCalls([tool])
+    const { calls, receive, states, ran, waiting } = useCalls([tool])
     receive('1', 'change')
-    expect([states(), ran, calls.asking?.id]).toEqual([{ 1: 'asking' }, [], '1'])
+    expect([states(), ran, waiting()]).toEqual([{ 1: 'asking' }, [], ['1']])
     calls.decide('1', 'once')
-    expect([states(), ran, calls.asking]).toEqual([{ 1: 'running' }, ['1'], undefined])
+    expect([states(), ran, waiting()]).toEqual([{ 1: 'running' }, ['1'], []])
   })
 
   test('that is declined does not run, and its caller is told', () => {
@@ -51,7 +52,7 @@ describe('a call', () => {
     calls.decide('1', 'no')
     expect([states(), ran]).toEqual([{ 1: 'declined' }, []])
     expect(sent).toEqual([
-      { type: 'tool/result', call_id: '1', error: { code: 'declined', message: 'The person declined the call' } },
+      { type: 'tool/result', call_id: '1', error: { code: 'declined', message: 'The user declined the call' } },
     ])
   })
 
@@ -105,11 +106,21 @@ describe('a call', () => {
   })
 
   test('that was cancelled while the person thought about it is not asked for any more', () => {
-    const { calls, receive, ran } = useCalls()
+    const { calls, receive, ran, waiting } = useCalls()
     receive('1', 'change')
+    const [asked] = calls.waiting
     calls.cancel('1', 'The deadline has passed')
     calls.decide('1', 'once')
-    expect([calls.asking, ran]).toEqual([undefined, []])
+    expect([waiting(), ran]).toEqual([[], []])
+    expect(asked, 'the question can say why').toMatchObject({ state: 'cancelled', message: 'The deadline has passed' })
+  })
+
+  test('knows the client that makes it, if the server does', () => {
+    const { calls, receive } = useCalls()
+    const order = { type: 'tool/call', name: 'change', args: {}, definition_hash: 'h', deadline: 0 } as const
+    calls.receive({ ...order, call_id: '1', client_name: 'Tea Assistant' })
+    receive('2', 'change')
+    expect(calls.waiting.map(({ client }) => client)).toEqual(['Tea Assistant', undefined])
   })
 
   test('that waits for the person says so, and others do not', () => {
@@ -117,7 +128,7 @@ describe('a call', () => {
     receive('1', 'change')
     receive('2', 'look')
     calls.sayStillAsking()
-    expect(sent).toEqual([{ type: 'tool/progress', call_id: '1', message: 'Waiting for the person to approve' }])
+    expect(sent).toEqual([{ type: 'tool/progress', call_id: '1', message: 'Waiting for the user to approve' }])
   })
 })
 
@@ -139,6 +150,20 @@ describe('an approval', () => {
     expect([states(), ran]).toEqual([{ 1: 'running', 2: 'running', 3: 'running' }, ['1', '2', '3']])
   })
 
+  test('for always is listed, and asked for again once it is revoked', () => {
+    const { calls, receive, states } = useCalls()
+    receive('1', 'change')
+    calls.decide('1', 'once')
+    expect(calls.permissions).toEqual([])
+    receive('2', 'change')
+    calls.decide('2', 'always')
+    expect(calls.permissions).toEqual([{ subject: expect.any(String), tool: change }])
+    calls.revoke(String(calls.permissions[0]?.subject))
+    expect(calls.permissions).toEqual([])
+    receive('3', 'change')
+    expect(states()).toEqual({ 1: 'running', 2: 'running', 3: 'asking' })
+  })
+
   test.each([
     ['the page changed the tool', { ...change, description: 'Changes more' }, 'h'],
     ['the server knows another definition', change, 'other'],
@@ -152,26 +177,29 @@ describe('an approval', () => {
   })
 })
 
-test('another session begins with nothing: what runs is stopped, and nothing is approved', () => {
-  const { calls, receive, states, stopped } = useCalls()
+test('another session begins with nothing: running calls stop, questions end, and nothing is approved', () => {
+  const { calls, receive, states, stopped, waiting } = useCalls()
   receive('1', 'change')
   calls.decide('1', 'always')
   receive('2', 'look')
   calls.finish('2', '1')
+  receive('3', 'change', 'other')
+  const [asked] = calls.waiting
   calls.startOver()
-  expect([calls.list, stopped]).toEqual([[], ['1']])
-  receive('3', 'change')
-  expect(states()).toEqual({ 3: 'asking' })
+  expect([calls.list, stopped, waiting(), calls.permissions]).toEqual([[], ['1'], [], []])
+  expect(asked).toMatchObject({ id: '3', state: 'cancelled' })
+  receive('4', 'change')
+  expect(states()).toEqual({ 4: 'asking' })
 })
 
 test('old calls are forgotten, those under way are not', () => {
-  const { calls, receive } = useCalls()
+  const { calls, receive, waiting } = useCalls()
   receive('waiting', 'change')
   for (let n = 0; n < 500; n++) {
     receive(String(n), 'look')
     calls.finish(String(n), '1')
   }
-  expect([calls.list.length, calls.asking?.id]).toEqual([200, 'waiting'])
+  expect([calls.list.length, waiting()]).toEqual([200, ['waiting']])
 })
 
 test.each([

@@ -9,6 +9,8 @@ export interface Call {
   id: string
   tool: PageTool
   args: Record<string, unknown>
+  /** The name of the client that calls, where the server knows it. */
+  client: string | undefined
   state: 'asking' | 'running' | 'done' | 'failed' | 'declined' | 'cancelled'
   /** What went wrong. */
   message?: string
@@ -19,6 +21,12 @@ export interface Call {
 }
 
 export type Decision = 'once' | 'always' | 'no'
+
+/** A tool that runs without asking, in exactly this definition. */
+export interface Permission {
+  subject: string
+  tool: PageTool
+}
 
 export interface CallsOptions {
   findTool(name: string): PageTool | undefined
@@ -35,7 +43,7 @@ export const sayStillAskingMs = 20_000
 /** The calls of this page's tools, from their arrival to their result; nothing that may change something runs unasked. */
 export class Calls {
   readonly #options: CallsOptions
-  readonly #approved = new Set<string>()
+  readonly #approved = new Map<string, PageTool>()
   readonly #calls = new Map<string, Call>()
 
   constructor(options: CallsOptions) {
@@ -47,11 +55,16 @@ export class Calls {
     return [...this.#calls.values()]
   }
 
-  get asking(): Call | undefined {
-    return this.list.find(({ state }) => state === 'asking')
+  /** The calls that wait for the user, the oldest first. */
+  get waiting(): Call[] {
+    return this.list.filter(({ state }) => state === 'asking')
   }
 
-  receive({ call_id: id, name, args, definition_hash }: ToolCall): void {
+  get permissions(): Permission[] {
+    return [...this.#approved].map(([subject, tool]) => ({ subject, tool }))
+  }
+
+  receive({ call_id: id, name, args, definition_hash, client_name: client }: ToolCall): void {
     const known = this.#calls.get(id)
     const tool = this.#options.findTool(name)
     if (known) {
@@ -63,7 +76,7 @@ export class Calls {
     } else {
       const subject = `${definition_hash} ${JSON.stringify(tool)}`
       const isFree = onlyReads(tool) || this.#approved.has(subject)
-      const call: Call = { id, tool, args, subject, state: isFree ? 'running' : 'asking' }
+      const call: Call = { id, tool, args, client, subject, state: isFree ? 'running' : 'asking' }
       this.#keep(call)
       if (isFree) this.#options.run(call)
       this.#options.onChange()
@@ -74,15 +87,20 @@ export class Calls {
     const call = this.#calls.get(id)
     if (call?.state !== 'asking') return
     if (decision === 'no') {
-      this.#end(call, 'declined', { error: { code: 'declined', message: 'The person declined the call' } })
+      this.#end(call, 'declined', { error: { code: 'declined', message: 'The user declined the call' } })
       return
     }
-    if (decision === 'always') this.#approved.add(call.subject)
+    if (decision === 'always') this.#approved.set(call.subject, call.tool)
     // Others that wait for the same approval have it now.
     const cleared = this.list.filter((other) => other === call || this.#isNowFree(other))
     for (const each of cleared) each.state = 'running'
     for (const each of cleared) this.#options.run(each)
     this.#options.onChange()
+  }
+
+  /** Takes a standing permission back: the next call of the tool asks again. */
+  revoke(subject: string): void {
+    if (this.#approved.delete(subject)) this.#options.onChange()
   }
 
   finish(id: string, text: string): void {
@@ -110,9 +128,9 @@ export class Calls {
     this.#options.onChange()
   }
 
-  /** Another session, and maybe another person: nothing of the last one counts. */
+  /** Another session, and maybe another user: nothing of the last one counts. */
   startOver(): void {
-    for (const call of this.list) if (call.state === 'running') this.#options.stop(call)
+    for (const { id } of this.list) this.cancel(id, 'The page has a new connection')
     this.#calls.clear()
     this.#approved.clear()
     this.#options.onChange()
@@ -121,7 +139,7 @@ export class Calls {
   sayStillAsking(): void {
     for (const { id, state } of this.list) {
       if (state === 'asking') {
-        this.#options.send({ type: 'tool/progress', call_id: id, message: 'Waiting for the person to approve' })
+        this.#options.send({ type: 'tool/progress', call_id: id, message: 'Waiting for the user to approve' })
       }
     }
   }

@@ -3,6 +3,7 @@ import { Calls, sayStillAskingMs } from './calls.ts'
 import { createConnection, type Status } from './connection.ts'
 import { IdentityRequests } from './identity-requests.ts'
 import { explainProblem } from './problems.ts'
+import { describeSigns } from './signs.ts'
 import { listTools, type SortedTools, sortTools, tellChanges } from './tool-messages.ts'
 import { createView } from './view.ts'
 
@@ -26,25 +27,48 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   let tools: SortedTools = { accepted: [], leftOut: [] }
   /** Whether the page wants a connection, and as whom. */
   let wanted: { idToken: string | undefined; canRenew: boolean } | undefined
+  let isShown = false
+  let isInline = false
+  let isAsking = false
+  /** Whether a tool ran while the panel was closed. */
+  let hasNews = false
   const identityRequests = new IdentityRequests(() => say({ type: 'identify' }))
 
   const view = createView(document.body, {
     onClose: () => say({ type: 'close' }),
     onDecision: (id, decision) => calls.decide(id, decision),
-    onSize: (width, height) => say({ type: 'size', width, height }),
+    onRevoke: (subject) => calls.revoke(subject),
+    onRelease: () => say({ type: 'release' }),
+    onSize(width, height) {
+      say({ type: 'size', width, height })
+      // The question may have grown out of view.
+      if (isAsking && isInline) say({ type: 'show' })
+    },
   })
 
   const calls = new Calls({
     findTool: (name) => tools.accepted.find((tool) => tool.name === name),
-    run: ({ id, tool, args }) => say({ type: 'call', id, definition: JSON.stringify(tool), args }),
+    run({ id, tool, args }) {
+      hasNews ||= !isShown
+      say({ type: 'call', id, definition: JSON.stringify(tool), args })
+    },
     stop: ({ id }) => say({ type: 'cancel', id }),
     send: (message) => connection.send(message),
     onChange() {
       view.showCalls(calls.list)
-      view.ask(calls.asking)
-      say({ type: 'attention', isNeeded: calls.asking !== undefined })
+      view.ask(calls.waiting)
+      view.showPermissions(calls.permissions)
+      const wasAsking = isAsking
+      isAsking = calls.waiting.length > 0
+      // Only for the first question, so that a user who has closed the panel since is not interrupted again.
+      if (isAsking && !wasAsking) say({ type: 'show' })
+      sign()
     },
   })
+  const sign = () => {
+    const sight = { waiting: calls.waiting.length, isShown, isInBackground: document.hidden, hasNews }
+    say({ type: 'signs', signs: describeSigns(sight) })
+  }
   setInterval(() => calls.sayStillAsking(), sayStillAskingMs)
 
   const connection = createConnection({
@@ -88,8 +112,13 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       identityRequests.answered()
       wanted = undefined
       connection.end()
-    } else if (data.type === 'look') view.apply(data.look)
-    else if (data.type === 'page') {
+    } else if (data.type === 'look') {
+      isInline = !data.look.canClose
+      isShown = data.look.isOpen || isInline
+      hasNews &&= !isShown
+      view.apply(data.look)
+      sign()
+    } else if (data.type === 'page') {
       page = { url: data.url, title: data.title }
       if (connection.isReady()) connection.send({ type: 'page', ...page })
     } else if (data.type === 'tools') {
@@ -105,7 +134,10 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   view.showTools([], [])
   showStatus({ state: 'connecting' })
   window.addEventListener('online', () => connection.check())
-  document.addEventListener('visibilitychange', () => document.hidden || connection.check())
+  document.addEventListener('visibilitychange', () => {
+    sign()
+    if (!document.hidden) connection.check()
+  })
   // Leaving tells at once that the tools are gone; a page that the browser kept comes back on its own.
   window.addEventListener('pagehide', () => connection.end())
   window.addEventListener('pageshow', ({ persisted }) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { hasAlmostExpired } from './id-token.ts'
-import { plainText } from './plain-text.ts'
+import { exactJson, plainText } from './plain-text.ts'
 import { explainProblem } from './problems.ts'
 import { retryDelay } from './retry-delay.ts'
 
@@ -29,6 +29,31 @@ describe('text of others', () => {
   test('is cut', () => {
     expect(plainText('x'.repeat(501))).toBe(`${'x'.repeat(500)}…`)
     expect(plainText('x'.repeat(500))).toBe('x'.repeat(500))
+  })
+})
+
+describe('the input of a call', () => {
+  test.each([
+    ['marks that turn text around', 'a\u202Eb\u200B', String.raw`"a\u202eb\u200b"`],
+    ['spaces that look like plain ones', 'a\u00A0b\u3000c\u2028', String.raw`"a\u00a0b\u3000c\u2028"`],
+    ['fillers and selectors', 'a\u3164b\u115F\uFE0F\u2800', String.raw`"a\u3164b\u115f\ufe0f\u2800"`],
+    ['tags beyond the first plane', 'a\u{E0041}', String.raw`"a\udb40\udc41"`],
+    ['controls, lines and halves of pairs', '\u0000\n\u0085\uD800', String.raw`"\u0000\n\u0085\ud800"`],
+    ['an escape that was written out', String.raw`\u202e`, String.raw`"\\u202e"`],
+  ])('shows %s as escapes that mean the same', (_, given, shown) => {
+    expect(exactJson(given)).toBe(shown)
+    expect(JSON.parse(shown)).toBe(given)
+  })
+
+  test('shows what can be seen as it is, and names like values', () => {
+    expect(exactJson({ 'Grüße مرحبا': '你好 👍🏽', 'a\u200B': [1] })).toBe(
+      '{\n  "Grüße مرحبا": "你好 👍🏽",\n  "a\\u200b": [\n    1\n  ]\n}',
+    )
+  })
+
+  test('is complete, however long', () => {
+    const text = 'x'.repeat(100_000)
+    expect(JSON.parse(exactJson({ text }))).toEqual({ text })
   })
 })
 

@@ -1,6 +1,7 @@
 import { type Look, onlyReads, type PageTool } from '../channel.ts'
-import type { Call, Decision } from './calls.ts'
-import { plainText } from './plain-text.ts'
+import { AnswerDelay } from './answer-delay.ts'
+import type { Call, Decision, Permission } from './calls.ts'
+import { exactJson, plainText } from './plain-text.ts'
 import type { LeftOut } from './tool-messages.ts'
 
 export interface View {
@@ -9,22 +10,26 @@ export interface View {
   showProblem(text: string | undefined): void
   showTools(tools: readonly PageTool[], leftOut: readonly LeftOut[]): void
   showCalls(calls: readonly Call[]): void
-  /** Asks the person about a call, or about nothing any more. */
-  ask(call: Call | undefined): void
+  /** Asks the user about the first of these calls. */
+  ask(waiting: readonly Call[]): void
+  showPermissions(permissions: readonly Permission[]): void
   apply(look: Look): void
 }
 
 export interface ViewOptions {
   onClose(): void
   onDecision(id: string, decision: Decision): void
+  onRevoke(subject: string): void
+  /** The question that had the keyboard focus has ended, and no other one waits. */
+  onRelease(): void
   onSize(width: number, height: number): void
 }
 
-/** Around a question, whose frame grows so that it can be seen whole. */
-const dialogMargin = 28
+/** Longer input is folded, in characters and lines. */
+const unfolded = { characters: 600, lines: 12 }
 
 const states: Record<Call['state'], string> = {
-  asking: 'Waits for you',
+  asking: 'Waiting for approval',
   running: 'Running',
   done: 'Done',
   failed: 'Failed',
@@ -32,44 +37,75 @@ const states: Record<Call['state'], string> = {
   cancelled: 'Cancelled',
 }
 
-export function createView(root: HTMLElement, { onClose, onDecision, onSize }: ViewOptions): View {
+export function createView(root: HTMLElement, options: ViewOptions): View {
+  const { onClose, onDecision, onRevoke, onRelease, onSize } = options
   const status = make('span', { className: 'status', role: 'status' })
   const close = make('button', { className: 'close', type: 'button', ariaLabel: 'Close', hidden: true }, '✕')
   const header = make('header', {}, make('h1', {}, 'Agent'), status, close)
   const problem = make('p', { className: 'problem', role: 'alert', hidden: true })
-  const nothing = make('p', { className: 'nothing' }, 'What your assistants do on this page shows up here.')
+  const nothing = make('p', { className: 'nothing' }, 'Calls from your assistants to this page appear here.')
   const calls = make('ol', { className: 'calls', ariaLabel: 'Calls' })
   const content = make('div', { className: 'content' }, problem, nothing, calls)
   const main = make('main', {}, content)
   const count = make('summary', {})
-  const tools = make('ul', { className: 'tools', ariaLabel: 'Tools of this page' })
-  const footer = make('footer', {}, make('details', {}, count, tools))
-  const dialog = make('dialog', { role: 'alertdialog' })
-  dialog.setAttribute('aria-labelledby', 'question')
-  root.replaceChildren(header, main, footer, dialog)
+  const tools = make('ul', { className: 'tools', ariaLabel: 'Tools on this page' })
+  const permissionCount = make('summary', {})
+  const permissions = make('ul', { className: 'tools', ariaLabel: 'Standing permissions' })
+  const granted = make('details', { hidden: true }, permissionCount, permissions)
+  const footer = make('footer', {}, granted, make('details', {}, count, tools))
+  const notice = make('p', { className: 'notice', role: 'status' })
+  const questionText = make('div', { className: 'question-text', ariaLive: 'polite' })
+  const questionScroller = make('div', { className: 'question-scroller' }, questionText)
+  const choices = make('div', { className: 'choices' })
+  // Neither modal nor focused by itself, because the user may be typing into the page. Screen readers announce its text.
+  const question = make('section', { className: 'question', role: 'alertdialog', tabIndex: -1, hidden: true })
+  question.setAttribute('aria-labelledby', 'question')
+  question.append(questionScroller, choices)
+  const asking = make('div', { className: 'asking' }, notice, question)
+  root.replaceChildren(header, main, asking, footer)
 
-  let asked: string | undefined
-  const decide = (decision: Decision) => {
-    const id = asked
-    asked = undefined
-    dialog.close()
-    if (id !== undefined) onDecision(id, decision)
+  let asked: Call | undefined
+  let offered: readonly PageTool[] = []
+  let leftOut: readonly LeftOut[] = []
+  let allowed = new Set<string>()
+  let shownPermissions = ''
+  let wasOpen = false
+  const delay = new AnswerDelay((isOver) => {
+    for (const button of choices.querySelectorAll('button')) button.ariaDisabled = String(!isOver)
+  })
+  const decide = (decision: Decision, clicks: number) => {
+    if (!asked || !delay.accepts(clicks)) return
+    notice.textContent = ''
+    onDecision(asked.id, decision)
   }
-  dialog.oncancel = (event) => {
-    event.preventDefault()
-    decide('no')
+  const hasFocus = () => document.hasFocus() && question.contains(document.activeElement)
+  const listTools = () => {
+    const left = leftOut.map(({ name, reason }) =>
+      make('li', {}, make('b', {}, plainText(name)), ` isn’t offered: ${reason}`),
+    )
+    const list = offered.map((tool) => describeTool(tool, allowed.has(JSON.stringify(tool))))
+    tools.replaceChildren(...list, ...left)
   }
   close.onclick = onClose
-  root.onkeydown = ({ key }) => {
-    if (key === 'Escape' && !dialog.open && !close.hidden) onClose()
+  root.onkeydown = ({ key, repeat, target }) => {
+    // A key that is held down answers one question, not the next one too.
+    if (key !== 'Escape' || repeat) return
+    if (question.contains(target as Node)) decide('no', 0)
+    else if (!close.hidden) onClose()
   }
+  document.addEventListener('visibilitychange', () => document.hidden || delay.restart())
   const measure = new ResizeObserver(() => {
     // While the element hides the frame, everything in it is as narrow as it gets.
     if (root.offsetWidth === 0) return
-    const height = header.offsetHeight + content.offsetHeight + footer.offsetHeight
-    onSize(root.offsetWidth, Math.max(height, dialog.scrollHeight + dialogMargin))
+    // The frame grows so that the whole question can be seen.
+    const hiddenText = questionText.offsetHeight - questionScroller.offsetHeight
+    const parts = [header, content, asking, footer].map((part) => part.offsetHeight)
+    onSize(
+      root.offsetWidth,
+      parts.reduce((sum, height) => sum + height, hiddenText),
+    )
   })
-  for (const part of [header, content, footer, dialog]) measure.observe(part)
+  for (const part of [header, content, asking, questionText, footer]) measure.observe(part)
 
   const rows = new Map<string, HTMLLIElement>()
   return {
@@ -82,14 +118,26 @@ export function createView(root: HTMLElement, { onClose, onDecision, onSize }: V
       problem.hidden = text === undefined
       nothing.hidden = text !== undefined || rows.size > 0
     },
-    showTools(list, leftOut) {
-      count.textContent = list.length === 1 ? '1 tool of this page' : `${list.length} tools of this page`
-      const left = leftOut.map(({ name, reason }) =>
-        make('li', {}, make('b', {}, plainText(name)), ` isn’t offered: ${reason}`),
-      )
-      tools.replaceChildren(...list.map(describeTool), ...left)
+    showTools(list, left) {
+      count.textContent = list.length === 1 ? '1 tool on this page' : `${list.length} tools on this page`
+      offered = list
+      leftOut = left
+      listTools()
+    },
+    showPermissions(list) {
+      const subjects = list.map(({ subject }) => subject).join('\n')
+      if (subjects === shownPermissions) return
+      shownPermissions = subjects
+      allowed = new Set(list.map(({ tool }) => JSON.stringify(tool)))
+      listTools()
+      const hadFocus = permissions.contains(document.activeElement)
+      granted.hidden = list.length === 0
+      permissionCount.textContent = list.length === 1 ? '1 standing permission' : `${list.length} standing permissions`
+      permissions.replaceChildren(...list.map((permission) => describePermission(permission, onRevoke)))
+      if (hadFocus) (granted.hidden ? count : permissionCount).focus()
     },
     showCalls(list) {
+      const isAtEnd = main.scrollTop + main.clientHeight >= main.scrollHeight - 1
       const ids = new Set(list.map(({ id }) => id))
       for (const [id, row] of rows) {
         if (ids.has(id)) continue
@@ -106,16 +154,31 @@ export function createView(root: HTMLElement, { onClose, onDecision, onSize }: V
         if (state && state.textContent !== text) state.textContent = text
       }
       nothing.hidden = !problem.hidden || rows.size > 0
+      if (isAtEnd) main.scrollTop = main.scrollHeight
     },
-    ask(call) {
-      if (call?.id === asked) return
-      asked = call?.id
-      if (!call) return dialog.close()
-      dialog.replaceChildren(...describeQuestion(call, decide))
-      if (!dialog.open) dialog.showModal()
+    ask(waiting) {
+      const [next] = waiting
+      if (asked && asked !== next && asked.state === 'cancelled') notice.textContent = describeWithdrawal(asked)
+      if (next !== asked) {
+        const hadFocus = hasFocus()
+        asked = next
+        question.hidden = !next
+        if (next) {
+          questionText.replaceChildren(...describeQuestion(next))
+          choices.replaceChildren(...describeChoices(decide))
+          questionScroller.scrollTop = 0
+          delay.restart()
+          // On no button: a key that is still held down must not answer the next question.
+          if (hadFocus) question.focus()
+        } else if (hadFocus) onRelease()
+      }
+      const place = question.querySelector('.place')
+      if (place) place.textContent = waiting.length > 1 ? `1 of ${waiting.length}` : ''
     },
-    apply({ theme, canClose, styles }) {
+    apply({ theme, canClose, isOpen, styles }) {
       const { style } = document.documentElement
+      if (isOpen && !wasOpen) delay.restart()
+      wasOpen = isOpen
       style.colorScheme = theme
       close.hidden = !canClose
       for (const [name, isGood] of Object.entries(properties)) {
@@ -138,46 +201,81 @@ const properties: Record<string, (value: string) => boolean> = {
 
 const nameOf = ({ title, name }: PageTool) => plainText(title ?? name)
 
-const describeTool = (tool: PageTool) =>
+const clientOf = ({ client }: Call) => plainText(client ?? '', 100) || 'Your assistant'
+
+const describeTool = (tool: PageTool, isAllowed: boolean) =>
   make(
     'li',
     {},
     make('b', {}, nameOf(tool)),
-    make('span', { className: 'hint' }, onlyReads(tool) ? 'only reads' : 'asks you first'),
+    make('span', { className: 'hint' }, onlyReads(tool) ? 'Reads only' : isAllowed ? 'Always allowed' : 'Asks first'),
     make('span', { className: 'description' }, plainText(tool.description)),
   )
 
-const describeCall = ({ tool, args }: Call) =>
+const describePermission = ({ subject, tool }: Permission, onRevoke: (subject: string) => void) => {
+  const revoke = make('button', { type: 'button', onclick: () => onRevoke(subject) }, 'Revoke')
+  revoke.ariaLabel = `Revoke “${nameOf(tool)}”`
+  const extent = make('span', { className: 'description' }, 'Runs without asking until you leave this page.')
+  return make('li', { className: 'permission' }, make('div', {}, make('b', {}, nameOf(tool)), extent), revoke)
+}
+
+const describeCall = (call: Call) =>
   make(
     'li',
     {},
-    make('b', {}, nameOf(tool)),
+    make('b', {}, nameOf(call.tool)),
     make('span', { className: 'state' }),
-    make('details', {}, make('summary', {}, 'Input'), make('pre', {}, textOf(args))),
+    make('span', { className: 'client' }, clientOf(call)),
+    make('details', {}, make('summary', {}, 'Input'), ...describeInput(call)),
   )
 
-/** Declining is what a hasty key press does. */
-const describeQuestion = ({ tool, args }: Call, decide: (decision: Decision) => void) => {
-  const button = (text: string, decision: Decision, autofocus = false) =>
-    make('button', { type: 'button', className: decision, autofocus, onclick: () => decide(decision) }, text)
+const describeQuestion = (call: Call) => [
+  make(
+    'div',
+    { className: 'question-head' },
+    make('h2', { id: 'question' }, `Allow “${nameOf(call.tool)}”?`),
+    make('span', { className: 'place' }),
+  ),
+  make('p', {}, make('b', {}, clientOf(call)), ' wants to use a tool on this page. The page describes it as:'),
+  make('blockquote', {}, plainText(call.tool.description)),
+  make('p', {}, 'Input:'),
+  ...describeInput(call),
+]
+
+const describeChoices = (decide: (decision: Decision, clicks: number) => void) => {
+  const button = (text: string, decision: Decision) =>
+    make('button', { type: 'button', className: decision, onclick: ({ detail }) => decide(decision, detail) }, text)
   return [
-    make('h2', { id: 'question' }, `Allow “${nameOf(tool)}”?`),
-    make('p', {}, 'An assistant of yours wants to use this tool of the page. The page says of it:'),
-    make('blockquote', {}, plainText(tool.description)),
-    make('p', {}, 'It would be called with:'),
-    make('pre', { tabIndex: 0, ariaLabel: 'Input of the call' }, textOf(args)),
-    make(
-      'div',
-      { className: 'choices' },
-      button('Decline', 'no', true),
-      button('Allow once', 'once'),
-      button('Always allow here', 'always'),
-    ),
+    button('Allow once', 'once'),
+    button('Decline', 'no'),
+    make('details', { className: 'more' }, make('summary', {}, 'More options'), button('Always allow here', 'always')),
   ]
 }
 
-const textOf = (args: Record<string, unknown>) =>
-  plainText(Object.keys(args).length > 0 ? JSON.stringify(args, null, 2) : 'nothing', 4000)
+const describeWithdrawal = (call: Call) =>
+  `${clientOf(call)} no longer waits for “${nameOf(call.tool)}”: ${plainText(call.message ?? '')}. Nothing was done.`
+
+/** The exact input. Long input is folded, and complete once it is unfolded. */
+const describeInput = ({ args }: Call): HTMLElement[] => {
+  if (Object.keys(args).length === 0) return [make('pre', {}, 'No input')]
+  const text = exactJson(args)
+  const firstLines = text.split('\n', unfolded.lines).join('\n')
+  const first = [...firstLines.slice(0, 2 * unfolded.characters)].slice(0, unfolded.characters).join('')
+  const input = make('pre', { tabIndex: 0, ariaLabel: 'Input of the call' }, ...isolateStrings(first))
+  if (first === text) return [input]
+  const rest = (text.length - first.length).toLocaleString('en')
+  const unfold = make('button', { type: 'button', className: 'unfold' }, `Show all: ${rest} more characters`)
+  unfold.onclick = () => {
+    input.replaceChildren(...isolateStrings(text))
+    input.focus()
+    unfold.remove()
+  }
+  return [input, unfold]
+}
+
+/** Letters that are written from right to left must not reorder the JSON around them. */
+const isolateStrings = (json: string) =>
+  json.split(/("(?:[^"\\]|\\.)*")/).map((part, index) => (index % 2 === 1 ? make('bdi', {}, part) : part))
 
 function make<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,

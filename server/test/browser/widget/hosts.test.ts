@@ -37,12 +37,12 @@ test('a page that loads the polyfill long after the widget has its tools found',
   const page = await usePage()
   await page.goto(await useSite(`<!doctype html><script src="${app.url}/widget.js"></script>${tag}`))
   await waitUntilConnected(page)
-  await frameOf(page).getByText('0 tools of this page').waitFor()
+  await frameOf(page).getByText('0 tools on this page').waitFor()
   await page.addScriptTag({ url: `${app.shopUrl}/webmcp-polyfill.js` })
   await page.evaluate(
     `document.modelContext.registerTool({ name: 'late', description: 'Came late', execute: () => 1 })`,
   )
-  await frameOf(page).getByText('1 tool of this page').waitFor()
+  await frameOf(page).getByText('1 tool on this page').waitFor()
 })
 
 describe('what the page has for WebMCP', () => {
@@ -62,14 +62,14 @@ describe('what the page has for WebMCP', () => {
 
   test('can be replaced, and the tools of the new one are followed', async () => {
     const { page } = await open(offer(`{ name: 'old' }`))
-    await frameOf(page).getByText('1 tool of this page').waitFor()
+    await frameOf(page).getByText('1 tool on this page').waitFor()
     await page.evaluate(offer(`{ name: 'new' }, { name: 'newer' }`))
-    await frameOf(page).getByText('2 tools of this page').waitFor()
+    await frameOf(page).getByText('2 tools on this page').waitFor()
   })
 
   test('can hold a tool that cannot be read: the others are offered, and the console says why it is not', async () => {
     const { page, warnings } = await open(offer(`{ name: 'good' }, { name: 'odd', inputSchema: 'type: object' }`))
-    await frameOf(page).getByText('1 tool of this page').waitFor()
+    await frameOf(page).getByText('1 tool on this page').waitFor()
     await expect
       .poll(() => warnings.join())
       .toContain('the tool odd was left out: its inputSchema is not a JSON object')
@@ -80,7 +80,7 @@ describe('what the page has for WebMCP', () => {
       getTools: async () => { throw new DOMException('Origin isolation is needed', 'SecurityError') },
     })`
     const { page, warnings } = await open(refuse)
-    await frameOf(page).getByText('0 tools of this page').waitFor()
+    await frameOf(page).getByText('0 tools on this page').waitFor()
     await expect.poll(() => warnings.join()).toContain('SecurityError: Origin isolation is needed')
   })
 })
@@ -116,5 +116,5 @@ test('a caller that gives up stops the tool in the page', async () => {
   patience.abort()
   await expect(adding).rejects.toThrow()
   await question.waitFor({ state: 'hidden' })
-  await frameOf(page).getByText('Cancelled').waitFor()
+  await frameOf(page).getByText('Cancelled: ').waitFor()
 })

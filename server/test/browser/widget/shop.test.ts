@@ -117,7 +117,14 @@ test('two tabs with the same tools need the source to be named', async () => {
 describe('a person', () => {
   test.each([
     ['with the button', (page: Page) => choose(page, 'Decline')],
-    ['with the keyboard', (page: Page) => question(page).getByRole('button', { name: 'Allow once' }).press('Escape')],
+    [
+      'with the keyboard',
+      async (page: Page) => {
+        const button = question(page).getByRole('button', { name: 'Allow once' })
+        await button.click({ trial: true })
+        await button.press('Escape')
+      },
+    ],
   ])('who declines %s keeps the page as it is, and the assistant is told', async (_, decline) => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     const mine = await useAssistant(app, 'member@demo.test')
@@ -140,8 +147,9 @@ describe('a person', () => {
         return document.modelContext.registerTool(tool, { signal: window.registration.signal })
       })()`)
     await register('Paints it blue')
-    await frameOf(page).getByText('4 tools of this page').waitFor({ state: 'attached' })
+    await frameOf(page).getByText('4 tools on this page').waitFor({ state: 'attached' })
     const first = mine.use('paint')
+    await question(page).getByText('More options').click()
     await choose(page, 'Always allow here')
     await first
     expect((await mine.use('paint')).content, 'not asked').toMatchObject([{ text: 'Paints it blue' }, {}])

@@ -57,8 +57,8 @@ export const waitUntilConnected = (page: Page): Promise<void> =>
 export type Assistant = Awaited<ReturnType<typeof useAssistant>>
 
 /** An MCP client that acts for a member of the demo organization. */
-export async function useAssistant(app: HttpService, email: Email) {
-  const token = await app.tokenFor(email, 'demo')
+export async function useAssistant(app: HttpService, email: Email, clientToken?: string) {
+  const token = clientToken ?? (await app.tokenFor(email, 'demo'))
   const client = new Client({ name: 'assistant', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } })
   const requestInit = { headers: { authorization: `Bearer ${token}` } }
   await client.connect(new StreamableHTTPClientTransport(new URL(`${app.url}/mcp`), { requestInit }))

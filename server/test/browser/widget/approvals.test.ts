@@ -1,0 +1,217 @@
+import type { Locator, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { obtain, register } from '../../oauth-client.ts'
+import { frameOf, type ShopService, startShop, useAssistant, visitShop } from './shop.ts'
+
+let app: ShopService
+beforeAll(async () => {
+  app = await startShop()
+})
+afterAll(() => app.close())
+
+const cart = (page: Page) => page.getByRole('region', { name: 'Cart' }).getByRole('listitem').allInnerTexts()
+const question = (page: Page) => frameOf(page).getByRole('alertdialog')
+const button = (page: Page, name: string) => question(page).getByRole('button', { name })
+const search = (page: Page) => page.getByRole('searchbox', { name: 'Search' })
+const isFocused = (field: Locator) => field.evaluate((element) => element === element.ownerDocument.activeElement)
+const launcher = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
+const closePanel = (page: Page) => frameOf(page).getByRole('button', { name: 'Close' }).click()
+
+/** A member's page, and an assistant of theirs that sees its tools. */
+async function visit() {
+  const page = await visitShop(app.shopUrl, 'Demo Member')
+  const mine = await useAssistant(app, 'member@demo.test')
+  await expect.poll(mine.toolCounts).toEqual([3])
+  return { page, mine }
+}
+
+async function alwaysAllow(page: Page): Promise<void> {
+  await question(page).getByText('More options').click()
+  await button(page, 'Always allow here').click()
+}
+
+describe('a question', () => {
+  test('leaves the keyboard to the page', async () => {
+    const { page, mine } = await visit()
+    await search(page).click()
+    await page.keyboard.type('blue')
+    const adding = mine.use('add_to_cart', { product_id: 'pencils' })
+    await button(page, 'Allow once').click({ trial: true })
+    await page.keyboard.type(' ink')
+    await page.keyboard.press('Enter')
+    expect(await search(page).inputValue()).toBe('blue ink')
+    expect([await question(page).isVisible(), await cart(page)], 'not answered').toEqual([true, []])
+    await button(page, 'Decline').click()
+    await adding
+  })
+
+  test('gives the focus back once it is answered', async () => {
+    const { page, mine } = await visit()
+    await search(page).click()
+    const adding = mine.use('add_to_cart', { product_id: 'pencils' })
+    await button(page, 'Allow once').click()
+    await adding
+    await expect.poll(() => isFocused(search(page))).toBe(true)
+    await page.keyboard.type('ink')
+    expect(await search(page).inputValue()).toBe('ink')
+  })
+
+  test('is answered by the first click of a double click, and the next question by neither', async () => {
+    const { page, mine } = await visit()
+    const first = mine.use('add_to_cart', { product_id: 'pencils' })
+    await question(page).getByText('"pencils"').waitFor()
+    const second = mine.use('add_to_cart', { product_id: 'notebook' })
+    await question(page).getByText('1 of 2', { exact: true }).waitFor()
+    await button(page, 'Allow once').dblclick()
+    expect((await first).structuredContent).toMatchObject({ items: { pencils: 1 } })
+    await question(page).getByText('"notebook"').waitFor()
+    expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
+    await button(page, 'Decline').click()
+    expect((await second).isError).toBe(true)
+    expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
+  })
+
+  test('does not take its answer from a key that is still held down', async () => {
+    const { page, mine } = await visit()
+    const first = mine.use('add_to_cart', { product_id: 'pencils' })
+    await question(page).getByText('"pencils"').waitFor()
+    const second = mine.use('add_to_cart', { product_id: 'notebook' })
+    await question(page).getByText('1 of 2', { exact: true }).waitFor()
+    await button(page, 'Allow once').click({ trial: true })
+    await button(page, 'Allow once').focus()
+    await page.keyboard.down('Enter')
+    await first
+    await button(page, 'Allow once').click({ trial: true })
+    await page.keyboard.down('Enter')
+    await page.keyboard.up('Enter')
+    expect([await question(page).isVisible(), await cart(page)]).toEqual([true, ['1 × Pencils, box of twelve']])
+    await button(page, 'Decline').click()
+    await second
+  })
+
+  test('names the client that asks, and so does the list of calls', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const client = await register(app.url)
+    const { access_token } = await obtain(client, 'member@demo.test', { resource: `${app.url}/mcp` })
+    const tool = await useAssistant(app, 'member@demo.test', access_token)
+    await expect.poll(tool.toolCounts).toEqual([3])
+    const adding = tool.use('add_to_cart', { product_id: 'pencils' })
+    await question(page).getByText('Tool wants to use a tool on this page').waitFor()
+    await button(page, 'Allow once').click()
+    await adding
+    expect(await frameOf(page).getByRole('list', { name: 'Calls' }).innerText()).toContain('Tool')
+  })
+
+  test('shows the input exactly, with escapes for what cannot be seen', async () => {
+    const { page, mine } = await visit()
+    const adding = mine.use('add_to_cart', { product_id: 'a\u202Eb\u200B' })
+    await question(page).waitFor()
+    const input = question(page).getByLabel('Input of the call')
+    expect(await input.innerText()).toBe('{\n  "product_id": "a\\u202eb\\u200b"\n}')
+    await button(page, 'Decline').click()
+    await adding
+  })
+
+  test('folds long input, and shows all of it on request', async () => {
+    const { page, mine } = await visit()
+    const args = { note: `${'x'.repeat(5_000)}\u202Eend`, product_id: 'pencils' }
+    const adding = mine.use('add_to_cart', args)
+    const input = question(page).getByLabel('Input of the call')
+    await question(page).waitFor()
+    expect((await input.innerText()).length).toBeLessThan(1_000)
+    await button(page, 'Show all').click()
+    expect(JSON.parse(await input.innerText())).toEqual(args)
+    await button(page, 'Decline').click()
+    await adding
+  })
+
+  test('ends when its caller is gone, says so, and makes room for the next one', async () => {
+    const { page, mine } = await visit()
+    const patience = new AbortController()
+    const first = mine.use('add_to_cart', { product_id: 'pencils' }, undefined, patience.signal)
+    await question(page).getByText('"pencils"').waitFor()
+    const second = mine.use('add_to_cart', { product_id: 'notebook' })
+    await question(page).getByText('1 of 2', { exact: true }).waitFor()
+    patience.abort()
+    await expect(first).rejects.toThrow()
+    await frameOf(page).getByText('Your assistant no longer waits for “Add to the cart”').waitFor()
+    await question(page).getByText('"notebook"').waitFor()
+    await button(page, 'Allow once').click()
+    await second
+    expect(await cart(page)).toEqual(['1 × Notebook, dotted'])
+  })
+
+  test('marks button and title while the panel is closed, and the title in the background', async () => {
+    const { page, mine } = await visit()
+    const adding = mine.use('add_to_cart', { product_id: 'pencils' })
+    await question(page).waitFor()
+    expect(await page.title()).toBe('Paper & Pen')
+    await closePanel(page)
+    await launcher(page, 'Open the agent: 1 waiting for approval').waitFor()
+    await expect.poll(() => page.title()).toBe('● (1) Paper & Pen')
+    await page.evaluate(`document.title = 'Pens'`)
+    await expect.poll(() => page.title()).toBe('● (1) Pens')
+    await expect.poll(async () => (await mine.sources()).map(({ title }) => title)).toEqual(['Pens'])
+
+    await launcher(page, 'Open the agent: 1 waiting for approval').click()
+    await expect.poll(() => page.title()).toBe('Pens')
+    const frame = page.frames().find((each) => each.url().includes('/embed/'))
+    await frame?.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: true })
+      document.dispatchEvent(new Event('visibilitychange'))`)
+    await expect.poll(() => page.title()).toBe('● (1) Pens')
+    await button(page, 'Decline').click()
+    await adding
+    await expect.poll(() => page.title()).toBe('Pens')
+  })
+})
+
+describe('a standing permission', () => {
+  test('is listed, and once revoked the tool asks again', async () => {
+    const { page, mine } = await visit()
+    const first = mine.use('add_to_cart', { product_id: 'pencils' })
+    await alwaysAllow(page)
+    await first
+    await mine.use('add_to_cart', { product_id: 'pencils' })
+    expect(await cart(page), 'the second call did not ask').toEqual(['2 × Pencils, box of twelve'])
+
+    const frame = frameOf(page)
+    await frame.getByText('3 tools on this page').click()
+    await frame.getByRole('list', { name: 'Tools on this page' }).getByText('Always allowed').waitFor()
+    await frame.getByText('1 standing permission').click()
+    await frame.getByRole('button', { name: 'Revoke “Add to the cart”' }).click()
+    await frame.getByText('1 standing permission').waitFor({ state: 'hidden' })
+    expect(await frame.getByText('Always allowed').count()).toBe(0)
+
+    const third = mine.use('add_to_cart', { product_id: 'pencils' })
+    await button(page, 'Decline').click()
+    expect((await third).isError).toBe(true)
+    expect(await cart(page)).toEqual(['2 × Pencils, box of twelve'])
+  })
+
+  test('leaves a sign on the page when a tool runs while the panel is closed', async () => {
+    const { page, mine } = await visit()
+    const first = mine.use('add_to_cart', { product_id: 'pencils' })
+    await alwaysAllow(page)
+    await first
+    await closePanel(page)
+    await launcher(page, 'Open the agent').waitFor()
+    await mine.use('add_to_cart', { product_id: 'pencils' })
+    await launcher(page, 'Open the agent: new activity').click()
+    await launcher(page, 'Close the agent').click()
+    await launcher(page, 'Open the agent').waitFor()
+  })
+})
+
+test('the list of calls shows the newest call', async () => {
+  const { page, mine } = await visit()
+  await launcher(page, 'Open the agent').click()
+  for (let count = 0; count < 12; count++) await mine.use('search_products', { query: String(count) })
+  const rows = frameOf(page).getByRole('list', { name: 'Calls' }).locator('> li')
+  await expect.poll(() => rows.count()).toBe(12)
+  const isInView = () =>
+    rows.last().evaluate((row) => {
+      const { bottom } = row.getBoundingClientRect()
+      return bottom <= row.closest('main').getBoundingClientRect().bottom
+    })
+  await expect.poll(isInView).toBe(true)
+})
