@@ -29,8 +29,14 @@ export interface RemoteTools {
 export interface RemoteTool {
   /** For whoever decides on calls. */
   source: { tabId: string; origin: string; url: string; title: string }
-  /** Resolves also when the tool itself failed; throws a Failure when there is no answer from it. */
-  call(args: Record<string, unknown>, call: ToolCall, callId: string): Promise<Relayed>
+  /** Null if the definition isn't known when the tool is called. */
+  definitionHash: string | null
+  /** Resolves also when the tool itself failed, or the user declined; throws a Failure when there is no response. */
+  call(
+    args: Record<string, unknown>,
+    call: ToolCall,
+    callId: string,
+  ): Promise<{ relayed: Relayed; isDeclined: boolean }>
 }
 
 const cachedOrganizations = 1_000
@@ -121,11 +127,12 @@ export function createRemoteTools(
       const { server_url, name } = connector
       return {
         source: { tabId: '', origin: new URL(server_url).origin, url: server_url, title: name },
+        definitionHash: null,
         async call(args, call) {
           try {
             const delegate = await requireDelegate(foundation, caller, setup, connector)
             const answer: PageAnswer = await callOf(delegate, toolName.slice(name.length + 1), args, call)
-            return readAnswer(answer)
+            return { relayed: readAnswer(answer), isDeclined: false }
           } catch (error) {
             throw report(organizationId, connector, error)
           }
