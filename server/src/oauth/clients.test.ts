@@ -247,7 +247,7 @@ describe('a client known by its address', () => {
     const attempt = await prepare(config)
     await attempt.browser.open(attempt.url)
     await attempt.browser.press('admin@demo.test')
-    expect(attempt.browser.text).toContain(`Application Tool (${new URL(id).host})`)
+    expect(attempt.browser.text).toContain(`App Tool (${new URL(id).host})`)
     const tokens = await exchange(config, attempt, await allow(attempt, 'admin@demo.test'))
     expect(claimsOf(tokens.access_token)).toMatchObject({ client_id: id })
     expect(await oauth.refreshTokenGrant(config, String(tokens.refresh_token))).toHaveProperty('access_token')
