@@ -14,10 +14,7 @@ export interface Caller {
   user: { id: string; email: string; name: string; avatar_url: string }
   /** Whether whoever signed them in vouches for the address. */
   email_verified: boolean
-  token: Pick<
-    VerifiedToken,
-    'id' | 'expires_at' | 'organization_id' | 'grant_id' | 'client_id' | 'client_name' | 'sign_in'
-  >
+  token: Pick<VerifiedToken, 'id' | 'expires_at' | 'organization_id' | 'grant_id' | 'sign_in' | 'client_name'>
   organization?: { id: string; name: string; slug: string }
   role?: Role
 }
@@ -123,12 +120,12 @@ export function createAccess(service: Service): AccessControl {
 }
 
 function describeCaller(token: VerifiedToken, person: Person): Caller {
-  const { id, expires_at, organization_id, grant_id, client_id, client_name, sign_in } = token
+  const { id, expires_at, organization_id, grant_id, sign_in, client_name } = token
   const { organization, role, session_generation, asked_for, email_verified, ...user } = person
   return {
     user,
     email_verified,
-    token: { id, expires_at, organization_id, grant_id, client_id, client_name, sign_in },
+    token: { id, expires_at, organization_id, grant_id, sign_in, client_name },
     ...(organization && role && { organization, role }),
   }
 }

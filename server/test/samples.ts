@@ -174,7 +174,6 @@ export const samples: Record<string, Sample> = {
 
   listHubSources: {},
   listHubTools: {},
-  listToolCalls: {},
 
   listConnectors: {},
   createConnector: { body: newConnector },

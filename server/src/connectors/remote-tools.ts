@@ -29,14 +29,8 @@ export interface RemoteTools {
 export interface RemoteTool {
   /** For whoever decides on calls. */
   source: { tabId: string; origin: string; url: string; title: string }
-  /** Null if the definition isn't known when the tool is called. */
-  definitionHash: string | null
-  /** Resolves also when the tool itself failed, or the user declined; throws a Failure when there is no response. */
-  call(
-    args: Record<string, unknown>,
-    call: ToolCall,
-    callId: string,
-  ): Promise<{ relayed: Relayed; isDeclined: boolean }>
+  /** Resolves also when the tool itself failed; throws a Failure when there is no answer from it. */
+  call(args: Record<string, unknown>, call: ToolCall, callId: string): Promise<Relayed>
 }
 
 const cachedOrganizations = 1_000
@@ -127,12 +121,11 @@ export function createRemoteTools(
       const { server_url, name } = connector
       return {
         source: { tabId: '', origin: new URL(server_url).origin, url: server_url, title: name },
-        definitionHash: null,
         async call(args, call) {
           try {
             const delegate = await requireDelegate(foundation, caller, setup, connector)
             const answer: PageAnswer = await callOf(delegate, toolName.slice(name.length + 1), args, call)
-            return { relayed: readAnswer(answer), isDeclined: false }
+            return readAnswer(answer)
           } catch (error) {
             throw report(organizationId, connector, error)
           }

@@ -2,11 +2,11 @@ import type { z } from 'zod'
 import type { OrgCaller } from '../access.ts'
 import type { RemoteTool, RemoteTools } from '../connectors/remote-tools.ts'
 import { failure, notFound } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Foundation, Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import type { Relayed, ToolCall } from '../tool.ts'
-import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import type * as contract from './contract.ts'
 import type { PageTool } from './definitions.ts'
 import { createGovernor } from './governor.ts'
@@ -43,7 +43,6 @@ export async function createHub(
   foundation: Foundation,
   builtInNames: ReadonlySet<string>,
   remoteTools: RemoteTools,
-  toolCalls: ToolCallRecorder,
 ): Promise<Hub> {
   const switchboard = await createSwitchboard(foundation)
   const govern = createGovernor(foundation)
@@ -70,31 +69,23 @@ export async function createHub(
       return [...paged, ...remote.tools.filter(matches).map((tool) => ({ tool, sources: [] }))].map(show)
     },
 
-    callTool: (caller, { tool_name, args, source_id }, call) =>
-      toolCalls.follow(caller, { tool_name, args }, async (record) => {
-        // A connector's tool stands before a page's, which must not be able to take its place.
-        const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
-        const tool = remote ?? (await findPageTool(switchboard, caller, tool_name, source_id))
-        record.source_type = remote ? 'connector' : 'page'
-        record.source = remote ? tool.source.title : tool.source.origin
-        record.definition_hash = tool.definitionHash
-        const context = {
-          mcp_call_id: record.id,
-          organization_id: caller.organization.id,
-          caller_identity: caller.user.email,
-          source: tool.source,
-          tool: tool_name,
-        }
-        record.governance = await govern({ phase: 'request', context: { ...context, arguments: args } })
-        const { relayed, isDeclined } = await tool.call(args, call, record.id)
-        record.outcome = isDeclined ? 'refused' : relayed.isError ? 'tool_error' : 'succeeded'
-        if (isDeclined) {
-          record.approval = 'declined'
-          record.failure_code = 'DECLINED'
-        }
-        await govern({ phase: 'response', context: { ...context, result: relayed } })
-        return { ...relayed, _meta: { [sourceKey]: { kind: remote ? 'connector' : 'page', ...tool.source } } }
-      }),
+    async callTool(caller, { tool_name, args, source_id }, call) {
+      // A connector's tool stands before a page's, which must not be able to take its place.
+      const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
+      const tool = remote ?? (await findPageTool(switchboard, caller, tool_name, source_id))
+      const callId = newId()
+      const context = {
+        mcp_call_id: callId,
+        organization_id: caller.organization.id,
+        caller_identity: caller.user.email,
+        source: tool.source,
+        tool: tool_name,
+      }
+      await govern({ phase: 'request', context: { ...context, arguments: args } })
+      const relayed = await tool.call(args, call, callId)
+      await govern({ phase: 'response', context: { ...context, result: relayed } })
+      return { ...relayed, _meta: { [sourceKey]: { kind: remote ? 'connector' : 'page', ...tool.source } } }
+    },
 
     async close() {
       endWatch()
@@ -155,7 +146,6 @@ async function findPageTool(
   const { tabId, origin, url, title } = target.source
   return {
     source: { tabId, origin, url, title },
-    definitionHash: tool.hash,
     async call(args, call, callId) {
       const { client_name } = caller.token
       const order = {
@@ -166,10 +156,7 @@ async function findPageTool(
         ...(client_name && { client_name }),
       }
       const answer = await switchboard.call(target, { caller, owner }, order, call)
-      return {
-        relayed: readAnswer(answer),
-        isDeclined: 'error' in answer && answer.error.code === 'declined',
-      }
+      return readAnswer(answer)
     },
   }
 }
