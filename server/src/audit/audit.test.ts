@@ -12,7 +12,7 @@ import { verifyAuditChain } from './verify.ts'
 
 let app: TestService
 let database: Database
-/** Somebody who can write the database, but doesn't know the secret: the attacker that the chain is there for. */
+/** An attacker who can write to the database but doesn't know the secret. */
 let owner: pg.Client
 
 beforeAll(async () => {

@@ -24,7 +24,7 @@ async function useBreakableKv() {
   await holdIdentity(app.service, organizationId, held, app.clock.now + 60_000)
   // Nodes serve a caller that they know while the store is away.
   await app.request('GET', `/end-users/${id}`, { token })
-  /** Nothing can be written to the file while somebody else writes to it. */
+  /** An open write transaction of another connection blocks every write to the file. */
   const lockFile = () => {
     const file = new DatabaseSync(join(app.config.dataDir, 'kv.db'))
     file.exec('begin immediate')

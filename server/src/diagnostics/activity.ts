@@ -43,7 +43,7 @@ const flushEveryMs = 1_000
 const keptRefusals = 200
 /** Different refusals of one organization in one second; more than a person could read. */
 const pendingRefusals = 50
-/** A sample of origins that nobody allowed, per organization: whoever has a key can send any number of them. */
+/** A bounded sample of unallowed origins per organization: anyone with a key can send any number of them. */
 const keptOrigins = 20
 
 export function createActivity({ database, clock, log, metrics }: Foundation): Activity {
