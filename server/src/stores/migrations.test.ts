@@ -119,7 +119,7 @@ describe('an up-to-date database', () => {
         await client.query(`
           select 'policy' as kind, oid, xmin::text from pg_policy union all
           select 'table', oid, xmin::text from pg_class where relnamespace = 'public'::regnamespace union all
-          select 'role', oid, rolname::text from pg_roles union all
+          select 'role', oid, rolname::text from pg_roles where starts_with(rolname, current_database()) union all
           select 'migration', 0, name || applied_at from migrations order by 1, 2, 3`)
       ).rows
     const before = await catalogue()
