@@ -21,6 +21,7 @@ export default defineConfig({
     maxWorkers: Math.max(2, availableParallelism() - 1),
     testTimeout: 20_000,
     hookTimeout: 60_000,
+    setupFiles: 'server/test/patience.ts',
     projects: [
       {
         extends: true,
