@@ -2,37 +2,65 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type BuildOptions, build } from 'esbuild'
+import { type BuildOptions, build, type Plugin, transform } from 'esbuild'
+import { fingerprint } from '../server/src/lib/secrets.ts'
+import { elementStyle } from './src/element-style.ts'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 const dist = join(here, 'dist')
-const shared: BuildOptions & { write: false } = {
-  absWorkingDir: here,
-  outdir: dist,
-  bundle: true,
-  minify: true,
-  write: false,
-  target: 'es2023',
-  legalComments: 'none',
+
+const minifyStyle = async (css: string) => (await transform(css, { loader: 'css', minify: true })).code.trim()
+
+/** Minifies style sheets that scripts carry as text: files, and the element's own, which the package needs as a string. */
+const styleTexts: Plugin = {
+  name: 'style-texts',
+  setup({ onLoad }) {
+    onLoad({ filter: /\.css$/ }, async ({ path }) => {
+      return { contents: await minifyStyle(await readFile(path, 'utf8')), loader: 'text' }
+    })
+    onLoad({ filter: /element-style\.ts$/ }, async () => {
+      return { contents: `export const elementStyle = ${JSON.stringify(await minifyStyle(elementStyle))}` }
+    })
+  },
 }
 
-/** What the server gives to browsers, in `dist/`. The package for other people's bundlers is made by `npm pack`. */
+/** One file without imports, minified. */
+async function bundle(entry: string, options: BuildOptions): Promise<string> {
+  const { outputFiles } = await build({
+    absWorkingDir: here,
+    entryPoints: [entry],
+    bundle: true,
+    minify: true,
+    write: false,
+    target: 'es2023',
+    legalComments: 'none',
+    plugins: [styleTexts],
+    ...options,
+  })
+  return outputFiles?.[0]?.text ?? ''
+}
+
+/** Builds the files that the server gives to browsers, in `dist/`. `npm pack` makes the package for bundlers. */
 export async function buildWidget(): Promise<void> {
-  const outputs = await Promise.all([
-    build({ ...shared, entryPoints: { widget: 'src/define.ts' }, format: 'iife' }),
-    build({ ...shared, entryPoints: { frame: 'src/frame/main.ts' }, format: 'iife' }),
-    build({ ...shared, entryPoints: { frame: 'src/frame/frame.css' } }),
-  ])
+  const view = await bundle('src/frame/view.ts', { format: 'esm' })
+  // The server takes the same part of the address for the view's version.
+  const viewAddress = JSON.stringify(`/embed/view-${fingerprint(view)}.js`)
+  const frame = await bundle('src/frame/main.ts', { format: 'iife', define: { viewAddress } })
+  const widget = await bundle('src/define.ts', { format: 'iife' })
   await mkdir(dist, { recursive: true })
-  for (const { path, contents } of outputs.flatMap(({ outputFiles }) => outputFiles)) await replaceFile(path, contents)
+  // The view first: the new frame needs it.
+  await replaceFile('view.js', view)
+  await replaceFile('frame.js', frame)
+  await replaceFile('widget.js', widget)
 }
 
 /** Whole or not at all, since a server may be reading it, and only when it is another one. */
-async function replaceFile(path: string, contents: Uint8Array): Promise<void> {
-  const known = await readFile(path).catch(() => undefined)
-  if (known?.equals(contents)) return
+async function replaceFile(name: string, text: string): Promise<void> {
+  const path = join(dist, name)
+  const known = await readFile(path, 'utf8').catch(() => undefined)
+  if (known === text) return
   const next = join(dist, `.${randomUUID()}`)
-  await writeFile(next, contents)
+  await writeFile(next, text)
   await rename(next, path)
 }
 

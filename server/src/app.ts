@@ -8,7 +8,7 @@ import { api } from './api.ts'
 import { serveApiDocs } from './api-docs.ts'
 import { serveWidget } from './embed/embed.ts'
 import { notFound } from './errors.ts'
-import { Connections, isAnswering, jsonHeaders, sendShared, splitAddress } from './http.ts'
+import { Connections, isAnswering, jsonHeaders, splitAddress } from './http.ts'
 import { createMcp } from './mcp/server.ts'
 import { serveAuthorizationServer } from './oauth/authorization-server.ts'
 import { publicDocument } from './oauth/protected-resources.ts'
@@ -19,6 +19,7 @@ import { createRest, describeFailure } from './rest.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import type { Service } from './service.ts'
 import { serveSetup } from './setup/setup.ts'
+import { SharedFile, sendFile } from './shared-file.ts'
 import { serveSignIn } from './sign-in/sign-in.ts'
 import { serveLocalBilling } from './subscriptions/local-billing-pages.ts'
 import { answerPreflight } from './tickets/preflight.ts'
@@ -41,7 +42,7 @@ export async function createApp(service: Service): Promise<App> {
   const access = createAccess(service)
   const keys = createSigningKeys(service)
   const specification = describeApi(api.map(({ operation }) => operation))
-  const specificationBytes = Buffer.from(JSON.stringify(specification))
+  const specificationFile = new SharedFile(JSON.stringify(specification), 'application/json')
   let isDraining = false
 
   app.use(observePage(observe))
@@ -57,7 +58,7 @@ export async function createApp(service: Service): Promise<App> {
     return c.body(await service.metrics.render(), 200, { 'content-type': service.metrics.contentType })
   })
 
-  app.get('/api/spec.json', (c) => sendShared(c, specificationBytes, { 'content-type': 'application/json' }))
+  app.get('/api/spec.json', (c) => sendFile(c, specificationFile, { 'cache-control': 'public, no-cache' }))
   app.route('/api/docs', serveApiDocs(specification, service.config.publicUrl))
   app.options('/api/auth/pk-ticket', answerPreflight)
   app.get('/oauth/jwks', async (c) => c.json(await keys.published(), 200, publicDocument))

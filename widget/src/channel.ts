@@ -75,4 +75,6 @@ export type ToElement =
   | { type: 'show' }
   /** The question that had the keyboard focus has ended: the focus belongs to the page again. */
   | { type: 'release' }
+  /** A part of the frame can't be loaded, probably because the server has been upgraded since: load the frame again. */
+  | { type: 'reload' }
   | { type: 'close' }

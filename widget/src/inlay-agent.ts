@@ -32,6 +32,8 @@ const frameLoadMs = 20_000
 /** Doubles with every failure. */
 const loadAgainMs = 10_000
 const longestLoadAgainMs = 300_000
+/** A frame that wants to be loaded again sooner than this has the same problem as before. */
+const reloadEveryMs = 60_000
 /** It may not lead the page elsewhere. */
 const frameRights = [
   'allow-scripts',
@@ -77,6 +79,7 @@ export class InlayAgent extends PageElement {
   #cameFrom: HTMLElement | undefined
   #failures = 0
   #patience: ReturnType<typeof setTimeout> | undefined
+  #reloadedAt = -reloadEveryMs
 
   constructor() {
     super()
@@ -220,6 +223,16 @@ export class InlayAgent extends PageElement {
     if (this.#failures === 0) this.#tell('Connecting…')
   }
 
+  #reload(): void {
+    const isRepeated = performance.now() - this.#reloadedAt < reloadEveryMs
+    this.#reloadedAt = performance.now()
+    if (isRepeated) this.#missing()
+    else {
+      this.#unload()
+      this.#start()
+    }
+  }
+
   #unload(): void {
     this.#frame.remove()
     this.#frame.removeAttribute('src')
@@ -295,7 +308,8 @@ export class InlayAgent extends PageElement {
       if (this.displayMode === 'inline') this.scrollIntoView({ block: 'nearest' })
     } else if (message.type === 'release') {
       if (document.activeElement === this) this.#cameFrom?.focus({ preventScroll: true })
-    } else this.#close()
+    } else if (message.type === 'reload') this.#reload()
+    else if (message.type === 'close') this.#close()
   }
 
   async #run({ id, definition, args }: Extract<ToElement, { type: 'call' }>): Promise<void> {

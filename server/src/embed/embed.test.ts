@@ -1,4 +1,5 @@
-import { gzipSync } from 'node:zlib'
+import { readFile } from 'node:fs/promises'
+import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { buildWidget } from '../../../widget/build.ts'
 import { startTestService, type TestService } from '../../test/harness.ts'
@@ -33,16 +34,54 @@ async function openFrame(app: TestService, key: string, referer?: string) {
 
 describe('the script for pages', () => {
   test('is less than 5 KB, and complete', async () => {
-    const response = await development.fetch('/widget.js')
+    const response = await production.fetch('/widget.js')
     const text = await response.text()
     expect(response.status).toBe(200)
     expect(gzipSync(text).length).toBeLessThan(5 * 1024)
     expect(text).not.toMatch(/\b(require\(|import\b)/)
     expect(Object.fromEntries(response.headers)).toMatchObject({
       'content-type': 'text/javascript; charset=utf-8',
-      'cache-control': 'public, no-cache',
+      'cache-control': 'public, max-age=300, stale-while-revalidate=3600',
       'cross-origin-resource-policy': 'cross-origin',
+      vary: 'accept-encoding',
     })
+    expect((await development.fetch('/widget.js')).headers.get('cache-control'), 'who works on it').toBe(
+      'public, no-cache',
+    )
+  })
+
+  test('comes in the encoding that the browser likes best, each with an ETag of its own', async () => {
+    const get = (accepted: string, more = {}) =>
+      production.fetch('/widget.js', { headers: { 'accept-encoding': accepted, ...more } })
+    const text = await readFile(new URL('../../../widget/dist/widget.js', import.meta.url))
+    const plain = await get('identity')
+    const answers = { br: await get('gzip, deflate, br, zstd'), gzip: await get('gzip') }
+    expect(Buffer.from(await plain.arrayBuffer())).toEqual(text)
+    expect(brotliDecompressSync(await answers.br.arrayBuffer())).toEqual(text)
+    expect(gunzipSync(await answers.gzip.arrayBuffer())).toEqual(text)
+    expect(plain.headers.get('content-encoding')).toBeNull()
+    const tags = [plain, answers.br, answers.gzip].map(({ headers }) => headers.get('etag') ?? '')
+    expect(new Set(tags).size).toBe(3)
+    for (const [encoding, { headers }] of Object.entries(answers)) {
+      expect([headers.get('content-encoding'), headers.get('vary')]).toEqual([encoding, 'accept-encoding'])
+      expect(Number(headers.get('content-length'))).toBeLessThan(text.length / 2)
+    }
+    const [, brotli = '', gzipped = ''] = tags
+    expect((await get('br', { 'if-none-match': gzipped })).status, 'the bytes of another encoding').toBe(200)
+    const known = await get('br', { 'if-none-match': `"old", W/${brotli}` })
+    expect([known.status, await known.text()]).toEqual([304, ''])
+    expect(Object.fromEntries(known.headers)).toMatchObject({ etag: brotli, vary: 'accept-encoding' })
+  })
+
+  test('answers HEAD with the headers alone, and a range with the whole', async () => {
+    const get = await production.fetch('/widget.js', { headers: { 'accept-encoding': 'gzip' } })
+    const head = await production.fetch('/widget.js', { method: 'HEAD', headers: { 'accept-encoding': 'gzip' } })
+    const range = await production.fetch('/widget.js', { headers: { 'accept-encoding': 'gzip', range: 'bytes=0-9' } })
+    const telling = ['content-encoding', 'content-length', 'content-type', 'etag', 'vary', 'cache-control']
+    const read = ({ headers }: Response) => telling.map((name) => headers.get(name))
+    expect([head.status, range.status]).toEqual([200, 200])
+    expect([read(head), read(range)]).toEqual([read(get), read(get)])
+    expect(await head.text()).toBe('')
   })
 
   test('is sent once to a browser that asks again', async () => {
@@ -169,12 +208,17 @@ describe('the frame', () => {
 
   test('has parts that browsers keep for good, since another version has another address', async () => {
     const { html } = await openFrame(production, '')
-    const addresses = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address = '']) => address)
-    expect(addresses.map((address) => address.replace(/=.*/, ''))).toEqual(['/embed/frame.css?v', '/embed/frame.js?v'])
-    for (const address of addresses) {
-      const caching = async (path: string) => (await production.fetch(path)).headers.get('cache-control')
-      expect(await caching(address)).toBe('public, max-age=31536000, immutable')
-      expect(await caching(address.replace(/=.*/, '=old')), 'a node of another version').toBe('public, no-cache')
+    const [, script = ''] = /<script src="([^"]+)"/.exec(html) ?? []
+    const [view = ''] = /\/embed\/view-[\w-]+\.js/.exec(await (await production.fetch(script)).text()) ?? []
+    const caching = async (path: string) => {
+      const { status, headers } = await production.fetch(path)
+      return [status, headers.get('cache-control')]
     }
+    for (const address of [script, view]) {
+      expect(await caching(address), address).toEqual([200, 'public, max-age=31536000, immutable'])
+    }
+    const other = (address: string) => address.replace(/-.*/, '-other.js')
+    expect(await caching(other(script)), 'the document of another version').toEqual([200, 'no-store'])
+    expect(await caching(other(view)), 'a frame of another version needs its own').toEqual([404, 'no-store'])
   })
 })

@@ -1,46 +1,51 @@
 import { readFile } from 'node:fs/promises'
-import { type Context, Hono } from 'hono'
+import type { HttpBindings } from '@hono/node-server'
+import { Hono } from 'hono'
 import { serviceUnavailable } from '../errors.ts'
 import { matchesOrigin } from '../lib/origins.ts'
-import { fingerprint } from '../lib/secrets.ts'
 import { allowedOrigins, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import type { Service } from '../service.ts'
+import { SharedFile, sendFile } from '../shared-file.ts'
 
-const types = { js: 'text/javascript; charset=utf-8', css: 'text/css; charset=utf-8' }
 const dist = new URL('../../../widget/dist/', import.meta.url)
 
-interface BuiltFile {
-  text: string
-  version: string
-}
+/** An address with the content's version in it can be cached for good. */
+const forGood = 'public, max-age=31536000, immutable'
+/** Pages name the script without a version, so an upgrade reaches them within minutes. */
+const forMinutes = 'public, max-age=300, stale-while-revalidate=3600'
 
-/** What pages load: the element's script, and the frame that it opens, in which everything else happens. */
-export function serveWidget(service: Service): Hono {
-  const app = new Hono()
+/** Serves what pages load: the element's script, and the frame that it opens, which holds everything else. */
+export function serveWidget(service: Service): Hono<{ Bindings: HttpBindings }> {
+  const app = new Hono<{ Bindings: HttpBindings }>()
   const read = createReader(service)
+  // Who works on the widget wants to see what they just built.
+  const cacheScript = service.config.mode === 'production' ? forMinutes : 'public, no-cache'
 
-  const send = (file: string, type: keyof typeof types) => async (c: Context) => {
-    const { text, version } = await read(file)
-    const headers = {
-      'content-type': types[type],
-      // An address with the version in it can be kept for good. The other one is asked for again, which costs little.
-      'cache-control': c.req.query('v') === version ? 'public, max-age=31536000, immutable' : 'public, no-cache',
-      etag: `"${version}"`,
-      ...forEverybody,
-    }
-    return c.req.header('if-none-match') === headers.etag ? c.body(null, 304, headers) : c.body(text, 200, headers)
-  }
-  app.get('/widget.js', send('widget.js', 'js'))
-  app.get('/embed/frame.js', send('frame.js', 'js'))
-  app.get('/embed/frame.css', send('frame.css', 'css'))
+  app.get('/widget.js', async (c) =>
+    sendFile(c, await read('widget.js'), { 'cache-control': cacheScript, ...forEverybody }),
+  )
+
+  // While nodes of two versions run, a document of the one may ask the other for its script; any version of it will do.
+  app.get('/embed/:file{frame-[\\w-]+\\.js}', async (c) => {
+    const file = await read('frame.js')
+    const isCurrent = c.req.param('file') === versioned('frame', file)
+    return sendFile(c, file, { 'cache-control': isCurrent ? forGood : 'no-store', ...forEverybody })
+  })
+
+  // A frame needs the view that it was built with. Without it, the frame is loaded again.
+  app.get('/embed/:file{view-[\\w-]+\\.js}', async (c, next) => {
+    const file = await read('view.js')
+    if (c.req.param('file') !== versioned('view', file)) return next()
+    return sendFile(c, file, { 'cache-control': forGood, ...forEverybody })
+  })
 
   app.get('/embed/', async (c) => {
     const key = await service.keyLookup.find(c.req.query('key') ?? '')
     const isRefused = key !== undefined && refuseOrigin(service, key, c.req.header('referer'))
-    const [script, style] = await Promise.all([read('frame.js'), read('frame.css')])
+    const script = versioned('frame', await read('frame.js'))
     // The policy says who may embed it; this header could only forbid it to everybody.
     c.header('x-frame-options', undefined)
-    return c.body(framePage(service.config.mode, isRefused, script.version, style.version), 200, {
+    return c.body(framePage(service.config.mode, isRefused, script), 200, {
       'content-type': 'text/html; charset=utf-8',
       'cache-control': 'no-store',
       'content-security-policy': framePolicy(service, isRefused ? '*' : frameAncestors(key, service.config.mode)),
@@ -56,26 +61,28 @@ const forEverybody = {
   'cross-origin-embedder-policy': 'require-corp',
 }
 
+const versioned = (name: string, { version }: SharedFile) => `${name}-${version}.js`
+
 function createReader({ config }: Service) {
-  const files = new Map<string, BuiltFile>()
-  const load = async (name: string): Promise<BuiltFile> => {
+  const files = new Map<string, SharedFile>()
+  return async (name: string): Promise<SharedFile> => {
+    const known = files.get(name)
+    // A development server reads the files again, because they may have been built again.
+    if (known && config.mode === 'production') return known
     const text = await readFile(new URL(name, dist), 'utf8').catch((cause) => {
       throw serviceUnavailable('The widget has not been built; run: node scripts/setup.mjs', cause)
     })
-    return { text, version: fingerprint(text).slice(0, 16) }
-  }
-  return async (name: string): Promise<BuiltFile> => {
-    const file = files.get(name) ?? (await load(name))
-    // Somebody who works on the widget wants to see what they just built.
-    if (config.mode === 'production') files.set(name, file)
+    const file = new SharedFile(text, 'text/javascript; charset=utf-8')
+    if (known?.version === file.version) return known
+    files.set(name, file)
     return file
   }
 }
 
-const framePage = (mode: string, isRefused: boolean, script: string, style: string) => `<!doctype html>
+const framePage = (mode: string, isRefused: boolean, script: string) => `<!doctype html>
 <html lang="en" data-mode="${mode}"${isRefused ? ' data-refused' : ''}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Agent</title><link rel="stylesheet" href="/embed/frame.css?v=${style}"></head>
-<body><noscript>The assistant needs JavaScript.</noscript><script src="/embed/frame.js?v=${script}"></script></body></html>`
+<title>Agent</title></head>
+<body><noscript>The assistant needs JavaScript.</noscript><script src="/embed/${script}"></script></body></html>`
 
 function framePolicy({ config }: Service, ancestors: string): string {
   const socket = config.publicUrl.replace(/^http/, 'ws')

@@ -1,4 +1,5 @@
-import { type ClientMessageInput, maxMessageBytes, type ServerMessage } from '../../../server/src/runtime/protocol.ts'
+import type { ClientMessageInput, ServerMessage } from '../../../server/src/runtime/protocol.ts'
+import { maxMessageBytes } from '../../../server/src/runtime/protocol-values.ts'
 import { onlyReads, type PageTool } from '../channel.ts'
 import { bytesOf } from './tool-messages.ts'
 

@@ -1,13 +1,11 @@
-import { channelWord, readyWord, refusedWord, type ToElement, type ToFrame } from '../channel.ts'
+import { channelWord, type Look, readyWord, refusedWord, type ToElement, type ToFrame } from '../channel.ts'
 import { Calls, sayStillAskingMs } from './calls.ts'
-import { createConnection, type Status } from './connection.ts'
+import { createConnection, type Problem, type Status } from './connection.ts'
 import { IdentityRequests } from './identity-requests.ts'
-import { explainProblem } from './problems.ts'
 import { describeSigns } from './signs.ts'
 import { listTools, type SortedTools, sortTools, tellChanges } from './tool-messages.ts'
-import { createView } from './view.ts'
+import type { View } from './view.ts'
 
-const isDevelopment = document.documentElement.dataset.mode === 'development'
 const key = new URLSearchParams(location.search).get('key') ?? ''
 
 /** Only the page around this frame may hand over a channel, and only one; whose page it is, the browser says. */
@@ -27,46 +25,73 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   let tools: SortedTools = { accepted: [], leftOut: [] }
   /** Whether the page wants a connection, and as whom. */
   let wanted: { idToken: string | undefined; canRenew: boolean } | undefined
-  let isShown = false
-  let isInline = false
+  let state: Status['state'] = 'connecting'
+  let problem: Problem | undefined
+  let look: Look | undefined
   let isAsking = false
   /** Whether a tool ran while the panel was closed. */
   let hasNews = false
   const identityRequests = new IdentityRequests(() => say({ type: 'identify' }))
 
-  const view = createView(document.body, {
-    onClose: () => say({ type: 'close' }),
-    onDecision: (id, decision) => calls.decide(id, decision),
-    onRevoke: (subject) => calls.revoke(subject),
-    onRelease: () => say({ type: 'release' }),
-    onSize(width, height) {
-      say({ type: 'size', width, height })
-      // The question may have grown out of view.
-      if (isAsking && isInline) say({ type: 'show' })
-    },
-  })
+  const isInline = () => look?.canClose === false
+  const isShown = () => look?.isOpen === true || isInline()
+
+  /** Most visitors never open the panel, so everything that draws it is loaded when something has to be shown. */
+  let view: View | undefined
+  let isLoading = false
+  function needView(): void {
+    if (isLoading) return
+    isLoading = true
+    import(viewAddress).then(startView, () => say({ type: 'reload' }))
+  }
+  function startView({ createView }: typeof import('./view.ts')): void {
+    view = createView(document.body, {
+      onClose: () => say({ type: 'close' }),
+      onDecision: (id, decision) => calls.decide(id, decision),
+      onRevoke: (subject) => calls.revoke(subject),
+      onRelease: () => say({ type: 'release' }),
+      onSize(width, height) {
+        say({ type: 'size', width, height })
+        // The question may have grown out of view.
+        if (isAsking && isInline()) say({ type: 'show' })
+      },
+    })
+    if (look) view.apply(look)
+    view.showTools(tools.accepted, tools.leftOut)
+    showCalls()
+    showStatus()
+  }
+  function showCalls(): void {
+    view?.showCalls(calls.list)
+    view?.ask(calls.waiting)
+    view?.showPermissions(calls.permissions)
+  }
+  function showStatus(): void {
+    view?.showStatus(state, problem)
+  }
 
   const calls = new Calls({
     findTool: (name) => tools.accepted.find((tool) => tool.name === name),
     run({ id, tool, args }) {
-      hasNews ||= !isShown
+      hasNews ||= !isShown()
       say({ type: 'call', id, definition: JSON.stringify(tool), args })
     },
     stop: ({ id }) => say({ type: 'cancel', id }),
     send: (message) => connection.send(message),
     onChange() {
-      view.showCalls(calls.list)
-      view.ask(calls.waiting)
-      view.showPermissions(calls.permissions)
+      showCalls()
       const wasAsking = isAsking
       isAsking = calls.waiting.length > 0
       // Only for the first question, so that a user who has closed the panel since is not interrupted again.
-      if (isAsking && !wasAsking) say({ type: 'show' })
+      if (isAsking && !wasAsking) {
+        needView()
+        say({ type: 'show' })
+      }
       sign()
     },
   })
   const sign = () => {
-    const sight = { waiting: calls.waiting.length, isShown, isInBackground: document.hidden, hasNews }
+    const sight = { waiting: calls.waiting.length, isShown: isShown(), isInBackground: document.hidden, hasNews }
     say({ type: 'signs', signs: describeSigns(sight) })
   }
   setInterval(() => calls.sayStillAsking(), sayStillAskingMs)
@@ -76,7 +101,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     embeddingOrigin,
     tabId: tabId(),
     page: () => page,
-    onStatus: showStatus,
+    onStatus: receiveStatus,
     onReady({ resumed }, { userId, orgId }) {
       if (!resumed) calls.startOver()
       for (const message of listTools(tools.accepted)) connection.send(message)
@@ -89,14 +114,15 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     },
   })
 
-  function showStatus(status: Status): void {
-    if (status.state === 'connected') identityRequests.accepted()
+  function receiveStatus(next: Status): void {
+    if (next.state === 'connected') identityRequests.accepted()
     // A first refusal is usually put right by the page's next token, so only a repeated one is shown.
-    const isRepeated = status.state === 'unidentified' && identityRequests.request()
-    const problem = status.state === 'refused' ? status : isRepeated ? status.problem : undefined
-    const [text, tone] = statusTexts[problem ? 'refused' : status.state]
-    view.showStatus(text, tone)
-    view.showProblem(problem && explainProblem(problem, isDevelopment))
+    const isRepeated = next.state === 'unidentified' && identityRequests.request()
+    problem = next.state === 'refused' ? next : isRepeated ? next.problem : undefined
+    state = problem ? 'refused' : next.state
+    // For developers and tests: while the panel is closed, nothing else shows it.
+    document.documentElement.dataset.state = state
+    showStatus()
     if (problem) say({ type: 'error', code: problem.code, message: problem.message })
   }
 
@@ -113,10 +139,10 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       wanted = undefined
       connection.end()
     } else if (data.type === 'look') {
-      isInline = !data.look.canClose
-      isShown = data.look.isOpen || isInline
-      hasNews &&= !isShown
-      view.apply(data.look)
+      look = data.look
+      hasNews &&= !isShown()
+      if (isShown()) needView()
+      view?.apply(look)
       sign()
     } else if (data.type === 'page') {
       page = { url: data.url, title: data.title }
@@ -126,13 +152,11 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       tools = sortTools(data.tools)
       if (connection.isReady()) for (const message of tellChanges(before, tools.accepted)) connection.send(message)
       for (const { name, reason } of tools.leftOut) warn(name, reason)
-      view.showTools(tools.accepted, tools.leftOut)
+      view?.showTools(tools.accepted, tools.leftOut)
     } else if (data.type === 'result') calls.finish(data.id, data.result)
     else calls.fail(data.id, data.message)
   }
 
-  view.showTools([], [])
-  showStatus({ state: 'connecting' })
   window.addEventListener('online', () => connection.check())
   document.addEventListener('visibilitychange', () => {
     sign()
@@ -144,15 +168,6 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     if (persisted && wanted) connection.identify(wanted.idToken, wanted.canRenew)
   })
 }
-
-const statusTexts = {
-  idle: ['Not connected', 'busy'],
-  connecting: ['Connecting…', 'busy'],
-  connected: ['Connected', 'good'],
-  waiting: ['Connection lost, trying again…', 'busy'],
-  unidentified: ['Signing in again…', 'busy'],
-  refused: ['Not available', 'bad'],
-} as const satisfies Record<Status['state'], [string, 'busy' | 'good' | 'bad']>
 
 const warn = (tool: string, reason: string) => console.warn(`inlay-agent: the tool ${tool} was left out: ${reason}`)
 

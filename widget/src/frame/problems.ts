@@ -1,3 +1,5 @@
+import type { Problem } from './connection.ts'
+
 /** What a developer can do about a refusal. Its own message says what it was. */
 const remedies: Record<string, string> = {
   INVALID_KEY: 'Compare the attribute publishable-key with the key of the organization; it may have been revoked.',
@@ -9,7 +11,7 @@ const remedies: Record<string, string> = {
 }
 
 /** Who visits a page in production can do nothing about it and is told no more than that. */
-export function explainProblem(problem: { code: string; message: string }, isDevelopment: boolean): string {
+export function explainProblem(problem: Problem, isDevelopment: boolean): string {
   if (!isDevelopment) return 'The assistant is not available at the moment.'
   return `${problem.code}: ${problem.message}. ${remedies[problem.code] ?? ''}`.trim()
 }

@@ -68,6 +68,38 @@ test('the runtime reads every hint that a page can give', () => {
   expect(ToolDefinition.parse(tool('all', { annotations })).annotations).toEqual(annotations)
 })
 
+test('a tool is accepted exactly if the runtime can read it', () => {
+  const odd = fc.oneof(
+    fc.constantFrom('', 'text', 'n'.repeat(maxNameLength + 1), 7, true, null, undefined),
+    fc.object(),
+  )
+  const likely = <T>(usual: fc.Arbitrary<T>) => fc.oneof({ weight: 3, arbitrary: usual }, { weight: 1, arbitrary: odd })
+  const hints = fc.record(Object.fromEntries(annotationNames.map((name) => [name, likely(fc.boolean())])), {
+    requiredKeys: [],
+  })
+  const shape = fc.record(
+    {
+      name: likely(fc.string({ minLength: 1 })),
+      title: likely(fc.string()),
+      description: likely(fc.string()),
+      inputSchema: likely(fc.oneof(fc.object(), fc.array(fc.string()))),
+      annotations: likely(hints),
+    },
+    { requiredKeys: ['name'] },
+  )
+  let accepted = 0
+  fc.assert(
+    fc.property(shape, (given) => {
+      const isReadable = ToolDefinition.safeParse(given).success
+      expect(sortTools([given as never]).accepted.length).toBe(isReadable ? 1 : 0)
+      accepted += isReadable ? 1 : 0
+    }),
+    { numRuns: 300 },
+  )
+  expect(accepted, 'some of both').toBeGreaterThan(10)
+  expect(accepted).toBeLessThan(290)
+})
+
 const pad = (bytes: number) => ({ pad: 'x'.repeat(bytes - '{"pad":""}'.length) })
 
 describe('a tool is left out, for the reason that is given,', () => {

@@ -1,13 +1,12 @@
+import type { ClientMessageInput } from '../../../server/src/runtime/protocol.ts'
 import {
-  type ClientMessageInput,
   maxDefinitionBytes,
   maxMessageBytes,
   maxNameLength,
   maxSchemaBytes,
   maxTools,
-  ToolDefinition,
-} from '../../../server/src/runtime/protocol.ts'
-import type { PageTool } from '../channel.ts'
+} from '../../../server/src/runtime/protocol-values.ts'
+import { annotationNames, type PageTool, type ToolAnnotations } from '../channel.ts'
 
 /** Room for what is around the definitions in a message. */
 const wrappingBytes = 1024
@@ -29,9 +28,8 @@ export function sortTools(tools: readonly PageTool[]): SortedTools {
   const leftOut: LeftOut[] = []
   let bytes = 0
   for (const tool of tools) {
-    const parsed = ToolDefinition.safeParse(tool)
-    const size = bytesOf(parsed.data ?? {})
-    const reason = findFlaw(parsed, size) ?? findFullness(accepted.length, bytes + size)
+    const size = bytesOf({ inputSchema: noInput, ...tool })
+    const reason = findFlaw(tool, size) ?? findFullness(accepted.length, bytes + size)
     if (reason) leftOut.push({ name: String(tool.name), reason })
     else {
       accepted.push(tool)
@@ -41,15 +39,25 @@ export function sortTools(tools: readonly PageTool[]): SortedTools {
   return { accepted, leftOut }
 }
 
-function findFlaw({ data, error }: ReturnType<typeof ToolDefinition.safeParse>, size: number): string | undefined {
-  const member = error?.issues[0]?.path[0]
-  if (member === 'name') return `a name must have 1 to ${maxNameLength} characters`
-  if (member === 'inputSchema') return 'its inputSchema is not a JSON object'
-  if (!data) return `its ${String(member)} is not valid`
-  if (bytesOf(data.inputSchema) > maxSchemaBytes) return `its inputSchema is larger than ${maxSchemaBytes} bytes`
+/** The schema that the server adds to a tool that has none. */
+const noInput = { type: 'object', properties: {} }
+
+function findFlaw({ name, title, description, inputSchema, annotations }: PageTool, size: number): string | undefined {
+  if (!isText(name) || name.length < 1 || name.length > maxNameLength)
+    return `a name must have 1 to ${maxNameLength} characters`
+  if (title !== undefined && !isText(title)) return 'its title is not valid'
+  if (description !== undefined && !isText(description)) return 'its description is not valid'
+  if (inputSchema !== undefined && !isObject(inputSchema)) return 'its inputSchema is not a JSON object'
+  if (annotations !== undefined && !areHints(annotations)) return 'its annotations are not valid'
+  if (bytesOf(inputSchema ?? noInput) > maxSchemaBytes) return `its inputSchema is larger than ${maxSchemaBytes} bytes`
   if (size > maxMessageBytes - wrappingBytes) return `its definition is larger than ${maxMessageBytes} bytes`
   return undefined
 }
+
+const isText = (value: unknown) => typeof value === 'string'
+const isObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
+const areHints = (given: ToolAnnotations) =>
+  isObject(given) && annotationNames.every((name) => given[name] === undefined || typeof given[name] === 'boolean')
 
 function findFullness(count: number, bytes: number): string | undefined {
   if (count >= maxTools) return `a page can offer ${maxTools} tools`

@@ -1,13 +1,15 @@
 import { type Look, onlyReads, type PageTool } from '../channel.ts'
 import { AnswerDelay } from './answer-delay.ts'
 import type { Call, Decision, Permission } from './calls.ts'
+import type { Problem, Status } from './connection.ts'
+import css from './frame.css'
 import { exactJson, plainText } from './plain-text.ts'
+import { explainProblem } from './problems.ts'
 import type { LeftOut } from './tool-messages.ts'
 
 export interface View {
-  showStatus(text: string, tone: 'busy' | 'good' | 'bad'): void
-  /** In the middle, in place of what is there otherwise. */
-  showProblem(text: string | undefined): void
+  /** A problem is shown in the middle, in place of what is there otherwise. */
+  showStatus(state: Status['state'], problem: Problem | undefined): void
   showTools(tools: readonly PageTool[], leftOut: readonly LeftOut[]): void
   showCalls(calls: readonly Call[]): void
   /** Asks the user about the first of these calls. */
@@ -25,6 +27,8 @@ export interface ViewOptions {
   onSize(width: number, height: number): void
 }
 
+const isDevelopment = document.documentElement.dataset.mode === 'development'
+
 /** Longer input is folded, in characters and lines. */
 const unfolded = { characters: 600, lines: 12 }
 
@@ -37,8 +41,20 @@ const states: Record<Call['state'], string> = {
   cancelled: 'Cancelled',
 }
 
+const statusTexts = {
+  idle: ['Not connected', 'busy'],
+  connecting: ['Connecting…', 'busy'],
+  connected: ['Connected', 'good'],
+  waiting: ['Connection lost, trying again…', 'busy'],
+  unidentified: ['Signing in again…', 'busy'],
+  refused: ['Not available', 'bad'],
+} as const satisfies Record<Status['state'], [string, 'busy' | 'good' | 'bad']>
+
 export function createView(root: HTMLElement, options: ViewOptions): View {
   const { onClose, onDecision, onRevoke, onRelease, onSize } = options
+  const sheet = new CSSStyleSheet()
+  sheet.replaceSync(css)
+  document.adoptedStyleSheets = [sheet]
   const status = make('span', { className: 'status', role: 'status' })
   const close = make('button', { className: 'close', type: 'button', ariaLabel: 'Close', hidden: true }, '✕')
   const header = make('header', {}, make('h1', {}, 'Agent'), status, close)
@@ -109,14 +125,13 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
 
   const rows = new Map<string, HTMLLIElement>()
   return {
-    showStatus(text, tone) {
+    showStatus(state, found) {
+      const [text, tone] = statusTexts[state]
       status.textContent = text
       status.dataset.tone = tone
-    },
-    showProblem(text) {
-      problem.textContent = text ?? ''
-      problem.hidden = text === undefined
-      nothing.hidden = text !== undefined || rows.size > 0
+      problem.textContent = found ? explainProblem(found, isDevelopment) : ''
+      problem.hidden = !found
+      nothing.hidden = !problem.hidden || rows.size > 0
     },
     showTools(list, left) {
       count.textContent = list.length === 1 ? '1 tool on this page' : `${list.length} tools on this page`

@@ -230,6 +230,7 @@ describe('a stranger in another frame of the page', () => {
         const { port1, port2 } = new MessageChannel()
         port1.onmessage = resolve
         frames[0].postMessage('inlay:channel', '*', [port2])
+        port1.postMessage({ type: 'look', look: { theme: 'light', canClose: true, isOpen: false, styles: {} } })
       }
       frames[1].postMessage('now', '*')
     }).then(() => undefined)`)

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { frameOf, type ShopService, startShop, useAssistant, visitShop } from './shop.ts'
+import { frameOf, type ShopService, startShop, useAssistant, visitShop, waitUntilConnected } from './shop.ts'
 import { formOf, webMcpForms } from './web-mcp.ts'
 
 let app: ShopService
@@ -147,7 +147,7 @@ describe('a person', () => {
         return document.modelContext.registerTool(tool, { signal: window.registration.signal })
       })()`)
     await register('Paints it blue')
-    await frameOf(page).getByText('4 tools on this page').waitFor({ state: 'attached' })
+    await expect.poll(mine.toolCounts).toEqual([4])
     const first = mine.use('paint')
     await question(page).getByText('More options').click()
     await choose(page, 'Always allow here')
@@ -168,7 +168,7 @@ describe('a person', () => {
     await expect.poll(async () => (await mine.sources()).length).toBe(1)
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByRole('link', { name: 'Sign in' }).waitFor()
-    await frameOf(page).getByText('Connected', { exact: true }).waitFor({ state: 'attached' })
+    await waitUntilConnected(page)
     await expect.poll(mine.sources).toEqual([])
   })
 })

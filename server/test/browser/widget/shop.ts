@@ -52,7 +52,7 @@ export async function visitShop(shopUrl: string, person: string, options?: PageO
 export const frameOf = (page: Page): FrameLocator => page.frameLocator('inlay-agent iframe')
 
 export const waitUntilConnected = (page: Page): Promise<void> =>
-  frameOf(page).getByText('Connected', { exact: true }).waitFor({ state: 'attached' })
+  frameOf(page).locator('html[data-state="connected"]').waitFor({ state: 'attached' })
 
 export type Assistant = Awaited<ReturnType<typeof useAssistant>>
 

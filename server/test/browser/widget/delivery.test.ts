@@ -1,0 +1,110 @@
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { usePage } from '../chromium.ts'
+import { frameOf, type ShopService, startShop, useAssistant, visitShop, waitUntilConnected } from './shop.ts'
+
+let app: ShopService
+beforeAll(async () => {
+  app = await startShop()
+})
+afterAll(() => app.close())
+
+const launcher = (page: Page) => page.getByRole('button', { name: 'Open the agent' })
+
+/** Counts what the service sends to a page from now on: headers and bodies as they travel, and socket messages. */
+function countTransfer(page: Page) {
+  const requests: { path: string; bytes: Promise<number> }[] = []
+  let socketBytes = 0
+  page.on('requestfinished', (request) => {
+    if (!request.url().startsWith(app.url)) return
+    const bytes = request
+      .sizes()
+      .then(({ responseHeadersSize, responseBodySize }) => responseHeadersSize + responseBodySize)
+    requests.push({ path: new URL(request.url()).pathname.replace(/-[\w-]+\.js$/, '-*.js'), bytes })
+  })
+  page.on('websocket', (socket) => {
+    socket.on('framereceived', ({ payload }) => {
+      socketBytes += Buffer.byteLength(payload)
+    })
+  })
+  return {
+    paths: () => requests.map(({ path }) => path),
+    async bytes() {
+      const sizes = await Promise.all(requests.map(({ bytes }) => bytes))
+      return sizes.reduce((sum, size) => sum + size, socketBytes)
+    },
+  }
+}
+
+describe('a panel that stays closed', () => {
+  const closedPaths = ['/widget.js', '/embed/', '/embed/frame-*.js', '/api/auth/pk-ticket']
+
+  test('costs a visitor less than 15 KB, while assistants use the page', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const mine = await useAssistant(app, 'member@demo.test')
+    await expect.poll(mine.toolCounts).toEqual([3])
+    // The visitor as if for the first time, and already signed in.
+    const first = await page.context().newPage()
+    await page.close()
+    await expect.poll(mine.toolCounts).toEqual([])
+    const session = await first.context().newCDPSession(first)
+    await session.send('Network.clearBrowserCache')
+    const transfer = countTransfer(first)
+    await first.goto(app.shopUrl)
+    await first.getByText('Hello, Demo Member').waitFor()
+    await waitUntilConnected(first)
+    await expect.poll(mine.toolCounts).toEqual([3])
+    expect((await mine.use('search_products', { query: 'ink' })).isError).not.toBe(true)
+    await expect.poll(() => first.getByRole('button', { name: 'Open the agent: new activity' }).count()).toBe(1)
+    expect(transfer.paths()).toEqual(closedPaths)
+    const bytes = await transfer.bytes()
+
+    expect(bytes).toBeLessThan(15 * 1024)
+    expect(bytes, 'it was measured at all').toBeGreaterThan(8 * 1024)
+  })
+
+  test('loads the rest once it is opened, and once only', async () => {
+    const page = await usePage()
+    const transfer = countTransfer(page)
+    await page.goto(app.shopUrl)
+    await waitUntilConnected(page)
+    expect(transfer.paths()).toEqual(closedPaths)
+    for (let times = 0; times < 2; times++) {
+      await launcher(page).click()
+      await frameOf(page).getByText('Connected', { exact: true }).waitFor()
+      await frameOf(page).getByRole('button', { name: 'Close' }).click()
+    }
+    expect(transfer.paths()).toEqual([...closedPaths, '/embed/view-*.js'])
+  })
+})
+
+describe('a page that was open when the server was upgraded', () => {
+  const viewOfOldVersion = /\/embed\/view-/
+
+  test('loads the current frame when the panel is opened', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const mine = await useAssistant(app, 'member@demo.test')
+    await expect.poll(mine.toolCounts).toEqual([3])
+    const [before] = await mine.sources()
+    await page.route(viewOfOldVersion, (route) => route.fulfill({ status: 404, body: '{}' }), { times: 1 })
+    await launcher(page).click()
+    await frameOf(page).getByText('Connected', { exact: true }).waitFor()
+    await expect.poll(mine.toolCounts).toEqual([3])
+    const [after] = await mine.sources()
+    expect(after?.sourceId, 'the frame was loaded again').not.toBe(before?.sourceId)
+  })
+
+  test('loads it once and not in a circle, and says what is wrong', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    await page.evaluate(`addEventListener('inlay-error', ({ detail }) => { window.problem = detail.code })`)
+    let attempts = 0
+    await page.route(viewOfOldVersion, (route) => {
+      attempts += 1
+      return route.fulfill({ status: 404, body: '{}' })
+    })
+    await launcher(page).click()
+    await expect.poll(() => page.evaluate('window.problem')).toBe('FRAME_UNAVAILABLE')
+    await page.getByText("The agent didn't load from").waitFor()
+    expect(attempts).toBe(2)
+  })
+})
