@@ -53,15 +53,24 @@ export interface Envelope {
   data?: Record<string, unknown>
 }
 
+interface FailureOptions {
+  cause?: unknown
+  headers?: Record<string, string>
+  advice?: string | undefined
+}
+
 export class Failure extends Error {
   override name = 'Failure'
   readonly envelope: Envelope
   readonly headers: Record<string, string>
+  /** What to do about it, for assistants. It stands beside the envelope, whose text the interface fixes. */
+  readonly advice: string | undefined
 
-  constructor(envelope: Envelope, options: { cause?: unknown; headers?: Record<string, string> } = {}) {
+  constructor(envelope: Envelope, options: FailureOptions = {}) {
     super(envelope.message, { cause: options.cause })
     this.envelope = envelope
     this.headers = options.headers ?? {}
+    this.advice = options.advice
   }
 }
 
@@ -79,7 +88,7 @@ export function failure(
 function defined<Code extends ErrorCode>(
   code: Code,
   data: z.infer<z.ZodObject<(typeof errorTable)[Code]['data']>>,
-  options: { message?: string; cause?: unknown } = {},
+  options: { message?: string } & FailureOptions = {},
 ): Failure {
   return fail(errorTable[code], code, data, options)
 }
@@ -89,12 +98,9 @@ export function fail(
   { status, code: outer, message }: ErrorVariant,
   code: string,
   data: Record<string, unknown> = {},
-  options: { message?: string; cause?: unknown } = {},
+  { message: own = message, ...options }: { message?: string } & FailureOptions = {},
 ): Failure {
-  return new Failure(
-    { defined: true, code: outer, status, message: options.message ?? message, data: { code, ...data } },
-    { cause: options.cause },
-  )
+  return new Failure({ defined: true, code: outer, status, message: own, data: { code, ...data } }, options)
 }
 
 export const invalid = (field: string, details: string, message?: string) =>
@@ -103,8 +109,8 @@ export const authRequired = (cause?: unknown) => defined('AUTH_REQUIRED', {}, { 
 export const accessDenied = (reason: string) => defined('ACCESS_DENIED', { reason })
 export const orgContextRequired = () => defined('ORG_CONTEXT_REQUIRED', {})
 export const paymentRequired = (message?: string) => defined('PAYMENT_REQUIRED', {}, message ? { message } : {})
-export const notFound = (resource: string, resourceId: string) =>
-  defined('RESOURCE_NOT_FOUND', { resource, resourceId })
+export const notFound = (resource: string, resourceId: string, advice?: string) =>
+  defined('RESOURCE_NOT_FOUND', { resource, resourceId }, { advice })
 export const duplicate = (resource: string) => defined('DUPLICATE_RESOURCE', { resource })
 export const internalError = (cause: unknown) => defined('INTERNAL_ERROR', {}, { cause })
 

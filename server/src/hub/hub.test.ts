@@ -354,12 +354,68 @@ describe('a call', () => {
     two.answer(() => 'from two')
     const error = await me.call('add').catch(({ envelope }) => envelope)
     expect(error).toMatchObject({ status: 409, code: 'AMBIGUOUS_TOOL', data: { sources: await me.sources() } })
-    expect(error.message).toContain(`${one.ready.session} (Cart, ${pageOrigin})`)
-    expect(error.message).toContain(`${two.ready.session} (Pay, ${pageOrigin})`)
+    expect(error.message).toContain(`${one.ready.session} (Cart, ${pageOrigin}, `)
+    expect(error.message).toContain(`${two.ready.session} (Pay, ${pageOrigin}, `)
     const { content } = await me.call('add', {}, { source_id: two.ready.session })
     expect(content[0]).toEqual({ type: 'text', text: 'from two' })
     await one.settled()
     expect(one.unread('tool/call')).toEqual([])
+  })
+
+  test('tells which of several pages is in front, or was last, and since when they are open', async () => {
+    const hello = (tab_id: string, visible?: boolean) => ({
+      hello: { tab_id, title: 'Shop', ...(visible !== undefined && { visible }) },
+    })
+    const [one, two, three] = [
+      await shop.page(member, hello('tab-1', true)),
+      await shop.page(member, hello('tab-2', false)),
+      await shop.page(member, hello('tab-3')),
+    ]
+    for (const page of [one, two, three]) await offer(page, 'add')
+    const choices = async () => {
+      const { envelope } = await me.call('add').catch((error) => error)
+      const [, list = ''] = envelope.message.split('source_id: ')
+      const sights = envelope.data.sources.map(({ inFront, lastInFrontAt }: never) => [inFront, lastInFrontAt])
+      return { list: list.split('; '), sights }
+    }
+    const start = shop.clock.now
+    const at = (ms: number) => new Date(start + ms).toISOString()
+    const named = (page: Page, ...words: string[]) =>
+      `${page.ready.session} (${['Shop', pageOrigin, ...words].join(', ')})`
+    expect(await choices()).toEqual({
+      list: [
+        named(one, 'in front', 'opened 0 seconds ago'),
+        named(two, 'in the background', 'opened 0 seconds ago'),
+        named(three, 'opened 0 seconds ago'),
+      ],
+      sights: [
+        [true, at(0)],
+        [false, undefined],
+        [undefined, undefined],
+      ],
+    })
+
+    const look = { type: 'page', url: `${pageOrigin}/cart`, title: 'Shop' } as const
+    shop.clock.now += 5_000
+    one.send({ ...look, visible: false })
+    two.send({ ...look, visible: true })
+    await Promise.all([one.settled(), two.settled()])
+    shop.clock.now += 15_000
+    // A change of the title alone says nothing about the tab.
+    for (const page of [one, two]) page.send(look)
+    await Promise.all([one.settled(), two.settled()])
+    expect(await choices()).toEqual({
+      list: [
+        named(one, 'in the background', 'last in front 15 seconds ago', 'opened 20 seconds ago'),
+        named(two, 'in front', 'opened 20 seconds ago'),
+        named(three, 'opened 20 seconds ago'),
+      ],
+      sights: [
+        [false, at(5_000)],
+        [true, at(20_000)],
+        [undefined, undefined],
+      ],
+    })
   })
 
   test('of a tool that the named page lacks is not found, although another one has it', async () => {

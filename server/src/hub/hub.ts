@@ -72,7 +72,7 @@ export async function createHub(
     async callTool(caller, { tool_name, args, source_id }, call) {
       // A connector's tool stands before a page's, which must not be able to take its place.
       const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
-      const tool = remote ?? (await findPageTool(switchboard, caller, tool_name, source_id))
+      const tool = remote ?? (await findPageTool(foundation, switchboard, caller, tool_name, source_id))
       const callId = newId()
       const context = {
         mcp_call_id: callId,
@@ -135,6 +135,7 @@ const endsToken = ({ id, grant_id, sign_in }: OrgCaller['token'], topic: string)
 
 /** A tool in the page that a call is for. */
 async function findPageTool(
+  { clock }: Foundation,
   switchboard: Switchboard,
   caller: OrgCaller,
   toolName: string,
@@ -142,7 +143,11 @@ async function findPageTool(
 ): Promise<RemoteTool> {
   const owner = ownerOfCaller(caller)
   const found = await switchboard.find(owner, { toolName, sourceId })
-  const { target, tool } = chooseSource(found, toolName, sourceId)
+  if (sourceId === undefined && found.length === 0) {
+    const open = await switchboard.find(owner, 'sources')
+    throw notFound('hub_tool', toolName, adviseOnMissingTool(caller, open.length))
+  }
+  const { target, tool } = chooseSource(found, toolName, sourceId, clock())
   const { tabId, origin, url, title } = target.source
   return {
     source: { tabId, origin, url, title },
@@ -159,6 +164,16 @@ async function findPageTool(
       return readAnswer(answer)
     },
   }
+}
+
+function adviseOnMissingTool({ user, email_verified }: OrgCaller, openPages: number): string {
+  if (!email_verified)
+    return 'The user’s email address is not verified, so none of their open pages can be matched with them. Ask the user to verify it where they sign in.'
+  if (openPages === 0)
+    return `No page is open. Ask the user to open a page that has the Inlay widget, to sign in there as ${user.email}, and to leave the page open. Then call the tool again.`
+  const pages =
+    openPages === 1 ? 'The user’s open page doesn’t offer' : `None of the user’s ${openPages} open pages offers`
+  return `${pages} this tool. List the tools that can be called now with hub_list_tools.`
 }
 
 /**
@@ -188,7 +203,12 @@ const byEmail = (organizationId: string, email: string): Owner => ({
 function onlyOf(found: FoundSource[], sourceId: string | undefined): FoundSource[] {
   if (sourceId === undefined) return found
   const only = found.filter(({ source }) => source.sourceId === sourceId)
-  if (only.length === 0) throw notFound('hub_source', sourceId)
+  if (only.length === 0)
+    throw notFound(
+      'hub_source',
+      sourceId,
+      'No open page has this source_id. The user may have closed or reloaded the page. List the open pages with hub_list_sources.',
+    )
   return only
 }
 
@@ -211,27 +231,62 @@ function groupTools(found: FoundSource[]): OfferedTool[] {
   return [...groups.values()]
 }
 
-function chooseSource(found: FoundSource[], toolName: string, sourceId: string | undefined) {
+function chooseSource(found: FoundSource[], toolName: string, sourceId: string | undefined, now: number) {
   const holders = onlyOf(found, sourceId).flatMap((target) => target.tools.map((tool) => ({ target, tool })))
   const [first, ...others] = holders
-  if (!first) throw notFound('hub_tool', toolName)
+  if (!first)
+    throw notFound(
+      'hub_tool',
+      toolName,
+      'This page has no tool of that name. List its tools with hub_list_tools and this source_id.',
+    )
   if (others.length > 0)
     throw ambiguous(
       toolName,
-      holders.map(({ target }) => target.source),
+      holders.map(({ target }) => target),
+      now,
     )
   return first
 }
 
-const ambiguous = (toolName: string, sources: HubSource[]) =>
+const ambiguous = (toolName: string, found: FoundSource[], now: number) =>
   failure(
     409,
     'AMBIGUOUS_TOOL',
-    `Several open pages offer "${toolName}". Say which one with source_id: ${sources
-      .map(({ sourceId, origin, title }) => `${sourceId} (${title || 'untitled'}, ${origin})`)
+    `Several open pages offer "${toolName}". Say which one with source_id: ${found
+      .map((page) => describePage(page, now))
       .join('; ')}`,
-    { data: { sources } },
+    {
+      data: {
+        sources: found.map(({ source, sight: { inFront, lastInFrontAt } = {} }) => ({
+          ...source,
+          ...(inFront !== undefined && { inFront }),
+          ...(lastInFrontAt !== undefined && { lastInFrontAt: new Date(lastInFrontAt).toISOString() }),
+        })),
+      },
+    },
   )
+
+/** Tabs of one shop often have the same title, so this also says which one the user looks at, or looked at last. */
+function describePage({ source, sight: { inFront, lastInFrontAt } = {} }: FoundSource, now: number): string {
+  const { sourceId, title, origin, connectedAt } = source
+  const opened = `opened ${ageOf(now - Date.parse(connectedAt))}`
+  const place = inFront === undefined ? [] : [inFront ? 'in front' : 'in the background']
+  const seen = !inFront && lastInFrontAt !== undefined ? [`last in front ${ageOf(now - lastInFrontAt)}`] : []
+  return `${sourceId} (${[title || 'untitled', origin, ...place, ...seen, opened].join(', ')})`
+}
+
+const ages = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1_000],
+] as const
+
+function ageOf(ms: number): string {
+  const [unit, size] = ages.find(([, length]) => ms >= length) ?? ['second', 1_000]
+  return new Intl.RelativeTimeFormat('en').format(-Math.max(0, Math.floor(ms / size)), unit)
+}
 
 export async function listSources({ hub }: Service, caller: OrgCaller): Promise<Output<typeof contract.listSources>> {
   const sources = await hub.listSources(caller)

@@ -23,6 +23,7 @@ export interface LocalSource {
   owner: Owner
   tools: ReadonlyMap<string, KeptTool>
   describe(): z.input<typeof HubSource>
+  sight(): Sight
   /** Gives the call to the page. False when it runs too many. */
   call(order: CallOrder, replyTo: string): boolean
   cancel(callId: string, reason: string): void
@@ -30,6 +31,13 @@ export interface LocalSource {
   tabOpened(tabId: string): void
   /** For another node, to which the page has come back; undefined for whoever cannot prove to be that page. */
   release(claim: Claim): Handover | undefined
+}
+
+/** Whether the user has the page before their eyes, as the page says. Widgets that don't say so have none of it. */
+export interface Sight {
+  inFront?: boolean
+  /** Now, for a page that is in front; absent if it never was. */
+  lastInFrontAt?: number
 }
 
 export interface CallOrder {
@@ -48,6 +56,8 @@ type Wanted = 'sources' | 'tools' | { toolName: string; sourceId: string | undef
 export interface FoundSource {
   node: string
   source: z.input<typeof HubSource>
+  /** Absent from a node of an older version. */
+  sight?: Sight
   tools: KeptTool[]
 }
 
@@ -130,7 +140,12 @@ export async function createSwitchboard(foundation: Foundation) {
   const findHere = (owner: Owner, wanted: Wanted): FoundSource[] =>
     [...ownSources(owner)]
       .filter((source) => isWanted(source, wanted))
-      .map((source) => ({ node: nodes.self, source: source.describe(), tools: wantedTools(source, wanted) }))
+      .map((source) => ({
+        node: nodes.self,
+        source: source.describe(),
+        sight: source.sight(),
+        tools: wantedTools(source, wanted),
+      }))
 
   function post(node: string, message: Message): void {
     if (node === nodes.self) receive(message, node)

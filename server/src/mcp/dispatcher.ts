@@ -82,8 +82,10 @@ export function createDispatcher(service: Service, offer: Offer): Dispatcher {
       return `{"content":[{"type":"text","text":${JSON.stringify(json)}}],"structuredContent":${json}${tail[era]}`
     } catch (error) {
       if (error instanceof Fault) throw error
-      const text = JSON.stringify(readFailure(service, error, exchange).envelope)
-      return `{"content":[{"type":"text","text":${JSON.stringify(text)}}],"isError":true${tail[era]}`
+      const { envelope, advice } = readFailure(service, error, exchange)
+      const texts = [JSON.stringify(envelope), ...(advice ? [advice] : [])]
+      const content = texts.map((text) => ({ type: 'text', text }))
+      return `{"content":${JSON.stringify(content)},"isError":true${tail[era]}`
     }
   }
 

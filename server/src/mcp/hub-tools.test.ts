@@ -65,6 +65,36 @@ describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mo
     )
   })
 
+  test('is told what to do when the tool is not there, beside the error as the interface has it', async () => {
+    const client = await connect(mode)
+    const use = async (args: Record<string, unknown>) => {
+      const { isError, content } = await client.callTool({ name: 'hub_call_tool', arguments: args })
+      const [error, advice, ...rest] = (content as { text: string }[]).map(({ text }) => text)
+      const { code, message, data } = JSON.parse(error ?? '')
+      expect([isError, code, message, rest]).toEqual([true, 'NOT_FOUND', 'Resource not found', []])
+      return [data, advice]
+    }
+    const missing = { code: 'RESOURCE_NOT_FOUND', resource: 'hub_tool', resourceId: 'pay' }
+    expect(await use({ tool_name: 'pay' })).toEqual([
+      missing,
+      'No page is open. Ask the user to open a page that has the Inlay widget, to sign in there as member@demo.test, and to leave the page open. Then call the tool again.',
+    ])
+    const page = await shop.page(member)
+    await offer(page, 'add')
+    expect(await use({ tool_name: 'pay' })).toEqual([
+      missing,
+      'The user’s open page doesn’t offer this tool. List the tools that can be called now with hub_list_tools.',
+    ])
+    expect(await use({ tool_name: 'pay', source_id: page.ready.session })).toEqual([
+      missing,
+      'This page has no tool of that name. List its tools with hub_list_tools and this source_id.',
+    ])
+    expect(await use({ tool_name: 'add', source_id: 'gone' })).toEqual([
+      { code: 'RESOURCE_NOT_FOUND', resource: 'hub_source', resourceId: 'gone' },
+      'No open page has this source_id. The user may have closed or reloaded the page. List the open pages with hub_list_sources.',
+    ])
+  })
+
   test('hears how far a call is, while it waits', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')

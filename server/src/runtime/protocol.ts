@@ -21,6 +21,9 @@ export * from './protocol-values.ts'
  * again: it answers with the result it has, or when it has one.
  */
 
+/** Whether the user can see the page: its tab is the one in front of its window. The page says so, so don't trust it. */
+const Visible = z.boolean().optional()
+
 const CallId = z.string().min(1).max(64)
 const Milliseconds = z.int().min(0)
 
@@ -52,12 +55,21 @@ const Hello = z.object({
   /** Of the page that embeds the widget, on the origin that the ticket is for. */
   url: z.string(),
   title: z.string(),
+  visible: Visible,
   /** What `ready` gave, when the page is still the one that the session was for. */
   resume: z.object({ session: z.string().max(64), secret: z.string().max(128) }).optional(),
 })
 
-/** The page shows another address or title and is still the same page: it was not loaded anew. */
-const Page = z.object({ type: z.literal('page'), url: z.string().max(maxMessageBytes), title: z.string() })
+/**
+ * The page has another address or title, or came into view or went out of it. It's still the same page: it was not loaded
+ * anew.
+ */
+const Page = z.object({
+  type: z.literal('page'),
+  url: z.string().max(maxMessageBytes),
+  title: z.string(),
+  visible: Visible,
+})
 
 /** All tools of the page; replaces what was told before. */
 const ToolsList = z.object({ type: z.literal('tools/list'), tools: z.array(ToolDefinition) })

@@ -600,11 +600,11 @@ describe('a page that comes back', () => {
 
   test('may be back before the server has noticed that it left', async () => {
     const page = await shop.page(member)
-    const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
+    const back = await shop.page(member, { hello: { title: 'Back', resume: resumeOf(page) } })
     expect(back.ready).toMatchObject({ session: page.ready.session, resumed: true })
     expect((await page.closed).code).toBe(1006)
     await back.settled()
-    expect(await me.sources()).toHaveLength(1)
+    expect(await me.sources(), 'as it is now').toMatchObject([{ title: 'Back' }])
   })
 
   test('gets a call that was made while it was away', async () => {

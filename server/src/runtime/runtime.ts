@@ -185,6 +185,7 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
     const here = sessions.get(claim.session)
     const [node] = claim.secret.split('.')
     if (here?.isFor(claim)) {
+      here.receive({ ...hello, type: 'page' })
       guests.delete(socket)
       here.renew(holder)
       here.attach(socket, true)

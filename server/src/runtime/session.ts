@@ -4,7 +4,7 @@ import { addDefinitions, type Refused } from '../hub/definitions.ts'
 import { type Hub, ownerOf } from '../hub/hub.ts'
 import { type KeptDefinitions, type KeptTool, pack } from '../hub/kept-definitions.ts'
 import { cleanLine } from '../hub/page-text.ts'
-import type { CallOrder, Claim, Handover, LocalSource, Owner } from '../hub/switchboard.ts'
+import type { CallOrder, Claim, Handover, LocalSource, Owner, Sight } from '../hub/switchboard.ts'
 import type { Clock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
@@ -176,6 +176,8 @@ export class Session implements LocalSource {
   readonly #calls = new PassingMap<Handover['calls'][number]>()
   #url = ''
   #title = ''
+  #isInFront: boolean | undefined
+  #lastInFrontAt: number | undefined
   #socket: RuntimeSocket | undefined
   #resumeFingerprint = ''
   #lastSeenAt: number
@@ -216,6 +218,12 @@ export class Session implements LocalSource {
       connectedAt: new Date(this.#connectedAt).toISOString(),
       lastSeenAt: new Date(this.#lastSeenAt).toISOString(),
     }
+  }
+
+  sight(): Sight {
+    const inFront = this.#isInFront
+    const lastInFrontAt = inFront ? this.#context.clock() : this.#lastInFrontAt
+    return { ...(inFront !== undefined && { inFront }), ...(lastInFrontAt !== undefined && { lastInFrontAt }) }
   }
 
   /** The page has this socket from now on; another one that it had is dead, whether that was noticed or not. */
@@ -378,9 +386,11 @@ export class Session implements LocalSource {
     close(this.#socket)
   }
 
-  #show({ url, title }: { url: string; title: string }): void {
+  #show({ url, title, visible }: { url: string; title: string; visible?: boolean | undefined }): void {
     this.#url = readUrl(url, this.holder.origin)
     this.#title = cleanLine(title, maxTitleLength)
+    if (this.#isInFront) this.#lastInFrontAt = this.#context.clock()
+    this.#isInFront = visible ?? this.#isInFront
   }
 
   #setTools(known: ReadonlyMap<string, KeptTool>, definitions: Parameters<typeof addDefinitions>[1]): void {

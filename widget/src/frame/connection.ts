@@ -39,7 +39,7 @@ export interface ConnectionOptions {
   key: string
   embeddingOrigin: string
   tabId: string
-  page(): { url: string; title: string }
+  page(): { url: string; title: string; visible: boolean }
   onStatus(status: Status): void
   onReady(ready: Ready, ticket: Ticket): void
   /** All other messages. A newer server may send types that this frame doesn't know. */

@@ -94,13 +94,17 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     const sight = { waiting: calls.waiting.length, isShown: isShown(), isInBackground: document.hidden, hasNews }
     say({ type: 'signs', signs: describeSigns(sight) })
   }
+  const describePage = () => ({ ...page, visible: !document.hidden })
+  const tellPage = () => {
+    if (connection.isReady()) connection.send({ type: 'page', ...describePage() })
+  }
   setInterval(() => calls.sayStillAsking(), sayStillAskingMs)
 
   const connection = createConnection({
     key,
     embeddingOrigin,
     tabId: tabId(),
-    page: () => page,
+    page: describePage,
     onStatus: receiveStatus,
     onReady({ resumed }, { userId, orgId }) {
       if (!resumed) calls.startOver()
@@ -146,7 +150,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       sign()
     } else if (data.type === 'page') {
       page = { url: data.url, title: data.title }
-      if (connection.isReady()) connection.send({ type: 'page', ...page })
+      tellPage()
     } else if (data.type === 'tools') {
       const before = tools.accepted
       tools = sortTools(data.tools)
@@ -160,6 +164,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   window.addEventListener('online', () => connection.check())
   document.addEventListener('visibilitychange', () => {
     sign()
+    tellPage()
     if (!document.hidden) connection.check()
   })
   // Leaving tells at once that the tools are gone; a page that the browser kept comes back on its own.

@@ -103,6 +103,13 @@ test('two tabs with the same tools need the source to be named', async () => {
   expect(unnamed.isError).toBe(true)
   for (const source of [one, two]) expect(JSON.stringify(unnamed.content)).toContain(source?.sourceId)
 
+  const frame = first.frames().find((each) => each.url().includes('/embed/'))
+  await frame?.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: true })
+    document.dispatchEvent(new Event('visibilitychange'))`)
+  const places = async () =>
+    JSON.stringify((await mine.use('search_products')).content).match(/in (front|the back\w+), \w+/g)
+  await expect.poll(places).toEqual(['in the background, last', 'in front, opened'])
+
   for (const { sourceId } of await mine.sources()) {
     const adding = mine.use('add_to_cart', { product_id: 'pencils' }, sourceId)
     await allowWhereAsked([first, second])
