@@ -2573,7 +2573,7 @@ export interface components {
             compatibility: string | null;
             /** @description Tool names from the frontmatter, separated by spaces; null if it has none */
             allowed_tools: string | null;
-            /** @description Key-value pairs from the frontmatter, with scalars as text; null if it has none */
+            /** @description Key-value pairs from the frontmatter. Numbers and booleans keep their type; a number that JSON would write differently, such as `1.10`, is text. Null if there are none */
             metadata: {
                 [key: string]: unknown;
             } | null;
@@ -2646,7 +2646,7 @@ export interface components {
             compatibility: string | null;
             /** @description Tool names from the frontmatter, separated by spaces; null if it has none */
             allowed_tools: string | null;
-            /** @description Key-value pairs from the frontmatter, with scalars as text; null if it has none */
+            /** @description Key-value pairs from the frontmatter. Numbers and booleans keep their type; a number that JSON would write differently, such as `1.10`, is text. Null if there are none */
             metadata: {
                 [key: string]: unknown;
             } | null;

@@ -50,7 +50,9 @@ export const Skill = z
     metadata: z
       .record(z.string(), z.unknown())
       .nullable()
-      .describe('Key-value pairs from the frontmatter, with scalars as text; null if it has none'),
+      .describe(
+        'Key-value pairs from the frontmatter. Numbers and booleans keep their type; a number that JSON would write differently, such as `1.10`, is text. Null if there are none',
+      ),
     domains: z.array(z.string()).describe('Hostnames where the skill is offered; `["*"]` means everywhere'),
     location: z
       .string()

@@ -189,7 +189,7 @@ describe('a document', () => {
         license: 'MIT',
         compatibility: 'Needs the back office',
         allowed_tools: 'find_order refund_order',
-        metadata: { author: 'Ana', version: '1.10', tags: ['a', 'yes', { deep: '~' }] },
+        metadata: { author: 'Ana', version: '1.10', tags: ['a', 'yes', { deep: null }] },
         body: '# Refund\n\nÄ body.\n',
         tokens: 5,
       },
@@ -204,10 +204,35 @@ describe('a document', () => {
     ['what YAML takes for a number', '1e3', '1e3'],
     ['what YAML takes for a date', '2026-11-15', '2026-11-15'],
   ])('has text where YAML would see %s', (_, written, text) => {
-    const { name, description, metadata } = read(
-      print(`name: ${written}\ndescription: ${written}\nmetadata: {a: ${written}}`),
-    )
-    expect({ name, description, metadata }).toEqual({ name: text, description: text, metadata: { a: text } })
+    const { name, description } = read(print(`name: ${written}\ndescription: ${written}`))
+    expect({ name, description }).toEqual({ name: text, description: text })
+  })
+
+  test.each([
+    ['3', 3],
+    ['-2.5', -2.5],
+    ['0', 0],
+    ['true', true],
+    ['False', false],
+    ['null', null],
+    ['~', null],
+    ['"3"', '3'],
+    ["'true'", 'true'],
+    ['"null"', 'null'],
+    ['1.10', '1.10'],
+    ['1e3', '1e3'],
+    ['0x10', '0x10'],
+    ['007', '007'],
+    ['-0', '-0'],
+    ['12345678901234567890', '12345678901234567890'],
+    ['.inf', '.inf'],
+    ['Infinity', 'Infinity'],
+    ['no', 'no'],
+    ['2026-11-15', '2026-11-15'],
+  ])('has in its metadata %s as %j, at any depth', (written, value) => {
+    const { metadata } = read(withFields(`metadata: {a: ${written}, b: [{c: ${written}}], 3: x}`))
+    expect(metadata).toEqual({ a: value, b: [{ c: value }], 3: 'x' })
+    expect(JSON.parse(JSON.stringify(metadata))).toEqual(metadata)
   })
 
   test.each([

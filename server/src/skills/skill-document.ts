@@ -1,4 +1,4 @@
-import { isMap, isScalar, isSeq, Lexer, type ParsedNode, parse, parseDocument } from 'yaml'
+import { isMap, isScalar, isSeq, Lexer, type ParsedNode, parse, parseDocument, type Scalar as YamlScalar } from 'yaml'
 import { type Failure, invalid } from '../errors.ts'
 import { nameProblem } from '../lib/names.ts'
 
@@ -8,8 +8,9 @@ const nestingLimit = 32
 /** Marks and words of YAML, as its lexer counts them: what parsing takes time for. */
 const partLimit = 4096
 
-/** Scalars are text, as they are for other readers of skills: `1.10` stays `1.10`, `no` stays `no`. */
-type Value = string | Value[] | Fields
+/** Scalars are text, as they are for other readers of skills. Those of metadata have the type that they are written as. */
+type Scalar = string | number | boolean | null
+type Value = Scalar | Value[] | Fields
 type Fields = { [key: string]: Value }
 
 const knownFields = ['name', 'description', 'license', 'compatibility', 'allowed-tools', 'metadata'] as const
@@ -81,38 +82,55 @@ function readFrontmatter(text: string): Fields {
   // The library's own check for duplicate keys compares each with each; `toFields` looks them up.
   const { contents, errors } = parseDocument(text, { schema: 'failsafe', uniqueKeys: false, prettyErrors: false })
   if (errors.length > 0) throw refusal('content', 'frontmatter is not valid YAML')
-  const value = toValue(contents, nestingLimit)
+  const value = toValue(contents, nestingLimit, toText)
   if (value === '') return {}
   if (!isFields(value)) throw refusal('content', 'frontmatter must be an object')
   return value
 }
 
 /** Takes what is plain data and nothing else: no aliases, no tags, no merge keys. */
-function toValue(node: ParsedNode | null, levelsLeft: number): Value {
+function toValue(node: ParsedNode | null, levelsLeft: number, read: (scalar: YamlScalar) => Scalar): Value {
   if (node === null) return ''
   if (levelsLeft === 0) throw refusal('content', `frontmatter is nested deeper than ${nestingLimit} levels`)
   if (node.tag !== undefined) throw refusal('content', 'frontmatter must not use tags')
-  if (isScalar(node)) return toText(node.value)
-  if (isSeq(node)) return node.items.map((item) => toValue(item, levelsLeft - 1))
+  if (isScalar(node)) return read(node)
+  if (isSeq(node)) return node.items.map((item) => toValue(item, levelsLeft - 1, read))
   if (!isMap(node)) throw refusal('content', 'frontmatter must not use aliases')
   const fields: Fields = {}
   for (const { key: keyNode, value } of node.items) {
-    const key = toValue(keyNode, levelsLeft - 1)
+    const key = toValue(keyNode, levelsLeft - 1, toText)
     if (typeof key !== 'string' || key === '__proto__') throw refusal('content', 'frontmatter has a forbidden key')
     if (key === '<<') throw refusal('content', 'frontmatter must not use merge keys')
     if (Object.hasOwn(fields, key)) throw refusal('content', 'frontmatter has a key twice')
-    fields[key] = toValue(value, levelsLeft - 1)
+    const isMetadata = levelsLeft === nestingLimit && key === 'metadata'
+    fields[key] = toValue(value, levelsLeft - 1, isMetadata ? toTyped : read)
   }
   return fields
 }
 
-function toText(scalar: unknown): string {
-  const text = String(scalar)
+function toText({ value }: YamlScalar): string {
+  const text = String(value)
   if (!isStorable(text)) throw refusal('content', 'frontmatter has NUL or half characters')
   return text
 }
 
-const isFields = (value: Value): value is Fields => typeof value === 'object' && !Array.isArray(value)
+const words = new Map<string, Scalar>([
+  ...['true', 'True', 'TRUE'].map((word) => [word, true] as const),
+  ...['false', 'False', 'FALSE'].map((word) => [word, false] as const),
+  ...['null', 'Null', 'NULL', '~'].map((word) => [word, null] as const),
+])
+
+/** YAML's core schema, but a number that would be written differently stays text: the version `1.10` isn't `1.1`. */
+function toTyped(scalar: YamlScalar): Scalar {
+  const text = toText(scalar)
+  if (scalar.type !== 'PLAIN') return text
+  const number = Number(text)
+  if (Number.isFinite(number) && String(number) === text) return number
+  const word = words.get(text)
+  return word === undefined ? text : word
+}
+
+const isFields = (value: Value): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A field without a value is a field left out. */
 function readText(fields: Fields, field: Field): string | null {

@@ -85,7 +85,7 @@ describe('creating', () => {
       license: 'MIT',
       compatibility: 'Shop',
       allowed_tools: 'a b',
-      metadata: { x: '1' },
+      metadata: { x: 1 },
       domains: ['*'],
       location: null,
       version: 1,
