@@ -29,7 +29,7 @@ export default defineConfig({
           name: 'lib',
           include: [
             'server/src/lib/**/*.test.ts',
-            'widget/src/**/*.test.ts',
+            'widget/src/**/*.test.{ts,tsx}',
             'tool-server/src/**/*.test.ts',
             'examples/**/*.test.ts',
           ],

@@ -54,6 +54,8 @@ export function createShop({ url, issuer, inlayUrl, publishableKey }: ShopOption
       const address = oidc.buildAuthorizationUrl(await provider(), {
         redirect_uri: `${url}/callback`,
         scope: 'openid',
+        // The provider's session outlives the shop's. Whoever signs out here may want to sign in as somebody else.
+        prompt: 'login',
         state,
         code_challenge: await oidc.calculatePKCECodeChallenge(verifier),
         code_challenge_method: 'S256',

@@ -32,8 +32,6 @@ const frameLoadMs = 20_000
 /** Doubles with every failure. */
 const loadAgainMs = 10_000
 const longestLoadAgainMs = 300_000
-/** A frame that wants to be loaded again sooner than this has the same problem as before. */
-const reloadEveryMs = 60_000
 /** It may not lead the page elsewhere. */
 const frameRights = [
   'allow-scripts',
@@ -79,7 +77,7 @@ export class InlayAgent extends PageElement {
   #cameFrom: HTMLElement | undefined
   #failures = 0
   #patience: ReturnType<typeof setTimeout> | undefined
-  #reloadedAt = -reloadEveryMs
+  #hasReloaded = false
 
   constructor() {
     super()
@@ -129,8 +127,9 @@ export class InlayAgent extends PageElement {
     if (before === after) return
     this.#show()
     if (name === 'publishable-key') this.#key = after ?? undefined
-    if (name === 'publishable-key' || name === 'api-base') this.#start()
-    else this.#tellLook()
+    if (name !== 'publishable-key' && name !== 'api-base') this.#tellLook()
+    // An element that is in the page already gets its attributes before it is connected.
+    else if (this.#listening) this.#start()
   }
 
   /** Connects as the person of the token, or without one as nobody in particular. */
@@ -207,7 +206,13 @@ export class InlayAgent extends PageElement {
   }
 
   #start(): void {
-    if (!this.isConnected || !this.#key) return
+    if (!this.isConnected || this.#key === undefined) return
+    if (!this.#key) {
+      this.#leave()
+      this.#unload()
+      this.#fail('INVALID_KEY', 'The publishable key is empty.')
+      return
+    }
     const address = this.#address()
     if (!address) this.#fail('INVALID_API_BASE', 'The attribute api-base is not an address.')
     else if (this.#frame.src !== address.href) this.#load(address)
@@ -224,10 +229,10 @@ export class InlayAgent extends PageElement {
   }
 
   #reload(): void {
-    const isRepeated = performance.now() - this.#reloadedAt < reloadEveryMs
-    this.#reloadedAt = performance.now()
-    if (isRepeated) this.#missing()
+    // At once the first time, and then like a frame that is missing: another reason than an upgrade would not go away.
+    if (this.#hasReloaded) this.#missing()
     else {
+      this.#hasReloaded = true
       this.#unload()
       this.#start()
     }

@@ -1,4 +1,13 @@
-import { createElement, type ReactElement, useEffect, useRef } from 'react'
+import {
+  type CSSProperties,
+  createElement,
+  type DetailedHTMLProps,
+  forwardRef,
+  type HTMLAttributes,
+  useEffect,
+  useImperativeHandle,
+  useRef,
+} from 'react'
 import './define.ts'
 import type {
   DisplayMode,
@@ -12,21 +21,26 @@ export interface InlayAgentProps {
   publishableKey: string
   /** A function is called again when the token has expired or isn't accepted; keep it the same between renders. */
   idToken?: IdTokenSource | undefined
-  apiBase?: string
-  displayMode?: DisplayMode
+  apiBase?: string | undefined
+  displayMode?: DisplayMode | undefined
+  /** Opens and closes the panel whenever it changes. Users open and close it too, and `onClose` tells when they do. */
+  open?: boolean | undefined
   theme?: HostContext['theme']
-  className?: string
-  onInitialized?: (detail: InlayEvents['inlay-initialized']['detail']) => void
-  onError?: (detail: InlayEvents['inlay-error']['detail']) => void
-  onClose?: () => void
-  onSizeChanged?: (detail: InlayEvents['inlay-size-changed']['detail']) => void
+  className?: string | undefined
+  style?: CSSProperties | undefined
+  onInitialized?: ((detail: InlayEvents['inlay-initialized']['detail']) => void) | undefined
+  onError?: ((detail: InlayEvents['inlay-error']['detail']) => void) | undefined
+  onClose?: (() => void) | undefined
+  onSizeChanged?: ((detail: InlayEvents['inlay-size-changed']['detail']) => void) | undefined
 }
 
-export function InlayAgent(props: InlayAgentProps): ReactElement {
-  const { publishableKey, idToken, apiBase, displayMode, theme, className } = props
+/** Its ref is the element. `forwardRef`, because React 18 passes refs in no other way. */
+export const InlayAgent = forwardRef<InlayAgentElement, InlayAgentProps>(function InlayAgent(props, ref) {
+  const { publishableKey, idToken, apiBase, displayMode, open, theme, className, style } = props
   const element = useRef<InlayAgentElement>(null)
   const handlers = useRef(props)
   handlers.current = props
+  useImperativeHandle(ref, () => element.current as InlayAgentElement)
 
   useEffect(() => {
     const ended = new AbortController()
@@ -39,12 +53,32 @@ export function InlayAgent(props: InlayAgentProps): ReactElement {
     return () => ended.abort()
   }, [])
   useEffect(() => element.current?.setHostContext({ theme }), [theme])
+  useEffect(() => {
+    if (element.current && open !== undefined) element.current.open = open
+  }, [open])
   // The key is no attribute here: with one the element would connect before it has the token.
   useEffect(() => element.current?.connect({ publishableKey, ...(idToken && { idToken }) }), [publishableKey, idToken])
   return createElement('inlay-agent', {
     ref: element,
     class: className,
+    style,
     'api-base': apiBase,
     'display-mode': displayMode,
   })
+})
+
+/** What `<inlay-agent>` takes in JSX. React 19 also passes it the handlers of its events. */
+export type InlayAgentAttributes = DetailedHTMLProps<HTMLAttributes<InlayAgentElement>, InlayAgentElement> & {
+  'publishable-key'?: string | undefined
+  'display-mode'?: DisplayMode | undefined
+  'api-base'?: string | undefined
+  open?: boolean | undefined
+} & { [Name in keyof InlayEvents as `on${Name}`]?: ((event: InlayEvents[Name]) => void) | undefined }
+
+declare module 'react' {
+  namespace JSX {
+    interface IntrinsicElements {
+      'inlay-agent': InlayAgentAttributes
+    }
+  }
 }

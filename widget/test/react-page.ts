@@ -6,15 +6,16 @@ export async function bundleReactPage(props: { publishableKey: string; apiBase: 
   const { outputFiles } = await build({
     stdin: {
       contents: `
-        import { createElement, StrictMode } from 'react'
+        import { createElement, createRef, StrictMode } from 'react'
         import { createRoot } from 'react-dom/client'
         import { InlayAgent } from './src/react.ts'
         const root = createRoot(document.querySelector('main'))
         const props = ${JSON.stringify(props)}
         window.initialized = []
+        window.reference = createRef()
         const onInitialized = (detail) => window.initialized.push(detail)
         window.show = (more) =>
-          root.render(createElement(StrictMode, null, more && createElement(InlayAgent, { ...props, displayMode: 'inline', onInitialized, ...more })))
+          root.render(createElement(StrictMode, null, more && createElement(InlayAgent, { ...props, ref: window.reference, displayMode: 'inline', onInitialized, ...more })))
         window.show({})`,
       resolveDir: fileURLToPath(new URL('..', import.meta.url)),
     },

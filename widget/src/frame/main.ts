@@ -28,6 +28,8 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   let state: Status['state'] = 'connecting'
   let problem: Problem | undefined
   let look: Look | undefined
+  /** Unknown before the first connection. */
+  let isAnonymous: boolean | undefined
   let isAsking = false
   /** Whether a tool ran while the panel was closed. */
   let hasNews = false
@@ -57,6 +59,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       },
     })
     if (look) view.apply(look)
+    if (isAnonymous !== undefined) view.showVisitor(isAnonymous)
     view.showTools(tools.accepted, tools.leftOut)
     showCalls()
     showStatus()
@@ -106,7 +109,9 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     tabId: tabId(),
     page: describePage,
     onStatus: receiveStatus,
-    onReady({ resumed }, { userId, orgId }) {
+    onReady({ resumed, user }, { userId, orgId }) {
+      isAnonymous = user.is_anonymous
+      view?.showVisitor(isAnonymous)
       if (!resumed) calls.startOver()
       for (const message of listTools(tools.accepted)) connection.send(message)
       say({ type: 'initialized', userId, organizationId: orgId })

@@ -10,6 +10,7 @@ import type { LeftOut } from './tool-messages.ts'
 export interface View {
   /** A problem is shown in the middle, in place of what is there otherwise. */
   showStatus(state: Status['state'], problem: Problem | undefined): void
+  showVisitor(isAnonymous: boolean): void
   showTools(tools: readonly PageTool[], leftOut: readonly LeftOut[]): void
   showCalls(calls: readonly Call[]): void
   /** Asks the user about the first of these calls. */
@@ -31,6 +32,9 @@ const isDevelopment = document.documentElement.dataset.mode === 'development'
 
 /** Longer input is folded, in characters and lines. */
 const unfolded = { characters: 600, lines: 12 }
+
+const forSignedIn = 'Calls from your assistants to this page appear here.'
+const forAnonymous = 'You’re not signed in to this site. Assistants can only use this page for visitors who are.'
 
 const states: Record<Call['state'], string> = {
   asking: 'Waiting for approval',
@@ -59,7 +63,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   const close = make('button', { className: 'close', type: 'button', ariaLabel: 'Close', hidden: true }, '✕')
   const header = make('header', {}, make('h1', {}, 'Agent'), status, close)
   const problem = make('p', { className: 'problem', role: 'alert', hidden: true })
-  const nothing = make('p', { className: 'nothing' }, 'Calls from your assistants to this page appear here.')
+  const nothing = make('p', { className: 'nothing' })
   const calls = make('ol', { className: 'calls', ariaLabel: 'Calls' })
   const content = make('div', { className: 'content' }, problem, nothing, calls)
   const main = make('main', {}, content)
@@ -132,6 +136,9 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
       problem.textContent = found ? explainProblem(found, isDevelopment) : ''
       problem.hidden = !found
       nothing.hidden = !problem.hidden || rows.size > 0
+    },
+    showVisitor(isAnonymous) {
+      nothing.textContent = isAnonymous ? forAnonymous : forSignedIn
     },
     showTools(list, left) {
       count.textContent = list.length === 1 ? '1 tool on this page' : `${list.length} tools on this page`

@@ -69,6 +69,13 @@ describe('a tag that is pasted into a page', () => {
     expect(height, 'its style is there').toBeGreaterThan(150)
   })
 
+  test('tells visitors who are not signed in that assistants cannot use the page for them', async () => {
+    const { key } = await createKey()
+    const page = await visit(`<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`)
+    await frameOf(page).getByText('You’re not signed in to this site.').waitFor()
+    expect(await frameOf(page).getByText('your assistants').count()).toBe(0)
+  })
+
   test('without a key waits for connect', async () => {
     const { key } = await createKey()
     const page = await visit('<inlay-agent display-mode="inline"></inlay-agent>')
@@ -92,6 +99,25 @@ describe('something wrong is never a blank box', () => {
     await alert.waitFor()
     expect(await alert.innerText()).toMatch(/^INVALID_KEY: The publishable key is not valid\. Compare the attribute/)
     expect(await heard(page, 'error')).toMatchObject([{ code: 'INVALID_KEY' }])
+  })
+
+  test('a key that is empty: the developer is told in the page, the console and an event', async () => {
+    const page = await usePage()
+    const warnings: string[] = []
+    page.on('console', (message) => warnings.push(message.text()))
+    const heading = '<script>window.heard = []; addEventListener("inlay-error", (e) => heard.push(e.detail))</script>'
+    const tag = `<inlay-agent publishable-key="" display-mode="inline"></inlay-agent>`
+    // The tag stands before the script, as where the script is loaded later.
+    await page.goto(await useSite(`<!doctype html>${heading}${tag}<script src="${app.url}/widget.js"></script>`))
+    await page.getByText('The publishable key is empty.').waitFor()
+    expect(await page.evaluate('heard')).toEqual([{ code: 'INVALID_KEY', message: 'The publishable key is empty.' }])
+    expect(warnings).toEqual(['inlay-agent: INVALID_KEY: The publishable key is empty.'])
+    const { key } = await createKey()
+    await page.evaluate(`document.querySelector('inlay-agent').setAttribute('publishable-key', '${key}')`)
+    await waitUntilConnected(page)
+    await page.evaluate(`document.querySelector('inlay-agent').setAttribute('publishable-key', '')`)
+    await page.getByText('The publishable key is empty.').waitFor()
+    expect(await page.locator('inlay-agent iframe').count()).toBe(0)
   })
 
   test.each([

@@ -28,7 +28,16 @@ test('an application in React has it as a component', async () => {
   await page.evaluate(`window.show({ theme: 'dark', displayMode: 'pip' })`)
   await expect.poll(() => scheme(page)).toBe('dark')
   await page.getByRole('button', { name: 'Open the agent' }).waitFor()
+  await page.evaluate(`window.show({ displayMode: 'pip', open: true, style: { '--inlay-accent': 'rgb(1, 2, 3)' } })`)
+  await frameOf(page).getByText('Connected', { exact: true }).waitFor()
+  expect(await page.evaluate(`window.reference.current === document.querySelector('inlay-agent')`)).toBe(true)
+  const accent = `getComputedStyle(window.reference.current).getPropertyValue('--inlay-accent')`
+  expect(await page.evaluate(accent)).toBe('rgb(1, 2, 3)')
+  await page.evaluate(`window.show({ displayMode: 'pip', open: false })`)
+  await page.getByRole('button', { name: 'Open the agent' }).click()
+  expect(await page.evaluate('window.reference.current.open'), 'the user opened it').toBe(true)
   await page.evaluate('window.show(null)')
+  expect(await page.evaluate('window.reference.current')).toBeNull()
   expect(await page.locator('inlay-agent').count()).toBe(0)
 })
 

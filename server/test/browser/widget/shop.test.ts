@@ -169,6 +169,14 @@ describe('a person', () => {
     expect((await changed).content).toEqual([{ type: 'text', text: 'Paints it red' }])
   })
 
+  test('who signs in again is asked who they are', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('link', { name: 'Sign in' }).click()
+    await page.getByRole('button', { name: 'Casey Customer' }).click()
+    await page.getByText('Hello, Casey Customer').waitFor()
+  })
+
   test('who is not signed in has a page that no assistant sees', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     const mine = await useAssistant(app, 'member@demo.test')
