@@ -59,7 +59,7 @@ export async function allow(attempt: Attempt, email: string, organization = 'Dem
   const { browser, url } = attempt
   await browser.open(url)
   if (browser.text.includes('to continue to')) await browser.press(email)
-  if (browser.text.includes('Choose an organization Tool')) await browser.follow(organization)
+  if (browser.html.includes('<h1>Choose an organization</h1>')) await browser.follow(organization)
   if (!browser.left) await browser.press('Allow')
   if (!browser.left) throw new Error(`Still here: ${browser.text}`)
   return browser.left
