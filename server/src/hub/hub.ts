@@ -273,7 +273,9 @@ function describePage({ source, sight: { inFront, lastInFrontAt } = {} }: FoundS
   const opened = `opened ${ageOf(now - Date.parse(connectedAt))}`
   const place = inFront === undefined ? [] : [inFront ? 'in front' : 'in the background']
   const seen = !inFront && lastInFrontAt !== undefined ? [`last in front ${ageOf(now - lastInFrontAt)}`] : []
-  return `${sourceId} (${[title || 'untitled', origin, ...place, ...seen, opened].join(', ')})`
+  // Sources outside of a browser have no origin.
+  const words = [title || 'untitled', origin, ...place, ...seen, opened].filter(Boolean)
+  return `${sourceId} (${words.join(', ')})`
 }
 
 const ages = [

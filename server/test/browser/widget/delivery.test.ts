@@ -94,6 +94,19 @@ describe('a page that was open when the server was upgraded', () => {
     expect(after?.sourceId, 'the frame was loaded again').not.toBe(before?.sourceId)
   })
 
+  test('loads it for a question too: that call fails, nothing runs, and the next call is asked about', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const mine = await useAssistant(app, 'member@demo.test')
+    await expect.poll(mine.toolCounts).toEqual([3])
+    await page.route(viewOfOldVersion, (route) => route.fulfill({ status: 404, body: '{}' }), { times: 1 })
+    const failed = await mine.use('add_to_cart', { product_id: 'notebook' })
+    expect([failed.isError, JSON.stringify(failed.content)]).toEqual([true, expect.stringContaining('SOURCE_GONE')])
+    await expect.poll(mine.toolCounts).toEqual([3])
+    const adding = mine.use('add_to_cart', { product_id: 'notebook' })
+    await frameOf(page).getByRole('button', { name: 'Allow once' }).click()
+    expect((await adding).structuredContent).toMatchObject({ items: { notebook: 1 } })
+  })
+
   test('loads it once and not in a circle, and says what is wrong', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     await page.evaluate(`addEventListener('inlay-error', ({ detail }) => { window.problem = detail.code })`)
