@@ -16,7 +16,7 @@ import { readSetup, requireIdentity, type Setup } from '../server/src/connectors
 import { connectClient, withBearer } from '../server/src/connectors/remote-clients.ts'
 import { createRemoteTools } from '../server/src/connectors/remote-tools.ts'
 import { readServerMetadata } from '../server/src/connectors/server-metadata.ts'
-import { redeemAssertion, requestAssertion } from '../server/src/connectors/token-exchange.ts'
+import { findProvider, redeemAssertion, requestAssertion } from '../server/src/connectors/token-exchange.ts'
 import { findOrganization } from '../server/src/demo/demo.ts'
 import { startServer } from '../server/src/main.ts'
 import { issueAccessToken, resources } from '../server/src/oauth/access-tokens.ts'
@@ -80,8 +80,8 @@ async function takeSteps(service: Service, caller: OrgCaller, setup: Setup) {
   const delegation = openConnector(service, connector)
   const { identity, trusted } = await time('the ID token held', () => requireIdentity(service, caller, setup))
   const metadata = await time('metadata of the tool server', () => readServerMetadata(service, connector.server_url))
-  const assertion = await time('exchange at the identity provider', () =>
-    requestAssertion(service, trusted, identity.id_token, delegation, metadata),
+  const assertion = await time('exchange at the identity provider', async () =>
+    requestAssertion(service, await findProvider(service, trusted), identity.id_token, delegation, metadata),
   )
   const { access_token } = await time('redemption at the tool server', () =>
     redeemAssertion(service, assertion, delegation, metadata),

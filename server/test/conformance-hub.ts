@@ -5,7 +5,7 @@ import { beginConsent, type Consenting, finishConsent, takeVisit } from '../src/
 import { connectClient, createRemoteClients, listTools, withBearer } from '../src/connectors/remote-clients.ts'
 import { readServerMetadata } from '../src/connectors/server-metadata.ts'
 import { StepFailed } from '../src/connectors/steps.ts'
-import { redeemAssertion, requestAssertion } from '../src/connectors/token-exchange.ts'
+import { findProvider, redeemAssertion, requestAssertion } from '../src/connectors/token-exchange.ts'
 import { createSafeFetch } from '../src/lib/safe-fetch.ts'
 import { createSecrets } from '../src/lib/secrets.ts'
 import type { Foundation } from '../src/service.ts'
@@ -54,8 +54,8 @@ async function exchangeIdToken(): Promise<string> {
     idpClient: { id: idp_client_id, secret: client_secret },
   }
   const metadata = await readServerMetadata(service, server_url)
-  const trusted = { issuer: idp_issuer, audiences: null }
-  const assertion = await requestAssertion(service, trusted, idp_id_token, delegation, metadata)
+  const provider = await findProvider(service, { issuer: idp_issuer, audiences: null })
+  const assertion = await requestAssertion(service, provider, idp_id_token, delegation, metadata)
   return (await redeemAssertion(service, assertion, delegation, metadata)).access_token
 }
 

@@ -1,32 +1,51 @@
 import type { Foundation } from '../service.ts'
 import { openConnector } from './connectors.ts'
 import { type ConsentedToken, expireToken, isAllowed, keyOf, readToken, renewToken } from './consent.ts'
-import type { Delegate } from './delegates.ts'
-import { readServerMetadata } from './server-metadata.ts'
+import { type Delegate, delegateKey, type Vouched } from './delegates.ts'
 import { StepFailed } from './steps.ts'
 import { type IssuedToken, redeemAssertion, requestAssertion } from './token-exchange.ts'
+import { createTokenSourcesCache } from './token-sources.ts'
 
 /** The access tokens of people at tool servers. They are kept in the key-value store alone, which encrypts them. */
 export interface AccessTokens {
   get(delegate: Delegate): Promise<string>
+  /** While `work` runs, its requests and those of the user's other calls share one token, even one too short to cache. */
+  share<T>(delegate: Delegate, work: () => Promise<T>): Promise<T>
   /** The tool server does not accept it any more, or misses a scope in it. */
   drop(delegate: Delegate, accessToken: string, lackedScope?: string): Promise<void>
 }
 
 export function createAccessTokens(foundation: Foundation): AccessTokens {
   const { kv, clock, config } = foundation
+  const sources = createTokenSourcesCache(foundation)
   const underWay = new Map<string, Promise<string>>()
+  /** Of the calls that run, by what their token depends on. An entry ends with the last of its calls. */
+  const running = new Map<string, Running>()
 
   async function issue(delegate: Delegate): Promise<string> {
     if (!delegate.vouched) return renew(delegate)
-    const { access_token, expires_in, scopes } = await issueToken(foundation, delegate, delegate.vouched)
-    const seconds = timeToLive(expires_in)
-    if (seconds > 0) {
-      // There is no refresh token: the assertion grant gives none.
-      const entry: ConsentedToken = { access_token, expires_at: clock() + Number(expires_in) * 1000, scopes }
-      await kv.set(keyOf(delegate), entry, seconds)
+    const { access_token, expires_in, scopes } = await issueToken(delegate, delegate.vouched)
+    // There is no refresh token: the assertion grant gives none.
+    const entry: ConsentedToken = {
+      access_token,
+      expires_at: clock() + readLifetime(expires_in) * 1000,
+      scopes,
+      provider: delegate.vouched.identity.provider,
     }
+    const seconds = timeToLive(expires_in)
+    const calls = running.get(delegateKey(delegate))
+    if (seconds > 0) await kv.set(keyOf(delegate), entry, seconds)
+    else if (calls) calls.token = entry
     return access_token
+  }
+
+  /** The whole flow, without cached tokens. */
+  function issueToken(delegate: Delegate, { identity, trusted }: Vouched): Promise<IssuedToken> {
+    return sources.use(delegate, trusted, async ({ provider, server }) => {
+      const delegation = openConnector(foundation, delegate.connector)
+      const assertion = await requestAssertion(foundation, provider, identity.id_token, delegation, server)
+      return redeemAssertion(foundation, assertion, delegation, server)
+    })
   }
 
   async function renew(delegate: Delegate): Promise<string> {
@@ -45,18 +64,33 @@ export function createAccessTokens(foundation: Foundation): AccessTokens {
 
   return {
     async get(delegate) {
-      const { connector } = delegate
-      const cached = delegate.token ?? (await readToken(foundation, delegate))
+      const { connector, vouched } = delegate
+      const flight = delegateKey(delegate)
+      const stored = delegate.token ?? (await readToken(foundation, delegate))
+      const cached = running.get(flight)?.token ?? stored
+      const isCurrent = cached && cached.expires_at > clock() && cached.provider === vouched?.identity.provider
       // Since it was issued fewer scopes may have been allowed.
-      const isGood = cached && cached.expires_at > clock() && isAllowed(cached.scopes, connector)
-      if (isGood) return cached.access_token
-      const flight = `${keyOf(delegate)} ${connector.updated_at}`
+      if (isCurrent && isAllowed(cached.scopes, connector)) return cached.access_token
       const pending = underWay.get(flight) ?? issue(delegate).finally(() => underWay.delete(flight))
       underWay.set(flight, pending)
       return pending
     },
+    async share(delegate, work) {
+      const flight = delegateKey(delegate)
+      const calls = running.get(flight) ?? { count: 0, token: undefined }
+      running.set(flight, calls)
+      calls.count += 1
+      try {
+        return await work()
+      } finally {
+        calls.count -= 1
+        if (calls.count === 0) running.delete(flight)
+      }
+    },
     async drop(delegate, accessToken, lackedScope) {
       delegate.token = undefined
+      const calls = running.get(delegateKey(delegate))
+      if (calls?.token?.access_token === accessToken) calls.token = undefined
       // Somebody else's call may have noticed before, and have got a better one.
       if ((await readToken(foundation, delegate))?.access_token !== accessToken) return
       await (delegate.vouched ? kv.delete(keyOf(delegate)) : expireToken(foundation, delegate, lackedScope))
@@ -64,23 +98,22 @@ export function createAccessTokens(foundation: Foundation): AccessTokens {
   }
 }
 
-/** The whole flow, without remembering anything. */
-async function issueToken(
-  service: Foundation,
-  { connector }: Delegate,
-  { identity, trusted }: NonNullable<Delegate['vouched']>,
-): Promise<IssuedToken> {
-  const delegation = openConnector(service, connector)
-  const metadata = await readServerMetadata(service, connector.server_url)
-  const assertion = await requestAssertion(service, trusted, identity.id_token, delegation, metadata)
-  return redeemAssertion(service, assertion, delegation, metadata)
+interface Running {
+  count: number
+  /** Only a token that is too short for the cache. */
+  token: ConsentedToken | undefined
 }
 
 const longestSeconds = 3600
 const leadSeconds = 300
 
-/** In seconds; 0 for a token that is used once and not kept. */
-export function timeToLive(expiresIn: unknown): number {
-  if (typeof expiresIn !== 'number' || !Number.isFinite(expiresIn)) return 0
-  return Math.max(0, Math.min(expiresIn - leadSeconds, longestSeconds))
+/** How long to cache a token, in seconds; 0 for a token that only the calls that run share. */
+export const timeToLive = (expiresIn: unknown): number =>
+  Math.max(0, Math.min(readLifetime(expiresIn) - leadSeconds, longestSeconds))
+
+/** In seconds. Some servers send the number as a string; 0 for anything else. */
+function readLifetime(expiresIn: unknown): number {
+  const isNumeric = typeof expiresIn === 'number' || (typeof expiresIn === 'string' && /^\d{1,12}$/.test(expiresIn))
+  const seconds = isNumeric ? Number(expiresIn) : 0
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : 0
 }

@@ -11,7 +11,7 @@ import { readSetup, requireDelegate, requireIdentity, type Setup } from './deleg
 import { answerWithinMs, connectClient, explain, withBearer } from './remote-clients.ts'
 import { readServerMetadata } from './server-metadata.ts'
 import { StepFailed } from './steps.ts'
-import { redeemAssertion, requestAssertion } from './token-exchange.ts'
+import { findProvider, redeemAssertion, requestAssertion } from './token-exchange.ts'
 
 type TestStep = (typeof testSteps)[keyof typeof testSteps][number]
 
@@ -60,7 +60,8 @@ async function takeAssertionSteps(
   found.set('metadata', `Tokens come from ${metadata.token_endpoint}`)
 
   const { identity, trusted } = await requireIdentity(service, caller, setup)
-  const assertion = await requestAssertion(service, trusted, identity.id_token, delegation, metadata)
+  const provider = await findProvider(service, trusted)
+  const assertion = await requestAssertion(service, provider, identity.id_token, delegation, metadata)
   found.set('provider_exchange', `${trusted.issuer} vouches for you, for ${assertion.scopes.join(' ')}`)
 
   const { access_token, scopes } = await redeemAssertion(service, assertion, delegation, metadata)

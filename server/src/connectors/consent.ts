@@ -36,6 +36,8 @@ export interface ConsentedToken {
   scopes: string[]
   /** Whose token it is: with another authorization server it is of no use. */
   issuer?: string
+  /** The provider settings that its user was vouched for under; with others it is not used. */
+  provider?: string
 }
 
 /** What is kept between sending somebody away and their coming back. */

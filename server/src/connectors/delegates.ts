@@ -4,7 +4,7 @@ import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Foundation } from '../service.ts'
 import { type StoredConnector, selectStoredConnectors } from './connectors.ts'
-import { type ConsentedToken, type Consenting, readToken } from './consent.ts'
+import { type ConsentedToken, type Consenting, keyOf, readToken } from './consent.ts'
 import { describeProvider, findIdentity, type HeldIdentity } from './held-identities.ts'
 import { StepFailed } from './steps.ts'
 
@@ -16,10 +16,14 @@ export interface Delegate extends Consenting {
   token?: ConsentedToken | undefined
 }
 
-interface Vouched {
+export interface Vouched {
   identity: HeldIdentity
   trusted: TrustedIssuer
 }
+
+/** Names the user, and the connector and provider as they are now: whatever is cached for them ends with a change of either. */
+export const delegateKey = (delegate: Delegate): string =>
+  [keyOf(delegate), delegate.connector.updated_at, delegate.vouched?.identity.provider].join(' ')
 
 /** What an organization has set up. */
 export interface Setup {

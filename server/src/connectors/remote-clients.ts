@@ -15,8 +15,7 @@ import { createSafeFetch, SafeFetchError } from '../lib/safe-fetch.ts'
 import { callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
 import type { AccessTokens } from './access-tokens.ts'
-import { keyOf } from './consent.ts'
-import type { Delegate } from './delegates.ts'
+import { type Delegate, delegateKey } from './delegates.ts'
 import { MirroredHeaders } from './mirrored-headers.ts'
 import { type Step, StepFailed } from './steps.ts'
 
@@ -87,8 +86,8 @@ export function createRemoteClients(foundation: Foundation, tokens: AccessTokens
     if (connections.get(key) === connection) connections.delete(key)
   }
 
-  async function use<T>(step: Step, delegate: Delegate, work: (client: Client) => Promise<T>): Promise<T> {
-    const key = keyOf(delegate)
+  async function useOnce<T>(step: Step, delegate: Delegate, work: (client: Client) => Promise<T>): Promise<T> {
+    const key = delegateKey(delegate)
     const cached = connections.get(key)
     const known = cached && foundation.clock() - cached.since < clientLifetimeMs ? cached : undefined
     const connection = known ?? connect(key, delegate)
@@ -108,13 +107,16 @@ export function createRemoteClients(foundation: Foundation, tokens: AccessTokens
       if (error instanceof ProtocolError && !isBrokenOff) throw error
       forget(key, connection)
       // A session of the older protocol that the server has forgotten: nothing was called.
-      if (known && error instanceof SdkHttpError && error.status === 404) return use(step, delegate, work)
+      if (known && error instanceof SdkHttpError && error.status === 404) return useOnce(step, delegate, work)
       if (isBrokenOff) throw explain(step, one.failure ?? new StepFailed(step, 'The tool server broke off its answer'))
       throw explain(step, error)
     }
   }
 
-  return { use, close: () => patientFetch.close() }
+  return {
+    use: (step, delegate, work) => tokens.share(delegate, () => useOnce(step, delegate, work)),
+    close: () => patientFetch.close(),
+  }
 }
 
 type SendOptions = Parameters<StreamableHTTPClientTransport['send']>[1]

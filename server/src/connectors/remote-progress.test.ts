@@ -5,6 +5,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import type { CallToolResult, ServerContext } from '@modelcontextprotocol/server'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type Delegation, startDelegation } from '../../test/delegation.ts'
+import type { HeldIdentity } from './held-identities.ts'
 
 let world: Delegation
 let me: Awaited<ReturnType<Delegation['caller']>>
@@ -110,13 +111,15 @@ describe.each(['2026-07-28', '2025-11-25'])('an answer that is a stream, of a se
     await world.addConnector({ name: 'raw', server_url: `${url}/mcp` })
     const { userId } = await world.connect()
     const { connectors } = (await world.asAdmin('GET', '/connectors')).body
+    const organizationId = await world.organization('demo')
+    const identity = await world.service.kv.get<HeldIdentity>(`identity:${organizationId}:${userId}`)
     const entry = {
       access_token: 'raw',
       expires_at: world.clock.now + 3600_000,
       scopes: ['mcp:tools:read', 'mcp:tools:call'],
+      provider: identity?.provider,
     }
-    const key = `token:${await world.organization('demo')}:${connectors[0].id}:${userId}`
-    await world.service.kv.set(key, entry, 3600)
+    await world.service.kv.set(`token:${organizationId}:${connectors[0].id}:${userId}`, entry, 3600)
     return { stream: stream.promise, heard }
   }
 

@@ -680,6 +680,7 @@ describe('what is remembered', () => {
       access_token: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/),
       expires_at: world.clock.now + 1800_000,
       scopes: bothScopes,
+      provider: expect.any(String),
     })
   })
 
@@ -694,13 +695,26 @@ describe('what is remembered', () => {
     [Number.POSITIVE_INFINITY, 0],
     [undefined, 0],
     [null, 0],
-    ['3600', 0],
+    ['3600', 3300],
+    ['300', 0],
+    ['', 0],
+    ['1e9', 0],
+    [' 3600', 0],
+    ['-3600', 0],
     [1800, 1500],
     [3900, 3600],
     [3901, 3600],
     [1e12, 3600],
   ])('expires_in %s: for %s seconds', (expiresIn, seconds) => {
     expect(timeToLive(expiresIn)).toBe(seconds)
+  })
+
+  test('is a token whose lifetime is a numeric string', async () => {
+    const connector = await world.addConnector()
+    const { userId } = await world.connect()
+    world.tools.answer = { expires_in: '1800' }
+    await me.call('crm.whoami')
+    expect(await cached(connector, userId)).toMatchObject({ expires_at: world.clock.now + 1800_000 })
   })
 
   test.each([300, 0, -1, null, undefined, 'soon'])(
@@ -825,6 +839,20 @@ describe('what is remembered', () => {
       ])
     })
 
+    test('when the organization trusts another provider, which vouches for a user with the same sub', async () => {
+      await world.addConnector()
+      await world.connect()
+      await me.call('crm.whoami')
+      await world.asAdmin('PATCH', '/identity-providers/config', { allowed_audiences: ['shop', 'another'] })
+      try {
+        await world.connect()
+        await me.call('crm.whoami')
+        expect(world.idp.tokenRequests()).toHaveLength(2)
+      } finally {
+        await world.asAdmin('PATCH', '/identity-providers/config', { allowed_audiences: ['shop'] })
+      }
+    })
+
     test('when the organization trusts another provider', async () => {
       await world.addConnector()
       await world.connect()
@@ -835,6 +863,229 @@ describe('what is remembered', () => {
       } finally {
         await world.asAdmin('PATCH', '/identity-providers/config', { allowed_audiences: ['shop'] })
       }
+    })
+  })
+})
+
+describe('with access tokens of five minutes', () => {
+  /** The tool server itself asks the provider for its keys, which does not count. */
+  const byTheHub = (peer: Delegation['idp'] | Delegation['tools'], name: string) =>
+    peer.asked.flatMap(({ method, path, headers }) =>
+      headers.get('user-agent') === 'inlay' || path === '/mcp' ? [`${method} ${name}${path}`] : [],
+    )
+  const everything = () => [...byTheHub(world.idp, 'provider'), ...byTheHub(world.tools, 'server')]
+  const exchangeRedeemCall = ['POST provider/token', 'POST server/oauth/token', 'POST server/mcp']
+  const forget = () => {
+    world.idp.asked.length = 0
+    world.tools.asked.length = 0
+  }
+  /** A tool whose calls go on until the test lets them end. */
+  function holdCalls(count: number) {
+    const { promise: end, resolve: letGo } = Promise.withResolvers<void>()
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+    let started = 0
+    world.tools.more = (server) =>
+      server.registerTool('wait', {}, async () => {
+        started += 1
+        if (started === count) begin()
+        await end
+        return { content: [] }
+      })
+    return { begun, letGo }
+  }
+  let connector: { id: string }
+  beforeEach(async () => {
+    connector = await world.addConnector()
+    await world.connect()
+    world.tools.answer = { expires_in: 300 }
+    forget()
+  })
+
+  test('the first call reads the documents and connects, with one exchange and one redemption', async () => {
+    expect(await me.call('crm.whoami')).toEqual(asMember())
+    expect(everything()).toEqual([
+      'GET provider/.well-known/openid-configuration',
+      'POST provider/token',
+      'GET server/.well-known/oauth-protected-resource/mcp',
+      'GET server/.well-known/oauth-authorization-server/mcp',
+      'POST server/oauth/token',
+      'POST server/mcp',
+      'POST server/mcp',
+    ])
+  })
+
+  test('every further call costs an exchange, a redemption and the call', async () => {
+    await me.call('crm.whoami')
+    for (const minutes of [0, 1, 3]) {
+      forget()
+      world.clock.now += minutes * 60_000
+      expect(await me.call('crm.whoami')).toEqual(asMember())
+      expect(everything()).toEqual(exchangeRedeemCall)
+    }
+  })
+
+  test('calls that run at the same time share one token, also when they start one after the other', async () => {
+    await me.call('crm.whoami')
+    forget()
+    const { begun, letGo } = holdCalls(1)
+    const waiting = me.call('crm.wait')
+    await begun
+    await me.call('crm.whoami')
+    await Promise.all(Array.from({ length: 20 }, () => me.call('crm.whoami')))
+    letGo()
+    await waiting
+    expect(world.idp.tokenRequests()).toHaveLength(1)
+    expect(world.tools.tokenRequests()).toHaveLength(1)
+    await me.call('crm.whoami')
+    expect(world.idp.tokenRequests(), 'after the last of them').toHaveLength(2)
+  })
+
+  test('twenty first calls at the same time share the documents and the exchange', async () => {
+    await Promise.all(Array.from({ length: 20 }, () => me.call('crm.whoami')))
+    expect(everything().filter((line) => !line.endsWith('/mcp') || line.includes('well-known'))).toEqual([
+      'GET provider/.well-known/openid-configuration',
+      'POST provider/token',
+      'GET server/.well-known/oauth-protected-resource/mcp',
+      'GET server/.well-known/oauth-authorization-server/mcp',
+      'POST server/oauth/token',
+    ])
+  })
+
+  test('a shared token is not used after it has expired', async () => {
+    const { begun, letGo } = holdCalls(1)
+    const waiting = me.call('crm.wait')
+    await begun
+    world.clock.now += 300_000
+    await me.call('crm.whoami')
+    letGo()
+    await waiting
+    expect(world.idp.tokenRequests()).toHaveLength(2)
+  })
+
+  test('a shared token that the server refuses is replaced once, for all calls', async () => {
+    const { begun, letGo } = holdCalls(1)
+    const waiting = me.call('crm.wait')
+    await begun
+    const refused = world.tools.asked.findLast(({ path }) => path === '/mcp')?.headers.get('authorization')
+    world.tools.instead = (request) =>
+      request.headers.get('authorization') === refused ? new Response(null, { status: 401 }) : undefined
+    world.clock.now += 1_000
+    await Promise.all([me.call('crm.whoami'), me.call('crm.whoami'), me.call('crm.whoami')])
+    letGo()
+    await waiting
+    expect(world.idp.tokenRequests()).toHaveLength(2)
+  })
+
+  describe('while a call runs, its token is not used', () => {
+    test.each<[string, () => Promise<unknown>, () => Promise<unknown>]>([
+      [
+        'for another user',
+        () => world.connect({ sub: 'ann', email: 'admin@demo.test', email_verified: true }),
+        async () => {
+          const admin = await world.caller('admin@demo.test')
+          expect(await admin.call('crm.whoami')).toEqual(asPerson('ann'))
+          expect(world.idp.tokenRequests()).toHaveLength(2)
+        },
+      ],
+      [
+        'after the connector was disabled',
+        () => world.asAdmin('PATCH', `/connectors/${connector.id}`, { status: 'disabled' }),
+        () => expect(me.call('crm.whoami')).rejects.toMatchObject({ envelope: { data: { resource: 'hub_tool' } } }),
+      ],
+      [
+        'after the connector lost a scope',
+        () => world.asAdmin('PATCH', `/connectors/${connector.id}`, { scopes: ['mcp:tools:call'] }),
+        async () => {
+          await me.call('crm.whoami')
+          expect(world.idp.tokenRequests().map(({ form }) => form.scope)).toEqual([
+            'mcp:tools:read mcp:tools:call',
+            'mcp:tools:call',
+          ])
+        },
+      ],
+      [
+        'after the user was erased',
+        async () => world.asAdmin('DELETE', `/end-users/${(await world.connect()).userId}`),
+        () => expect(me.call('crm.whoami')).rejects.toEqual(failure('identity')),
+      ],
+      [
+        'after the organization trusts another provider',
+        () => world.asAdmin('PATCH', '/identity-providers/config', { allowed_audiences: ['another'] }),
+        async () => {
+          await expect(me.call('crm.whoami')).rejects.toEqual(failure('identity'))
+          await world.asAdmin('PATCH', '/identity-providers/config', { allowed_audiences: ['shop'] })
+        },
+      ],
+    ])('%s', async (_, change, check) => {
+      const { begun, letGo } = holdCalls(1)
+      const waiting = me.call('crm.wait')
+      await begun
+      await change()
+      await check()
+      letGo()
+      await waiting
+    })
+  })
+
+  describe('the documents are read again', () => {
+    const documents = () => everything().filter((line) => line.includes('well-known'))
+
+    test('after five minutes', async () => {
+      await me.call('crm.whoami')
+      forget()
+      world.clock.now += 5 * 60_000
+      await me.call('crm.whoami')
+      expect(documents()).toHaveLength(3)
+    })
+
+    test.each<[string, () => Promise<unknown>]>([
+      ['the connector', () => world.asAdmin('PATCH', `/connectors/${connector.id}`, { name: 'crm' })],
+      [
+        'the provider',
+        async () => {
+          await world.asAdmin('PATCH', '/identity-providers/config', { allowed_audiences: ['shop', 'other'] })
+          await world.connect()
+        },
+      ],
+    ])('after a change of %s', async (_, change) => {
+      await me.call('crm.whoami')
+      await change()
+      forget()
+      await me.call('crm.whoami')
+      expect(documents()).toHaveLength(3)
+      await world.asAdmin('PATCH', '/identity-providers/config', { allowed_audiences: ['shop'] })
+    })
+
+    test('when an exchange fails, so that a server may move its token endpoint', async () => {
+      await me.call('crm.whoami')
+      world.clock.now += 30_000
+      forget()
+      const { url, resource } = world.tools
+      world.tools.instead = async (request) => {
+        const { pathname } = new URL(request.url)
+        if (pathname.includes('oauth-authorization-server'))
+          return Response.json({ issuer: resource, token_endpoint: `${url}/moved` })
+        if (pathname === '/oauth/token') return new Response(null, { status: 404 })
+        if (pathname !== '/moved') return undefined
+        world.tools.instead = undefined
+        const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+        return fetch(`${url}/oauth/token`, { method: 'POST', headers, body: await request.text() })
+      }
+      expect(await me.call('crm.whoami')).toEqual(asMember())
+    })
+
+    test('once in thirty seconds, however often exchanges fail', async () => {
+      await me.call('crm.whoami')
+      world.idp.instead = (request) =>
+        request.url.endsWith('/token') ? Response.json({ error: 'invalid_target' }, { status: 400 }) : undefined
+      forget()
+      await expect(me.call('crm.whoami')).rejects.toEqual(failure('provider_exchange'))
+      expect(documents()).toEqual([])
+      world.clock.now += 30_000
+      for (let count = 0; count < 3; count += 1) {
+        await expect(me.call('crm.whoami')).rejects.toEqual(failure('provider_exchange'))
+      }
+      expect(documents()).toHaveLength(3)
     })
   })
 })

@@ -24,6 +24,13 @@ export interface Delegation {
   idpClient: Client
 }
 
+/** The organization's identity provider, as an issuer of assertions. */
+export interface ExchangeProvider {
+  issuer: string
+  token_endpoint: string
+  wantsSecretInForm: boolean
+}
+
 export interface Assertion {
   text: string
   scopes: readonly string[]
@@ -43,13 +50,12 @@ const idJag = 'urn:ietf:params:oauth:token-type:id-jag'
 /** RFC 8693: the person's ID token becomes an assertion for one tool server, if the organization's provider agrees. */
 export async function requestAssertion(
   service: Working,
-  trusted: TrustedIssuer,
+  provider: ExchangeProvider,
   idToken: string,
   delegation: Delegation,
   metadata: Pick<ServerMetadata, 'issuer'>,
 ): Promise<Assertion> {
   const { server_url, audience_mode, scopes, client, idpClient } = delegation
-  const provider = await findProvider(service, trusted)
   const audience = audience_mode === 'issuer' ? metadata.issuer : server_url
   const answer = await requestToken(service, 'provider_exchange', {
     endpoint: provider.token_endpoint,
@@ -87,10 +93,17 @@ export async function requestAssertion(
 }
 
 /** Discovery first, then where the interface says. */
-async function findProvider(service: Working, trusted: TrustedIssuer) {
+export async function findProvider(
+  service: Pick<Foundation, 'fetch'>,
+  trusted: TrustedIssuer,
+): Promise<ExchangeProvider> {
   try {
-    const { token_endpoint, ...provider } = await discover(service, trusted)
-    return { ...provider, token_endpoint: token_endpoint ?? `${provider.issuer.replace(/\/$/, '')}/oauth/token` }
+    const {
+      issuer,
+      token_endpoint = `${issuer.replace(/\/$/, '')}/oauth/token`,
+      wantsSecretInForm,
+    } = await discover(service, trusted)
+    return { issuer, token_endpoint, wantsSecretInForm }
   } catch (error) {
     if (!(error instanceof DiscoveryFailed)) throw error
     throw new StepFailed('provider_exchange', `The identity provider cannot be asked: ${error.message}`, {
