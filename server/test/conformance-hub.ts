@@ -1,4 +1,4 @@
-import type { Client } from '@modelcontextprotocol/client'
+import { type Client, ProtocolError } from '@modelcontextprotocol/client'
 import { createAccessTokens } from '../src/connectors/access-tokens.ts'
 import type { StoredConnector } from '../src/connectors/connectors.ts'
 import { beginConsent, type Consenting, finishConsent, takeVisit } from '../src/connectors/consent.ts'
@@ -8,6 +8,7 @@ import { StepFailed } from '../src/connectors/steps.ts'
 import { findProvider, redeemAssertion, requestAssertion } from '../src/connectors/token-exchange.ts'
 import { createSafeFetch } from '../src/lib/safe-fetch.ts'
 import { createSecrets } from '../src/lib/secrets.ts'
+import { ToolDefinition } from '../src/runtime/protocol.ts'
 import type { Foundation } from '../src/service.ts'
 import type { Kv } from '../src/stores/kv.ts'
 import { testSecret } from './engines/engines.ts'
@@ -36,8 +37,22 @@ await safeFetch.close()
 
 async function callTools(client: Client): Promise<void> {
   const { tools } = await listTools(client)
-  const calls = context.toolCalls ?? tools.map(({ name }) => ({ name, arguments: {} }))
-  for (const call of calls) await client.callTool(call)
+  // The hub's own description of a tool, which is what its users see.
+  const described = tools.map((tool) => ToolDefinition.parse(tool))
+  const calls = context.toolCalls ?? described.map(({ name }) => ({ name, arguments: argumentsFor(name, described) }))
+  for (const call of calls) {
+    await client.callTool(call).catch((error) => {
+      // As in the hub, an error of the server is the answer to one call, not the end of the connection.
+      if (!(error instanceof ProtocolError)) throw error
+    })
+  }
+}
+
+/** The arguments that the suite's tools need. */
+function argumentsFor(name: string, tools: ToolDefinition[]): Record<string, unknown> {
+  if (name === 'add_numbers') return { a: 5, b: 3 }
+  if (name === 'json_schema_echo') return { schema: tools.find((tool) => tool.name !== name)?.inputSchema }
+  return {}
 }
 
 function connectAs(token: string): Promise<Client> {

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { expectDocumented, readResults } from '../../test/conformance.ts'
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { conformanceOffer } from '../../test/mcp-fixtures.ts'
 import { createAccess } from '../access.ts'
@@ -48,7 +49,7 @@ describe.runIf(inject('engines').redisUrl === undefined)('the conformance suite'
       ({ stdout }) => ({ code: 0, stdout }),
       (error: { code: number; stdout: string }) => error,
     )
-    return { code, summary: stdout.slice(stdout.indexOf('=== SUMMARY')) }
+    return { code, summary: stdout.slice(stdout.indexOf('=== SUMMARY')), folder }
   }
 
   test.each(['2026-07-28', '2025-11-25'])(
@@ -59,8 +60,9 @@ describe.runIf(inject('engines').redisUrl === undefined)('the conformance suite'
       const observe = createObserver(app.service)
       const url = await listen((request, response) => void endpoint(request, response, observe()))
       const args = ['--requirements', revision, '--expected-failures', expectedFailures]
-      const { code, summary } = await runSuite(revision, url, args)
+      const { code, summary, folder } = await runSuite(revision, url, args)
       expect({ code, summary }).toMatchObject({ code: 0, summary: expect.stringContaining('SUMMARY') })
+      expectDocumented('MCP server', revision, readResults(folder))
     },
     120_000,
   )

@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { expect, onTestFinished, test } from 'vitest'
+import { expectDocumented, readResults } from '../conformance.ts'
 import { startHttpService } from '../http-server.ts'
 import { nativeUri, register } from '../oauth-client.ts'
 import { allowInBrowser } from './visit.ts'
@@ -44,19 +45,15 @@ test('the MCP conformance suite finds an authorization server as it should be', 
   }
   writeFileSync(join(results, 'output.txt'), output.join('\n'))
 
-  const checks = readChecks()
+  const scenarios = readResults(results)
+  const checks = scenarios.flat()
   const ran = checks.map(({ id }) => id)
   expect(ran).toEqual(expect.arrayContaining(['authorization-server-metadata', 'authorization-code-grant']))
   const failed = checks.filter(({ status }) => status !== 'SUCCESS')
   const problems = JSON.stringify(failed, null, 2)
   expect(failed.map(({ id }) => id).sort(), problems).toEqual(Object.keys(expectedFailures).sort())
+  expectDocumented('Authorization server', 'all', scenarios)
 })
-
-/** What the suite wrote, a folder for each scenario. */
-function readChecks(): { id: string; status: string }[] {
-  const folders = readdirSync(results, { withFileTypes: true }).filter((entry) => entry.isDirectory())
-  return folders.flatMap(({ name }) => JSON.parse(readFileSync(join(results, name, 'checks.json'), 'utf8')))
-}
 
 async function findFreePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
