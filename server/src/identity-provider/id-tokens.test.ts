@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { CompactSign, type CryptoKey, exportJWK, generateKeyPair } from 'jose'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
+import { readIdentity } from '../users/users.ts'
 import { IdTokenRefused, verifyIdToken } from './id-tokens.ts'
 import { createProviderKeys } from './provider-keys.ts'
 
@@ -50,6 +51,24 @@ const refused = async (token: string) => {
   expect(error).toBeInstanceOf(IdTokenRefused)
   return error as IdTokenRefused
 }
+
+test.each([
+  ['of Entra ID', { xms_edov: true }, true],
+  ['of Entra ID', {}, false],
+])('an address in a token %s with %j is verified: %s', async (_, claims, expected) => {
+  const entra = 'https://login.microsoftonline.com/72f988bf-86f1-41af-91ab-2d7cd011db47/v2.0'
+  // No test reaches Microsoft: the key is found as if its document had been fetched.
+  const { key } = await createProviderKeys(app.service).find(trusted(), 'first', 'ES256')
+  const keys = { find: async () => ({ issuer: entra, key }) }
+  const token = await make({ iss: entra, email: 'ann@example.com', ...claims })
+  const identity = await verifyIdToken(token, {
+    trusted: { issuer: entra, audiences: ['shop'] },
+    keys,
+    now: app.clock.now,
+  })
+  expect(identity).toMatchObject({ email: 'ann@example.com', email_verified: expected })
+  expect(readIdentity(entra, { sub: 'ann', email: 'ann@example.com', ...claims })?.email_verified).toBe(expected)
+})
 
 describe('text that the database can’t hold', () => {
   test.each<[string, () => Promise<string>]>([

@@ -1,5 +1,6 @@
 import { base64url, compactVerify, decodeProtectedHeader } from 'jose'
 import { InvalidJson, parseJson } from '../lib/json.ts'
+import { isEmailVerified } from '../lib/verified-emails.ts'
 import { DiscoveryFailed } from './discovery.ts'
 import type { TrustedIssuer } from './issuers.ts'
 import type { ProviderKeys } from './provider-keys.ts'
@@ -82,7 +83,7 @@ export async function verifyIdToken(
   return {
     subject: claims.sub as string,
     email: readEmail(claims),
-    email_verified: claims.email_verified === true,
+    email_verified: isEmailVerified(issuer, claims),
     expires_at: Math.min(Math.floor((claims.exp as number) * 1000), now + maxLifetimeMs),
     metadata: JSON.stringify(profileOf(claims)),
   }

@@ -1,6 +1,7 @@
 import { type Caller, endSession, revokeToken } from '../access.ts'
 import { newId } from '../lib/ids.ts'
 import { cleanName } from '../lib/names.ts'
+import { isEmailVerified } from '../lib/verified-emails.ts'
 import type { Output } from '../operation.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
@@ -33,7 +34,7 @@ export function readIdentity(issuer: string, claims: Record<string, unknown>): I
     issuer,
     subject,
     email,
-    email_verified: claims.email_verified === true,
+    email_verified: isEmailVerified(issuer, claims),
     // A sign-in must not fail because of a profile, so its name is cleaned where others would be refused.
     name: cleanName(text('name'), 200) || email,
     avatar_url: text('picture'),
