@@ -1,9 +1,22 @@
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { inject } from 'light-my-request'
 import * as oauth from 'openid-client'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { useClientDocument, useHttps } from '../../test/https-server.ts'
-import { allow, claimsOf, exchange, introduce, nativeUri, prepare, register, webUri } from '../../test/oauth-client.ts'
+import {
+  allow,
+  claimsOf,
+  exchange,
+  introduce,
+  nativeUri,
+  obtain,
+  prepare,
+  register,
+  webUri,
+} from '../../test/oauth-client.ts'
+import { createApp } from '../app.ts'
+import { fingerprint } from '../lib/secrets.ts'
 
 let app: HttpService
 beforeAll(async () => {
@@ -276,6 +289,77 @@ describe('a client known by its address', () => {
       expect(app.logged()).toContain(`"address":"${id}","reason":"blocked_address"`)
     },
   )
+})
+
+describe('while the document of a client that has tokens cannot be reached', () => {
+  type Mode = 'up' | 'away' | 'failing' | 'withdrawn'
+
+  /** Tokens of a client with a document, and a node with the same stores that has not fetched it yet. */
+  async function signInByDocument() {
+    let mode: Mode = 'up'
+    const origin = await useHttps((request, response) => {
+      if (mode === 'away') return request.socket.destroy()
+      const status = { up: 200, failing: 503, withdrawn: 404 }[mode]
+      const body = { client_id: id, redirect_uris: [webUri], token_endpoint_auth_method: 'none' }
+      return response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    })
+    const id = `${origin}/client.json`
+    const tokens = await obtain(await introduce(app.url, id), 'admin@demo.test')
+    const other = await createApp(app.service)
+    const post = async (path: string, form: Record<string, string>) => {
+      const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+      const payload = String(new URLSearchParams({ client_id: id, ...form }))
+      return inject(other.listener as never, { method: 'POST', url: path, headers, payload })
+    }
+    const refresh = async () => {
+      const answer = await post('/oauth/token', {
+        grant_type: 'refresh_token',
+        refresh_token: String(tokens.refresh_token),
+      })
+      return answer.json() as Record<string, unknown>
+    }
+    const token = String(tokens.refresh_token)
+    return { id, other, refresh, revoke: () => post('/oauth/revoke', { token }), set: (next: Mode) => (mode = next) }
+  }
+
+  test.each<Mode>(['away', 'failing'])('it refreshes them: %s', async (mode) => {
+    const { refresh, set } = await signInByDocument()
+    set(mode)
+    expect(await refresh()).toHaveProperty('access_token')
+  })
+
+  test('it can revoke them', async () => {
+    const { refresh, revoke, set } = await signInByDocument()
+    set('away')
+    expect((await revoke()).statusCode).toBe(200)
+    expect(await refresh()).toMatchObject({ error: 'invalid_grant' })
+  })
+
+  test('it gets nothing more once its document is withdrawn', async () => {
+    const { refresh, set } = await signInByDocument()
+    set('withdrawn')
+    expect(await refresh()).toMatchObject({ error: 'invalid_client' })
+  })
+
+  test('nobody can sign in with it', async () => {
+    const { id, other, set } = await signInByDocument()
+    set('away')
+    const { url } = await prepare(await introduce(app.url, id))
+    const answer = await inject(other.listener as never, { method: 'GET', url: url.pathname + url.search })
+    expect(answer.statusCode).toBe(400)
+    expect(answer.body).toContain('invalid_client')
+  })
+
+  test('nothing is kept of a client that nobody allowed', async () => {
+    const id = await useClientDocument((client_id) => ({
+      client_id,
+      redirect_uris: [webUri],
+      token_endpoint_auth_method: 'none',
+    }))
+    const body = new URLSearchParams({ grant_type: 'refresh_token', client_id: id, refresh_token: 'made-up' })
+    expect((await fetch(`${app.url}/oauth/token`, { method: 'POST', body })).status).toBe(400)
+    expect(await app.service.kv.get(`oauth:client-document:${fingerprint(id)}`)).toBeUndefined()
+  })
 })
 
 describe('metadata documents of clients', () => {

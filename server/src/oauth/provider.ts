@@ -3,10 +3,9 @@ import type { ClientMetadata, Configuration, KoaContextWithOIDC, Provider as Pro
 import { revokeToken } from '../access.ts'
 import { type Failure, isUnavailable } from '../errors.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
-import { SafeFetchError } from '../lib/safe-fetch.ts'
 import type { Service } from '../service.ts'
 import { createOwnTokenVerifier, InvalidToken, resources, scope } from './access-tokens.ts'
-import { noteFailure, noteReached, offersClientDocuments } from './client-documents.ts'
+import { fetchDocument, keepDocument, offersClientDocuments } from './client-documents.ts'
 import { findPerson, loadGrant, organizationOf, recordRevocation } from './grants.ts'
 import { createKvAdapter } from './kv-adapter.ts'
 import { errors, interactionPolicy, Provider } from './library.ts'
@@ -162,21 +161,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
          <p><code>${escapeHtml(error)}</code> ${escapeHtml(error_description ?? '')}</p>`,
       )
     },
-    async fetch(address, init) {
-      try {
-        const response = await service.fetch(address, init)
-        await noteReached(service)
-        return response
-      } catch (error) {
-        const reason = error instanceof SafeFetchError ? error.reason : undefined
-        log.warn(
-          { address: String(address), reason: reason ?? 'unknown' },
-          'a document of a client could not be fetched',
-        )
-        if (reason) await noteFailure(service, reason)
-        throw error
-      }
-    },
+    fetch: (address, init) => fetchDocument(service, address as string | URL, init as RequestInit),
     fetchResponseBodyLimits: { jwks_uri: 64 * 1024, sector_identifier_uri: 64 * 1024 },
   }
 
@@ -196,6 +181,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
   ;(provider as EventEmitter).on('error', report)
   const finish: Record<string, (ctx: KoaContextWithOIDC) => unknown> = {
     discovery: (ctx) => describeServer(service, ctx.body as Record<string, unknown>),
+    token: (ctx) => keepDocument(service, ctx),
     revocation: (ctx) => revokeAccessToken(service, ctx),
     end_session: (ctx) => showLogout(service, ctx),
     end_session_confirm: (ctx) => finishLogout(service, ctx),
