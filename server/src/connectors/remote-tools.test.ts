@@ -1030,6 +1030,18 @@ describe('with access tokens of five minutes', () => {
   describe('the documents are read again', () => {
     const documents = () => everything().filter((line) => line.includes('well-known'))
 
+    test('for every call if they are too long to cache', async () => {
+      const { url, resource } = world.tools
+      world.tools.instead = (request) =>
+        request.url.includes('oauth-authorization-server')
+          ? Response.json({ issuer: resource, token_endpoint: `${url}/oauth/token?${'x'.repeat(8 * 1024)}` })
+          : undefined
+      await me.call('crm.whoami')
+      forget()
+      expect(await me.call('crm.whoami')).toEqual(asMember())
+      expect(documents()).toHaveLength(3)
+    })
+
     test('after five minutes', async () => {
       await me.call('crm.whoami')
       forget()

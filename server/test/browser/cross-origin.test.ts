@@ -55,7 +55,11 @@ test('an MCP client that is a page of another origin discovers, registers, signs
   const page = await usePage()
   await page.goto(site)
   // biome-ignore lint/suspicious/noExplicitAny: what a page's script returns
-  const inPage = (call: string): Promise<any> => page.evaluate(call)
+  const inPage = (call: string): Promise<any> =>
+    page.evaluate(call).catch((error) => {
+      // Without the page's stack, whose addresses are not files.
+      throw new Error(String(error).split('\n')[0])
+    })
 
   const { status, server } = await inPage(`discover('${mcp}')`)
   expect(status).toBe(401)
