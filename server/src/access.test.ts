@@ -86,6 +86,16 @@ describe('a token is refused', () => {
     expect((await listKeys(await app.tokenFor('admin@demo.test', 'demo'))).status, 'other tokens live on').toBe(200)
   })
 
+  test.each(['', ' ', 'garbage', 'Bearer', 'a.b.c', 'eyJhbGciOiJub25lIn0.e30.', 'x'.repeat(16_000)])(
+    'that is the text "%s"',
+    async (text) => {
+      const { status, body } = await app.request('GET', '/publishable-keys', {
+        headers: { authorization: `Bearer ${text}` },
+      })
+      expect({ status, code: body.data?.code }).toEqual({ status: 401, code: 'AUTH_REQUIRED' })
+    },
+  )
+
   test.each(['=', '==', '~', '!', '%20', '.', '.x'])(
     'with %s after its text, before and after logout',
     async (extra) => {

@@ -3,10 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../src/lib/ids.ts'
 import type { Sql } from '../src/stores/database.ts'
 import { serviceConnection } from '../src/stores/migrations.ts'
-import { startThread } from '../src/threads/threads.ts'
-import { recordUsage } from '../src/usage/record.ts'
 import { startTestService, type TestService } from './harness.ts'
-import { addEndUser, addSite, usageRecord } from './usage-records.ts'
+import { fillTenantTables, listTenantTables, passingTables, type TenantTable } from './tenant-tables.ts'
 
 let app: TestService
 let owner: pg.Client
@@ -14,28 +12,17 @@ let owner: pg.Client
 let service: pg.Client
 let demo = ''
 let other = ''
-/** Every table with rows of an organization, and the column that says whose. */
-let tenantTables: { name: string; key: string }[] = []
+let tenantTables: TenantTable[] = []
 
 beforeAll(async () => {
   app = await startTestService()
   owner = new pg.Client(app.stores.owner)
   service = new pg.Client(serviceConnection(app.stores.owner, app.stores.secrets))
   await Promise.all([owner.connect(), service.connect()])
-  tenantTables = await catalogue(`
-    select c.relname as name, case c.relname when 'organizations' then 'id' else 'organization_id' end as key
-    from pg_class c where ${ours} and c.relkind in ('r', 'p') and (c.relname = 'organizations' or ${hasOrganization})`)
+  tenantTables = await listTenantTables(app)
   demo = await app.organization('demo')
   other = await app.organization('other')
-  for (const [email, slug] of [
-    ['admin@demo.test', 'demo'],
-    ['admin@other.test', 'other'],
-  ] as const) {
-    const token = await app.tokenFor(email, slug)
-    await app.request('POST', '/publishable-keys', { token, body: { name: 'Shop' } })
-    await app.stores.database.asOrg(slug === 'demo' ? demo : other, (sql) => invite(sql, 'new@example.com'))
-    await spendTokens(slug === 'demo' ? demo : other)
-  }
+  for (const slug of ['demo', 'other'] as const) await fillTenantTables(app, slug)
 })
 afterAll(async () => {
   await Promise.all([owner.end(), service.end()])
@@ -53,14 +40,6 @@ async function catalogue<Row>(sql: string, values: unknown[] = []): Promise<Row[
 const invite = (sql: Sql, email: string) => sql`
   insert into invitations (organization_id, id, email, role, invited_by)
   values (current_organization(), ${newId()}, ${email}, 'member', 'somebody')`
-
-async function spendTokens(organizationId: string): Promise<void> {
-  const [end_user_id, site_id] = [await addEndUser(app, organizationId), await addSite(app, organizationId)]
-  const thread_id = await app.stores.database.asOrg(organizationId, (sql) =>
-    startThread(sql, { endUserId: end_user_id, siteId: site_id }),
-  )
-  await recordUsage(app.service, usageRecord(organizationId, { end_user_id, site_id, thread_id }))
-}
 
 /** The tenant tables that hold rows of both organizations. */
 async function seededTables(): Promise<typeof tenantTables> {
@@ -200,7 +179,7 @@ describe('the service', () => {
       }
     }
     const seeded = (await seededTables()).map(({ name }) => name)
-    const filled = ['organizations', 'members', 'invitations', 'publishable_keys', 'audit_events', 'audit_chains']
+    const filled = tenantTables.map(({ name }) => name).filter((name) => !passingTables.includes(name))
     expect(seeded, 'that there was something to see').toEqual(expect.arrayContaining(filled))
   })
 

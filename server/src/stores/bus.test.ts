@@ -101,6 +101,9 @@ test('of two subscriptions at once each is in force when it returns', async () =
   await other.publish('news', 1)
   await vi.waitFor(() => expect(second.heard).toEqual([1]))
   await firstInForce
+  await other.publish('news', 2)
+  await vi.waitFor(() => expect(first.heard.at(-1)).toBe(2))
+  expect(second.heard).toEqual([1, 2])
 })
 
 describe.runIf(redisUrl)('over Redis', () => {
