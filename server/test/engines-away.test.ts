@@ -1,13 +1,13 @@
 import { expect, inject, onTestFinished, test, vi } from 'vitest'
-import { useTestService } from './harness.ts'
-import { startRedisProxy } from './redis-proxy.ts'
+import { startEngineProxy } from './engine-proxy.ts'
+import { makeConfig, useTestService } from './harness.ts'
 
 const { redisUrl } = inject('engines')
 
 test.runIf(redisUrl)(
   'without Redis every surface is 503 with Retry-After, and serves again once Redis is back',
   async () => {
-    const redis = await startRedisProxy(redisUrl as string)
+    const redis = await startEngineProxy(redisUrl as string)
     const app = await useTestService({ REDIS_URL: redis.url })
     const token = await app.tokenFor('admin@demo.test', 'demo')
     const { key } = (await app.request('POST', '/publishable-keys', { token, body: { name: 'Shop' } })).body
@@ -53,3 +53,43 @@ test.runIf(redisUrl)(
     })
   },
 )
+
+test('without PostgreSQL every surface that needs it is 503 with Retry-After, and serves again once it is back', async () => {
+  const { config, remove } = await makeConfig()
+  onTestFinished(remove)
+  const direct = new URL(config.databaseUrl ?? '')
+  const proxy = await startEngineProxy(`unix:${direct.searchParams.get('host')}/.s.PGSQL.${direct.port || 5432}`)
+  const app = await useTestService({
+    DATABASE_URL: `postgres://${direct.username}@${proxy.host}${direct.pathname}`,
+  })
+  const token = await app.tokenFor('admin@demo.test', 'demo')
+  const { key } = (await app.request('POST', '/publishable-keys', { token, body: { name: 'Shop' } })).body
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+  const post = (path: string, body: object) => app.fetch(path, { method: 'POST', headers, body: JSON.stringify(body) })
+  const surfaces = {
+    'a read': () => app.fetch('/api/publishable-keys', { headers }),
+    'a write': () => post('/api/publishable-keys', { name: 'Another' }),
+    'a ticket': () => post('/api/auth/pk-ticket', { publishable_key: key }),
+  }
+  const ask = async () => {
+    const answers: Record<string, unknown> = {}
+    for (const [name, request] of Object.entries(surfaces)) {
+      const response = await request()
+      answers[name] = { status: response.status, retryAfter: response.headers.get('retry-after') }
+    }
+    return answers
+  }
+  proxy.cut()
+  onTestFinished(() => proxy.restore())
+  const away = { status: 503, retryAfter: '5' }
+  expect(await ask()).toEqual({ 'a read': away, 'a write': away, 'a ticket': away })
+  expect((await app.fetch('/readyz')).status).toBe(503)
+  expect((await app.fetch('/healthz')).status, 'the process itself is well').toBe(200)
+
+  proxy.restore()
+  await vi.waitFor(async () => expect((await app.fetch('/readyz')).status).toBe(200), { timeout: 10_000 })
+  const fine = { status: 200, retryAfter: null }
+  expect(await ask()).toEqual({ 'a read': fine, 'a write': fine, 'a ticket': fine })
+  const { body } = await app.request('GET', '/publishable-keys', { token })
+  expect(body.keys, 'the write that failed left nothing').toHaveLength(2)
+})

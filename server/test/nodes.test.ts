@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { connectRedis } from '../src/stores/redis.ts'
+import { type EngineProxy, startEngineProxy } from './engine-proxy.ts'
 import { testSecret } from './engines/engines.ts'
 import { makeConfig } from './harness.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
 import { startTestProvider } from './oidc-provider.ts'
 import { offer, openPage, openSocket, type Page, type PageOptions, pageOrigin } from './page.ts'
 import { patience, type ServerProcess, useInstallation } from './processes.ts'
-import { type RedisProxy, startRedisProxy } from './redis-proxy.ts'
 import { callerFor, member, type Person, type Shop, useShop } from './shop.ts'
 
 const { redisUrl } = inject('engines')
@@ -263,12 +263,12 @@ interface Pair {
   /** A member at the first node. */
   me: Awaited<ReturnType<Shop['caller']>>
   admin: string
-  proxy: RedisProxy
+  proxy: EngineProxy
   page?: Page
 }
 
 async function startPair(): Promise<Pair> {
-  const proxy = await startRedisProxy(redisUrl ?? '')
+  const proxy = await startEngineProxy(redisUrl ?? '')
   const one = await useShop()
   const two = await startHttpService({
     DATABASE_URL: one.config.databaseUrl ?? '',

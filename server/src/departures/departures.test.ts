@@ -3,14 +3,14 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, inject, onTestFinished, test, vi } from 'vitest'
 import { useTestService } from '../../test/harness.ts'
-import { startRedisProxy } from '../../test/redis-proxy.ts'
+import { startEngineProxy } from '../../test/engine-proxy.ts'
 import { holdIdentity } from '../connectors/held-identities.ts'
 import { keepFinishing } from './departures.ts'
 
 /** A service whose key-value store can be made to fail, and an end user with a held ID token. */
 async function useBreakableKv() {
   const { redisUrl } = inject('engines')
-  const redis = redisUrl ? await startRedisProxy(redisUrl) : undefined
+  const redis = redisUrl ? await startEngineProxy(redisUrl) : undefined
   const app = await useTestService(redis && { REDIS_URL: redis.url })
   const { database, kv } = app.service
   const token = await app.tokenFor('admin@demo.test', 'demo')

@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
-import { startRedisProxy } from '../../test/redis-proxy.ts'
+import { startEngineProxy } from '../../test/engine-proxy.ts'
 import { newId } from '../lib/ids.ts'
 import { createLog } from '../lib/log.ts'
 import { openLocalBus } from './bus.ts'
@@ -71,7 +71,7 @@ describe.runIf(redisUrl)('over Redis', () => {
 
   test('what is announced while Redis is away is not an error, and is sent when it is back', async () => {
     const prefix = newId()
-    const proxy = await startRedisProxy(redisUrl as string)
+    const proxy = await startEngineProxy(redisUrl as string)
     const [behind, other] = [await openNode(prefix, proxy.url), await openNode(prefix)]
     proxy.cut()
     behind.changes.announce('user:1')
@@ -84,7 +84,7 @@ describe.runIf(redisUrl)('over Redis', () => {
 
   test('of too many unsent announcements the other nodes learn that they missed something', async () => {
     const prefix = newId()
-    const proxy = await startRedisProxy(redisUrl as string)
+    const proxy = await startEngineProxy(redisUrl as string)
     const [behind, other] = [await openNode(prefix, proxy.url), await openNode(prefix)]
     proxy.cut()
     for (let number = 0; number < 1_500; number += 1) behind.changes.announce(`user:${number}`)

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFin
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { startTestProvider, type TestProvider } from '../../test/oidc-provider.ts'
 import { generateKey } from '../publishable-keys/key-format.ts'
+import type { Sql } from '../stores/database.ts'
 
 const origin = 'https://shop.example.com'
 const minute = 60_000
@@ -304,6 +305,25 @@ describe('an ID token', () => {
       refusal(403, 'IDP_NOT_CONFIGURED', 'The organization trusts no identity provider yet'),
     )
   })
+
+  test.each<[string, (sql: Sql) => Promise<unknown>, string]>([
+    [
+      'another provider',
+      (sql) => sql`update identity_providers set idp_issuer = 'http://localhost:1'`,
+      'INVALID_TOKEN',
+    ],
+    ['no provider', (sql) => sql`delete from identity_providers`, 'IDP_NOT_CONFIGURED'],
+  ])(
+    'is refused within thirty seconds on a node that missed the message that %s is trusted',
+    async (_, change, code) => {
+      const idToken = await provider.idToken()
+      expect((await signIn(idToken)).status).toBe(200)
+      // Behind the service's back, as a lost message would be.
+      await app.service.database.asOrg(await app.organization('demo'), change)
+      app.clock.now += 30_001
+      expect((await signIn(idToken)).body.code).toBe(code)
+    },
+  )
 
   // Abuse cases 22 and 23.
   describe('is refused', () => {

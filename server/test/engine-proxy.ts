@@ -2,38 +2,41 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** The real Redis, behind a connection that the test can cut. */
-export interface RedisProxy {
+/** The real Redis or PostgreSQL, behind connections that the test can cut. */
+export interface EngineProxy {
+  /** Address and port. */
+  host: string
+  /** For Redis. */
   url: string
   /** Ends every connection, and accepts no new ones until `restore`. */
   cut(): void
   restore(): void
-  /** Loses every message to a subscriber until `restore`. The connections stay open. */
+  /** Loses every message to a subscriber of Redis until `restore`. The connections stay open. */
   mute(): void
 }
 
-export async function startRedisProxy(redisUrl: string): Promise<RedisProxy> {
-  const { hostname, port, pathname, protocol } = new URL(redisUrl)
+export async function startEngineProxy(engineUrl: string): Promise<EngineProxy> {
+  const { hostname, port, pathname, protocol } = new URL(engineUrl)
   const open = new Set<Socket>()
   let isCut = false
   let isMuted = false
   const server = createServer((socket) => {
     if (isCut) return void socket.destroy()
-    const redis = protocol === 'unix:' ? connect(pathname) : connect(Number(port), hostname)
+    const engine = protocol === 'unix:' ? connect(pathname) : connect(Number(port), hostname)
     let isSubscriber = false
     socket.on('data', (data) => {
       isSubscriber ||= data.includes('subscribe')
-      redis.write(data)
+      engine.write(data)
     })
-    redis.on('data', (data) => {
+    engine.on('data', (data) => {
       if (!isMuted || !isSubscriber) socket.write(data)
     })
-    for (const end of [socket, redis]) {
+    for (const end of [socket, engine]) {
       open.add(end)
       end.on('error', () => undefined)
       end.on('close', () => {
         open.delete(end)
-        for (const other of [socket, redis]) other.destroy()
+        for (const other of [socket, engine]) other.destroy()
       })
     }
   }).listen(0, '127.0.0.1')
@@ -42,8 +45,10 @@ export async function startRedisProxy(redisUrl: string): Promise<RedisProxy> {
     for (const socket of open) socket.destroy()
     server.close()
   })
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`
   return {
-    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    host,
+    url: `redis://${host}`,
     cut() {
       isCut = true
       for (const socket of open) socket.destroy()
