@@ -122,8 +122,9 @@ async function measureRecording(service: Recording, tenant: Tenant): Promise<voi
 const recount = {
   usage_site_days: `select organization_id, (created_at at time zone 'UTC')::date as day, site_id,
     count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint from usage_events where organization_id = $1 group by 1, 2, 3`,
-  usage_end_user_days: `select organization_id, (created_at at time zone 'UTC')::date as day, end_user_id,
-    count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint from usage_events where organization_id = $1 group by 1, 2, 3`,
+  usage_end_user_spans: `select organization_id, usage_span_start((created_at at time zone 'UTC')::date, days) as day, end_user_id,
+    count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint, days::smallint
+    from usage_events cross join unnest('{1,8}'::int[]) days where organization_id = $1 group by 1, 2, 3, days`,
   usage_end_users: `select organization_id, end_user_id,
     count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint from usage_events where organization_id = $1 group by 1, 2`,
 }

@@ -50,8 +50,8 @@ export function findWrongSums(app: TestService, organizationId: string) {
         select 'site day' as sum, day::text || ' ' || site_id as key, requests, prompt_tokens, completion_tokens
         from usage_site_days
         union all
-        select 'end user day', day::text || ' ' || end_user_id, requests, prompt_tokens, completion_tokens
-        from usage_end_user_days
+        select 'end user ' || days, day::text || ' ' || end_user_id, requests, prompt_tokens, completion_tokens
+        from usage_end_user_spans
         union all
         select 'end user', end_user_id::text, requests, prompt_tokens, completion_tokens from usage_end_users
       ), events as (
@@ -63,8 +63,11 @@ export function findWrongSums(app: TestService, organizationId: string) {
                sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens
         from events group by day, site_id
         union all
-        select 'end user day', day || ' ' || end_user_id, count(*), sum(prompt_tokens), sum(completion_tokens)
-        from events where end_user_id is not null group by day, end_user_id
+        select 'end user ' || days, (date '1970-01-01' + span * days)::text || ' ' || end_user_id, count(*),
+               sum(prompt_tokens), sum(completion_tokens)
+        from events, unnest('{1,8}'::int[]) days,
+             lateral (select floor((day::date - date '1970-01-01') / days::numeric)::int as span) counted
+        where end_user_id is not null group by days, span, end_user_id
         union all
         select 'end user', end_user_id::text, count(*), sum(prompt_tokens), sum(completion_tokens)
         from events where end_user_id is not null group by end_user_id

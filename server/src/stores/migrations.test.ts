@@ -364,3 +364,46 @@ describe('a database in which every origin that somebody sent became a site', ()
     }
   })
 })
+
+test('a database with usage per end user and day gets it per eight days too', async () => {
+  const { owner } = await makeDatabase()
+  await (await makeRelease({}, '0016'))(owner, secrets)
+  const [auditKey] = auditKeys(secrets)
+  const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+  onTestFinished(() => database.close())
+  const [organization, other, ann, bob] = [newId(), newId(), newId(), newId()]
+  // 2026-03-08 and 1969-12-24 begin spans of eight days.
+  const days = ['2026-03-07', '2026-03-08', '2026-03-15', '2026-03-16', '1969-12-24', '1969-12-31']
+  for (const [id, tokens] of [
+    [organization, 10],
+    [other, 100],
+  ] as const) {
+    await database.asOrg(id, async (sql) => {
+      await sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`
+      await sql`insert into end_users (organization_id, id, external_id) values (${id}, ${ann}, 'ann'), (${id}, ${bob}, 'bob')`
+      await sql`
+        insert into usage_end_user_days (organization_id, day, end_user_id, requests, prompt_tokens, completion_tokens)
+        select ${id}, day, person, 1, ${tokens}, 1 from unnest(${days}::date[]) day, unnest(${[ann, bob]}::uuid[]) person`
+    })
+  }
+  await migrate(owner, secrets)
+  for (const [id, tokens] of [
+    [organization, 10],
+    [other, 100],
+  ] as const) {
+    const rows = await database.asOrg(
+      id,
+      (sql) => sql`
+        select days, day, end_user_id, requests, prompt_tokens, completion_tokens from usage_end_user_spans
+        where end_user_id = ${ann} order by days, day`,
+    )
+    const row = (days: number, day: string, count = 1) => [days, day, ann, count, count * tokens, count]
+    expect(rows.map(Object.values)).toEqual([
+      ...days.toSorted().map((day) => row(1, day)),
+      row(8, '1969-12-24', 2),
+      row(8, '2026-02-28'),
+      row(8, '2026-03-08', 2),
+      row(8, '2026-03-16'),
+    ])
+  }
+})

@@ -41,7 +41,7 @@ test('run again, also another day, it adds only what is missing', async () => {
   await app.service.database.asOrg(demo, async (sql) => {
     await sql`delete from usage_events where created_at > now() - interval '10 days'`
     await sql`delete from usage_site_days`
-    await sql`delete from usage_end_user_days`
+    await sql`delete from usage_end_user_spans`
     await sql`delete from usage_end_users`
   })
   app.clock.now += 5 * 86_400_000

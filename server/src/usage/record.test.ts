@@ -189,7 +189,7 @@ describe('recording', () => {
       expect(row).toEqual({ sum: 15 })
       await sql`delete from usage_events where created_at = ${created_at}`
       await sql`delete from usage_site_days where day = '1999-12-31'`
-      await sql`delete from usage_end_user_days where day = '1999-12-31'`
+      await sql`delete from usage_end_user_spans where end_user_id = ${end_user_id}`
       await sql`delete from usage_end_users where end_user_id = ${end_user_id}`
     })
   })
@@ -243,7 +243,7 @@ describe('recording', () => {
         demo,
         (sql) => sql`
           select from usage_events where end_user_id = ${end_user_id}
-          union all select from usage_end_user_days where end_user_id = ${end_user_id}
+          union all select from usage_end_user_spans where end_user_id = ${end_user_id}
           union all select from usage_end_users where end_user_id = ${end_user_id}`,
       )
       expect(left).toEqual([])

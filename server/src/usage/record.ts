@@ -32,6 +32,9 @@ export type UsageRecord = z.infer<typeof UsageRecord>
 /** Stands in the sums for what happened on no site. */
 export const noSite = '00000000-0000-0000-0000-000000000000'
 
+/** An end user's usage is summed over each day, and over each span of so many days since 1970-01-01. */
+export const spanDays = 8
+
 export function checkUsage(event: UsageRecord): void {
   const issue = UsageRecord.safeParse(event).error?.issues[0]
   if (issue) throw invalid(issue.path.join('.'), issue.message)
@@ -100,12 +103,15 @@ export async function recordUsage(
             requests = kept.requests + excluded.requests,
             prompt_tokens = kept.prompt_tokens + excluded.prompt_tokens,
             completion_tokens = kept.completion_tokens + excluded.completion_tokens
-        ), end_user_days as (
-          insert into usage_end_user_days as kept
-            (organization_id, day, end_user_id, requests, prompt_tokens, completion_tokens)
-          select current_organization(), day, end_user_id, count(*), sum(prompt_tokens), sum(completion_tokens)
-          from added where end_user_id is not null group by day, end_user_id order by day, end_user_id
-          on conflict (organization_id, day, end_user_id) do update set
+        ), end_user_spans as (
+          insert into usage_end_user_spans as kept
+            (organization_id, days, day, end_user_id, requests, prompt_tokens, completion_tokens)
+          select current_organization(), span, usage_span_start(day, span), end_user_id,
+                 count(*), sum(prompt_tokens), sum(completion_tokens)
+          from added cross join unnest(${[1, spanDays]}::int[]) span where end_user_id is not null
+          group by span, usage_span_start(day, span), end_user_id
+          order by span, usage_span_start(day, span), end_user_id
+          on conflict (organization_id, days, day, end_user_id) do update set
             requests = kept.requests + excluded.requests,
             prompt_tokens = kept.prompt_tokens + excluded.prompt_tokens,
             completion_tokens = kept.completion_tokens + excluded.completion_tokens

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
-import { addEndUser, addSite, originOf, usageRecord } from '../../test/usage-records.ts'
+import { addEndUser, addSite, findWrongSums, originOf, usageRecord } from '../../test/usage-records.ts'
 import type { OrgCaller } from '../access.ts'
 import { newId } from '../lib/ids.ts'
 import type { Sql } from '../stores/database.ts'
@@ -302,6 +302,64 @@ test('an end user with more events than one portion is erased from all of them',
   })
 })
 
+describe('usage per end user', () => {
+  const aDay = fc.integer({ min: 0, max: 1200 }).map((n) => new Date(Date.UTC(2023, 0, 1) + n * 86_400_000))
+
+  test('equals the sum of the events, whatever the range and however the events came', async () => {
+    const app = await useTestService()
+    const organization = await app.organization('other')
+    const people = [null, ...(await Promise.all(Array.from({ length: 6 }, () => addEndUser(app, organization))))]
+    const caller = { organization: { id: organization } } as OrgCaller
+    const recorded: UsageRecord[] = []
+    const event = fc.record({
+      created_at: aDay.map((day) => day.toISOString()),
+      end_user_id: fc.constantFrom(...people),
+      prompt_tokens: fc.nat(1000),
+    })
+    const recount = (start: string, end: string) => {
+      const sums = new Map<string, number>()
+      for (const { end_user_id, created_at, prompt_tokens, completion_tokens } of recorded) {
+        if (end_user_id && created_at.slice(0, 10) >= start && created_at.slice(0, 10) <= end)
+          sums.set(end_user_id, (sums.get(end_user_id) ?? 0) + prompt_tokens + completion_tokens)
+      }
+      return [...sums].sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))
+    }
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(event, { maxLength: 30 }), { maxLength: 4 }),
+        fc.tuple(aDay, aDay),
+        async (batches, days) => {
+          const events = batches.map((batch) => batch.map((changes) => usageRecord(organization, changes)))
+          await Promise.all(events.map((batch) => recordUsage(app.service, batch)))
+          recorded.push(...events.flat())
+          const [start_date = '', end_date = ''] = days.map((day) => day.toISOString().slice(0, 10)).sort()
+          const range = { start_date, end_date, limit: 100, offset: 0 }
+          const { users, total } = await usage.listEndUserUsage(app.service, caller, range)
+          const expected = recount(start_date, end_date)
+          expect(users.map(({ end_user_id, total_tokens }) => [end_user_id, total_tokens])).toEqual(expected)
+          expect(total).toBe(expected.length)
+        },
+      ),
+      { numRuns: 60 },
+    )
+    expect(await findWrongSums(app, organization)).toEqual([])
+  })
+
+  test('is read from spans of eight days and fewer than eight days on either side, each day once', () => {
+    const number = (day: string) => Date.parse(day) / 86_400_000
+    fc.assert(
+      fc.property(fc.tuple(aDay, aDay), (days) => {
+        const [start = '', end = ''] = days.map((day) => day.toISOString().slice(0, 10)).sort()
+        const { from, to } = usage.wholeSpans({ start, end })
+        expect(start <= from && from <= to && number(to) <= number(end) + 1).toBe(true)
+        if (from < to) expect([number(from) % 8, number(to) % 8]).toEqual([0, 0])
+        expect(number(from) - number(start)).toBeLessThan(8)
+        expect(number(end) + 1 - number(to)).toBeLessThan(from < to ? 8 : 15)
+      }),
+    )
+  })
+})
+
 test('reading sums touches no event', async () => {
   const { database } = app.service
   const plans: unknown[] = []
@@ -336,7 +394,7 @@ test('reading sums touches no event', async () => {
     new Set(['sites', 'usage_site_days']),
   )
   expect(await relationsOf(usage.listEndUserUsage(explaining, caller, page))).toEqual(
-    new Set(['end_users', 'usage_end_user_days']),
+    new Set(['end_users', 'usage_end_user_spans']),
   )
   expect(await relationsOf(usage.getEndUserStats(explaining, caller, { end_user_id: ada }))).toEqual(
     new Set(['end_users', 'usage_end_users']),
@@ -355,7 +413,7 @@ test('an organization takes its usage and its threads with it', async () => {
   await owner.connect()
   await owner.query("select set_config('inlay.organization_id', $1, false)", [other])
   await owner.query('delete from organizations where id = $1', [other])
-  for (const table of ['usage_events', 'usage_site_days', 'usage_end_user_days', 'usage_end_users', 'threads']) {
+  for (const table of ['usage_events', 'usage_site_days', 'usage_end_user_spans', 'usage_end_users', 'threads']) {
     const { rowCount } = await owner.query(`select from ${table} where organization_id = $1`, [other])
     expect(rowCount, table).toBe(0)
   }

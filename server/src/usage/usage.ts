@@ -5,7 +5,7 @@ import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
-import { noSite } from './record.ts'
+import { noSite, spanDays } from './record.ts'
 
 type Totals = Output<typeof contract.getUsageStats>
 type DayTotals = Totals & { date: string }
@@ -64,14 +64,19 @@ export async function listEndUserUsage(
   { organization }: OrgCaller,
   { limit, offset, ...input }: Input<typeof contract.listEndUserUsage>,
 ): Promise<Output<typeof contract.listEndUserUsage>> {
-  const { start, end } = rangeOf(input, clock())
+  const range = rangeOf(input, clock())
+  const spans = wholeSpans(range)
   const [answer] = await database.asOrg(
     organization.id,
     (sql) => sql<Output<typeof contract.listEndUserUsage>>`
       with used as (
         select end_user_id, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
                sum(completion_tokens) as total_completion_tokens, sum(prompt_tokens + completion_tokens) as total_tokens
-        from usage_end_user_days where day between ${start} and ${end} group by end_user_id
+        from usage_end_user_spans
+        where days = ${spanDays} and day >= ${spans.from} and day < ${spans.to}
+           or days = 1 and day >= ${range.start} and day < ${spans.from}
+           or days = 1 and day >= ${spans.to} and day <= ${range.end}
+        group by end_user_id
       ), page as (
         select end_user_id, external_id, email, total_requests, total_prompt_tokens,
                total_completion_tokens, total_tokens
@@ -115,7 +120,7 @@ export async function listEndUserHistory(
 export async function eraseEndUserUsage(sql: Sql, endUserId: string): Promise<void> {
   await lockEvents(sql)
   await sql`delete from usage_end_users where end_user_id = ${endUserId}`
-  await sql`delete from usage_end_user_days where end_user_id = ${endUserId}`
+  await sql`delete from usage_end_user_spans where end_user_id = ${endUserId}`
   // In portions: a statement may take ten seconds, and some have written for years.
   while (await anonymiseEvents(sql, endUserId, 10_000));
 }
@@ -195,6 +200,14 @@ function rangeOf(asked: { start_date?: string | undefined; end_date?: string | u
   const days = (Date.parse(end) - Date.parse(start)) / dayMs + 1
   if (days > mostDays) throw invalid('start_date', 'The range is longer than ten years')
   return { start, end }
+}
+
+/** The whole spans of a range: the first day of the first one, and the day after the last one; the same day if there are none. */
+export function wholeSpans({ start, end }: Range): { from: string; to: string } {
+  const spanMs = spanDays * dayMs
+  const from = Math.ceil(Date.parse(start) / spanMs) * spanMs
+  const to = Math.floor((Date.parse(end) + dayMs) / spanMs) * spanMs
+  return from < to ? { from: dayOf(from), to: dayOf(to) } : { from: start, to: start }
 }
 
 async function readDays(
