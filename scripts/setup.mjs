@@ -31,6 +31,14 @@ const parts = [
     brew: 'redis',
   },
   {
+    key: 'curl',
+    name: 'curl',
+    find: () => onPath('curl'),
+    isThere: existsSync,
+    apt: 'curl',
+    brew: 'curl',
+  },
+  {
     key: 'chromium',
     name: 'Chromium or Chrome',
     find: findChromium,

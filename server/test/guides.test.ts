@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { updateConfig } from '../src/identity-provider/contract.ts'
 import { idpTypes, trustedIssuer } from '../src/identity-provider/issuers.ts'
-import { tools } from '../src/mcp.ts'
 
 const read = (file: string) => readFileSync(join(import.meta.dirname, '../..', file), 'utf8')
 
@@ -35,14 +34,4 @@ describe('Trust your identity provider', () => {
     const [, explained = ''] = guide.split('## What each refusal means')
     expect([...new Set(steps)].filter((step) => !explained.includes(`\`${step}\``))).toEqual([])
   })
-})
-
-test('Let an assistant use your page calls tools as they are', () => {
-  const guide = read('docs/let-an-assistant-use-your-page.md')
-  const calls = [...guide.matchAll(/^call '(.*)'$/gm)].map(([, text = '']) => JSON.parse(text))
-  expect(calls.map(({ name }) => name)).toEqual(['hub_list_tools', 'hub_call_tool', 'hub_call_tool'])
-  for (const call of calls) {
-    const input = tools.find(({ name }) => name === call.name)?.input
-    expect(input?.safeParse(call.arguments), JSON.stringify(call)).toMatchObject({ success: true })
-  }
 })

@@ -1,0 +1,239 @@
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { startExamples } from '../../../examples/examples.ts'
+import { Browser } from '../browser.ts'
+import { startTestProvider } from '../oidc-provider.ts'
+import { offer, openPage, pageOrigin } from '../page.ts'
+import { type Installation, type ServerProcess, useInstallation } from '../processes.ts'
+import { documents, readSnippets, runInShell, type Sent, type Snippet } from '../snippets.ts'
+
+const repository = join(import.meta.dirname, '../../..')
+const all = documents.flatMap(readSnippets)
+const nameOf = ({ file, text }: Snippet) => `${file}: ${text.split('\n')[0]}`
+const of = (...languages: string[]) => all.filter(({ language }) => languages.includes(language))
+
+/** Snippets that this file does not run, each with the reason. Anything that isn't here has to work. */
+const elsewhere: Record<string, string> = {
+  'README.md: npm start': 'the snippets below run against the server that it starts',
+  'README.md: npm test': 'it runs this test',
+  'docs/let-an-assistant-use-your-page.md: npm install @mcp-b/webmcp-polyfill': 'it needs the npm registry',
+  'docs/sign-in.md: npx inlay login --url https://inlay.example.com': 'it needs a browser: login.test.ts',
+}
+/** Guides whose commands a new user runs in browser/new-user.test.ts, with the pages that they and docs/widget.md show. */
+const guides = ['docs/let-an-assistant-use-your-page.md', 'docs/trust-your-identity-provider.md']
+
+test('every snippet is of a kind that is run, type-checked or parsed, and every exception exists', () => {
+  const known = ['sh', 'json', 'html', 'js', 'ts', 'tsx']
+  // Diagrams, which GitHub draws.
+  expect(all.filter(({ language }) => ![...known, 'mermaid'].includes(language)).map(nameOf)).toEqual([])
+  const names = all.map(nameOf)
+  expect(Object.keys(elsewhere).filter((name) => !names.includes(name))).toEqual([])
+  expect(Object.keys(surroundings).filter((name) => !names.includes(name))).toEqual([])
+  expect(guides.filter((file) => !documents.includes(file))).toEqual([])
+})
+
+describe('JSON', () => {
+  test.each(of('json').map((snippet) => [`${snippet.file}:${snippet.line}`, snippet] as const))(
+    '%s can be parsed',
+    (_, { text }) => void JSON.parse(text),
+  )
+})
+
+describe('HTML', () => {
+  test.each(of('html').map((snippet) => [`${snippet.file}:${snippet.line}`, snippet] as const))(
+    '%s closes its elements',
+    (_, { text }) => {
+      const open: string[] = []
+      for (const [, slash, name = ''] of text.replace(/<!--.*?-->/gs, '').matchAll(/<(\/?)([a-z][\w-]*)[^>]*>/g)) {
+        if (slash) expect(open.pop()).toBe(name)
+        else open.push(name)
+      }
+      expect(open).toEqual([])
+    },
+  )
+})
+
+/** What stands around a snippet in its reader's program. `SNIPPET` is where it goes; without a line here it stands alone. */
+const surroundings: Record<string, string> = {
+  'docs/adding-a-capability.md: return database.asOrg(caller.organization.id, async (sql) => {': `
+    import type { OrgCaller } from '../../server/src/access.ts'
+    import { recordAudit, trailOf } from '../../server/src/audit/audit.ts'
+    import type { Database, Sql } from '../../server/src/stores/database.ts'
+    declare function selectKey(sql: Sql, id: string): Promise<object>
+    export async function create(
+      { database }: { database: Database }, caller: OrgCaller, id: string, name: string, allowed_origins: string[], key: string,
+    ) { SNIPPET }`,
+  'docs/let-an-assistant-use-your-page.md: await document.modelContext.registerTool({': `
+    import '@mcp-b/webmcp-types'
+    declare function searchProducts(query: unknown): Promise<string>
+    declare function addToCart(id: unknown): Promise<string>
+    SNIPPET`,
+  'docs/widget.md: await document.modelContext.registerTool({': `
+    import '@mcp-b/webmcp-types'
+    declare function addToCart(id: unknown): Promise<string>
+    SNIPPET`,
+  "docs/sign-in.md: import * as client from 'openid-client'": 'declare const back: URL\nSNIPPET',
+  "docs/widget.md: import { InlayAgent } from '@inlay/widget/react'": `
+    import * as React from 'react'
+    declare function getIdToken(): Promise<string>
+    SNIPPET`,
+  "tool-server/README.md: import { Hono } from 'hono'": `
+    declare function handle(request: Request, caller: Caller): Promise<Response>
+    declare const process: { env: { HUB_SECRET: string; TOKEN_SECRET: string } }
+    SNIPPET`,
+  "tool-server/README.md: { subject: '00u1a2b3', issuer: 'https://acme.okta.com', clientId: 'acme-hub', scopes: ['mcp:tools:call'], email: 'ann@acme.com' }": `
+    import type { Caller } from '@inlay/tool-server'
+    export const caller: Caller = SNIPPET`,
+  "tool-server/README.md: import { authorize, serve } from '@inlay/tool-server/node'": `
+    import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+    import type { Caller, ToolServer } from '@inlay/tool-server'
+    declare const toolServer: ToolServer
+    declare function handle(request: IncomingMessage, response: ServerResponse, caller: Caller): void
+    SNIPPET`,
+  'tool-server/README.md: const replays = {': `
+    import type { Redis } from 'ioredis'
+    import type { ReplayStore } from '@inlay/tool-server'
+    declare const redis: Redis
+    SNIPPET
+    export const store: ReplayStore = replays`,
+  "tool-server/README.md: import { createTransactionTokens, transactionHeader } from '@inlay/tool-server/transaction-tokens'": `
+    import type { JWK } from 'jose'
+    import type { Caller } from '@inlay/tool-server'
+    declare const privateJwk: JWK
+    declare const caller: Caller
+    SNIPPET`,
+  "tool-server/README.md: import { createTransactionVerifier } from '@inlay/tool-server/transaction-tokens'": `
+    import type { JSONWebKeySet } from 'jose'
+    import { toResponse } from '@inlay/tool-server'
+    declare const jwks: JSONWebKeySet
+    export async function answer(request: Request) { SNIPPET }`,
+}
+
+test('TypeScript fits the packages that it imports', () => {
+  expect(checkTypes(of('ts', 'tsx'), {})).toBe('')
+})
+
+test('JavaScript does so too, as far as types can tell', () => {
+  expect(checkTypes(of('js'), { strict: false })).toBe('')
+})
+
+/** Returns what the compiler complains about. */
+function checkTypes(snippets: Snippet[], options: object): string {
+  mkdirSync(join(repository, 'test-results'), { recursive: true })
+  const folder = mkdtempSync(join(repository, 'test-results/snippets-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const source = (path: string) => [join(repository, path)]
+  const paths = {
+    '@inlay/tool-server': source('tool-server/src/tool-server.ts'),
+    '@inlay/tool-server/*': source('tool-server/src/*.ts'),
+    '@inlay/widget/react': source('widget/src/react.ts'),
+  }
+  // An application of its own may be less strict than this one.
+  const lenient = { exactOptionalPropertyTypes: false, noImplicitAny: false }
+  const compilerOptions = { lib: ['esnext', 'dom'], jsx: 'react-jsx', ...lenient, paths, ...options }
+  const config = { extends: '../../tsconfig.json', compilerOptions, include: ['*'] }
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
+  for (const [index, snippet] of snippets.entries()) {
+    const around = surroundings[nameOf(snippet)] ?? 'SNIPPET'
+    // Imports stand at the top, wherever the snippet goes.
+    const imports = snippet.text.match(/^import .*$/gm) ?? []
+    const rest = snippet.text.replace(/^import .*$/gm, '').trim()
+    const filled = around.replace('SNIPPET', () => `${rest}\n`)
+    const text = [`// ${snippet.file}:${snippet.line}`, ...imports, filled, 'export {}'].join('\n')
+    writeFileSync(join(folder, `snippet-${index}.${snippet.language === 'tsx' ? 'tsx' : 'ts'}`), text)
+  }
+  const compiler = join(repository, 'node_modules/.bin/tsc')
+  const { status, stdout, stderr } = spawnSync(compiler, ['-p', folder], { encoding: 'utf8' })
+  return status === 0 ? '' : `${stdout}${stderr}`
+}
+
+test('shell commands of every document work in their order', async () => {
+  const inlay = useInstallation()
+  const server = await inlay.start()
+  const examples = await startExamples({ inlayUrl: server.url, token: () => inlay.token('admin@demo.test', 'demo') })
+  onTestFinished(() => examples.stop())
+  const ports: Record<string, string> = {
+    8787: server.url,
+    8788: examples.shopUrl,
+    8789: examples.identityProviderUrl,
+    8790: examples.toolServerUrl,
+    8791: examples.ordersUrl,
+  }
+  const fill = (text: string) =>
+    text
+      .replace(/\b(?:http:\/\/)?localhost:(87\d\d)\b/g, (_, port) => ports[port] ?? '')
+      // A second server on this machine.
+      .replace('INLAY_PUBLIC_URL=', `INLAY_DATA_DIR=${inlay.dataDir}-production INLAY_PUBLIC_URL=`)
+      .replace('--org acme', '--org demo')
+      .replace('.inlay /backups/', `${inlay.dataDir} ${inlay.dataDir}-backup-`)
+
+  /** What a document expects beyond a running server. Returns variables that its reader has. */
+  const preparations: Record<string, () => Promise<Record<string, string>>> = {
+    'docs/mcp.md': () => openShop(inlay, server),
+    'docs/sign-in.md': () => signInWith(readSnippets('docs/sign-in.md'), server.url),
+  }
+  /** Requests that are meant to fail, by document: which one, and with what. */
+  const failing: Record<string, Record<number, number>> = {
+    // A request without a token, and one with the wrong kind of token.
+    'docs/delegated-identity.md': { 4: 401, 9: 401 },
+  }
+  const last = 'docs/operations.md' // It stops the server.
+  const files = new Set(of('sh').map(({ file }) => file)).difference(new Set([...guides, last]))
+  for (const file of [...files, last]) {
+    const snippets = readSnippets(file).filter((one) => one.language === 'sh' && !elsewhere[nameOf(one)])
+    const variables = (await preparations[file]?.()) ?? {}
+    const env = { INLAY_DATA_DIR: inlay.dataDir, PORT: '0', INLAY_DRAIN_SECONDS: '0', PID: String(server.pid) }
+    const sent = await runInShell(snippets, { fill, env: { ...env, ...variables } })
+    for (const [index, request] of sent.entries()) checkResponse(request, failing[file]?.[index] ?? 200)
+    expect(sent, file).toHaveLength(snippets.flatMap(({ text }) => text.match(/\bcurl\b/g) ?? []).length)
+  }
+  expect((await server.finished).code).toBe(0)
+})
+
+function checkResponse({ at, status, body }: Sent, expected: number): void {
+  const isCreated = expected === 200 && status === 201
+  expect({ at, status: isCreated ? 200 : status, body }).toMatchObject({ at, status: expected })
+  // An MCP response has its error inside.
+  if (expected === 200) expect(body, at).not.toMatch(/"isError":\s*true|"error":\s*\{/)
+}
+
+/** A page of the demo's administrator that offers what the documentation calls. */
+async function openShop(inlay: Installation, server: ServerProcess): Promise<Record<string, string>> {
+  const provider = await startTestProvider()
+  onTestFinished(() => provider.stop())
+  const token = await inlay.token('admin@demo.test', 'demo')
+  const trust = { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] }
+  await server.call('PATCH', '/api/identity-providers/config', { token, body: trust })
+  const { body: key } = await server.call('POST', '/api/publishable-keys', { token, body: { name: 'Shop' } })
+  const id_token = await provider.idToken({ sub: 'ann', email: 'admin@demo.test', email_verified: true })
+  const body = { publishable_key: key.key, id_token, embedding_origin: pageOrigin }
+  const { ticket } = (await server.call('POST', '/api/auth/pk-ticket', { body })).body
+  const page = await openPage(server.url, ticket)
+  await offer(page, 'add_to_cart')
+  page.answer(({ args }) => args)
+  return {}
+}
+
+/** Runs the program that signs in with openid-client. A person allows it on the pages that it opens. */
+async function signInWith(snippets: Snippet[], url: string): Promise<Record<string, string>> {
+  const program = snippets.find(({ language }) => language === 'js')?.text ?? ''
+  const folder = mkdtempSync(join(repository, 'test-results/sign-in-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const waiting = '// The browser opens `address`'
+  expect(program).toContain(waiting)
+  const text = program.replace('http://localhost:8787', url).replace(waiting, 'const back = await visit(address)\n//')
+  writeFileSync(
+    join(folder, 'sign-in.mjs'),
+    `${text.replace(/^import .*$/m, '$&\nexport let visit; export default async (browser) => { visit = browser')}
+    return { CLIENT_ID: config.clientMetadata().client_id, REFRESH_TOKEN: fresh.refresh_token } }`,
+  )
+  const { default: run } = await import(join(folder, 'sign-in.mjs'))
+  return run(async (address: URL) => {
+    const browser = await new Browser(url).open(address)
+    await browser.press('admin@demo.test')
+    await browser.press('Allow')
+    return browser.left
+  })
+}

@@ -1,0 +1,137 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+
+const repository = join(import.meta.dirname, '../..')
+
+/** A fenced block of the documentation. */
+export interface Snippet {
+  file: string
+  line: number
+  language: string
+  text: string
+}
+
+/** The fenced blocks of a file that name their language, in order. */
+export function readSnippets(file: string): Snippet[] {
+  const text = readFileSync(join(repository, file), 'utf8')
+  return [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language = '', body = ''], index, all) => ({
+    file,
+    line: text.slice(0, all[index]?.index).split('\n').length,
+    language,
+    text: body,
+  }))
+}
+
+export const documents = [
+  'README.md',
+  'tool-server/README.md',
+  ...readdirSync(join(repository, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+].sort()
+
+/** A request that a snippet sent with curl, and how it ended. */
+export interface Sent {
+  /** Where the snippet is, such as README.md:49. */
+  at: string
+  status: number
+  body: string
+}
+
+export interface ShellOptions {
+  /** The settings with which `inlay` finds the installation. */
+  env: Record<string, string>
+  /** Replaces what readers put in themselves: addresses, names, ports. */
+  fill(text: string): string
+}
+
+/**
+ * Runs the snippets of a document one after the other in one shell, as a reader would paste them. `npx` and `npm` are this
+ * checkout's, and `npm start` ends once the server is ready. A command that fails ends it.
+ */
+export async function runInShell(snippets: Snippet[], { env, fill }: ShellOptions): Promise<Sent[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'inlay-snippets-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  mkdirSync(join(folder, 'requests'))
+  const commands = makeCommands(join(folder, 'bin'))
+  const script = snippets.flatMap(({ file, line, text }) => [`export AT='${file}:${line}'`, fill(text)])
+  const child = spawn('sh', ['-e'], {
+    cwd: folder,
+    env: { ...env, PATH: `${commands}:${process.env.PATH}`, HOME: folder, REQUESTS: join(folder, 'requests') },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output += text
+    })
+  }
+  child.stdin.end(script.join('\n'))
+  const [code] = await once(child, 'close')
+  if (code !== 0) throw new Error(`The snippets ended with ${code}:\n${script.join('\n')}\n${output.slice(-4000)}`)
+  return readRequests(join(folder, 'requests'))
+}
+
+/** Every request leaves a file with its snippet, one with its headers and one with its body. */
+function readRequests(folder: string): Sent[] {
+  const names = readdirSync(folder).filter((name) => name.endsWith('.at'))
+  const numbers = names.map((name) => Number.parseInt(name, 10)).sort((a, b) => a - b)
+  const read = (name: string) => (existsSync(join(folder, name)) ? readFileSync(join(folder, name), 'utf8') : '')
+  return numbers.map((number) => ({
+    at: read(`${number}.at`).trim(),
+    // Of several responses, the last one is what the redirects led to.
+    status: Number([...read(`${number}.head`).matchAll(/^HTTP\/\S+ (\d+)/gm)].at(-1)?.[1]),
+    body: read(`${number}.body`),
+  }))
+}
+
+function makeCommands(folder: string): string {
+  mkdirSync(folder)
+  const inlay = `'${process.execPath}' '${join(repository, 'server/bin/inlay.mjs')}'`
+  const files = {
+    curl: `#!/bin/sh
+PATH=\${PATH#*:}
+number=0
+until (set -C; echo "$AT" > "$REQUESTS/$number.at") 2> /dev/null; do number=$((number + 1)); done
+curl -D "$REQUESTS/$number.head" "$@" > "$REQUESTS/$number.body"
+code=$?
+cat "$REQUESTS/$number.body"
+exit $code`,
+    npx: `#!/bin/sh
+command=$1
+shift
+case $command in
+  inlay) exec ${inlay} "$@" ;;
+  *) exec '${join(repository, 'node_modules/.bin')}'/$command "$@" ;;
+esac`,
+    npm: `#!${process.execPath}
+const { spawn } = require('node:child_process')
+if (process.argv.slice(2).join(' ') !== 'start') throw new Error('Only npm start is known')
+const child = spawn('/bin/sh', ['-c', \`exec ${inlay} start\`], { stdio: ['ignore', 'pipe', 'inherit'] })
+let text = ''
+child.stdout.on('data', (more) => {
+  const wasReady = text.includes('Inlay is ready')
+  text += more
+  if (!wasReady && text.includes('Inlay is ready')) child.kill('SIGTERM')
+})
+child.on('close', (code) => process.exit(text.includes('Inlay is ready') ? code : 1))`,
+  }
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(folder, name), text)
+    chmodSync(join(folder, name), 0o755)
+  }
+  return folder
+}
