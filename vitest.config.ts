@@ -1,3 +1,4 @@
+import { globSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
@@ -8,7 +9,11 @@ const browser = {
   testTimeout: 60_000,
   expect: { poll: { timeout: 30_000 } },
 }
-const elsewhere = ['server/src/lib/**', ...processes.include, ...browser.include]
+/** Tests without a store: they neither ask for engines nor use anything of `server/test`. */
+const pure = globSync('server/src/**/*.test.ts').filter(
+  (file) => file.startsWith('server/src/lib/') || !/\/test\/|inject\(/.test(readFileSync(file, 'utf8')),
+)
+const elsewhere = [...pure, ...processes.include, ...browser.include]
 const server = { include: ['server/**/*.test.ts'], exclude: elsewhere }
 
 /**
@@ -27,12 +32,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'lib',
-          include: [
-            'server/src/lib/**/*.test.ts',
-            'widget/src/**/*.test.{ts,tsx}',
-            'tool-server/src/**/*.test.ts',
-            'examples/**/*.test.ts',
-          ],
+          include: [...pure, 'widget/src/**/*.test.{ts,tsx}', 'tool-server/src/**/*.test.ts', 'examples/**/*.test.ts'],
         },
       },
       { extends: true, test: { name: 'embedded', ...server, globalSetup: 'server/test/engines/embedded.ts' } },

@@ -8,7 +8,7 @@ const operations = api.map(({ operation }) => operation)
 const publicUrl = 'https://inlay.example.com'
 
 const render = async (specification: object) => {
-  const response = await serveApiDocs(specification, publicUrl).request('/')
+  const response = await serveApiDocs(() => specification, publicUrl).request('/')
   return { html: await response.text(), headers: response.headers }
 }
 

@@ -58,9 +58,12 @@ interface Field {
 }
 
 /** The interface description for people: rendered once, without scripts. */
-export function serveApiDocs(specification: object, publicUrl: string): Hono {
-  const html = renderApiDocs(specification as Specification, publicUrl)
-  return new Hono().get('/', (c) => c.body(html, 200, pageHeaders))
+export function serveApiDocs(describe: () => object, publicUrl: string): Hono {
+  let html: string | undefined
+  return new Hono().get('/', (c) => {
+    html ??= renderApiDocs(describe() as Specification, publicUrl)
+    return c.body(html, 200, pageHeaders)
+  })
 }
 
 function renderApiDocs({ info, servers, tags, paths, components }: Specification, publicUrl: string): string {

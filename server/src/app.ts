@@ -41,8 +41,6 @@ export async function createApp(service: Service): Promise<App> {
   const observe = createObserver(service)
   const access = createAccess(service)
   const keys = createSigningKeys(service)
-  const specification = describeApi(api.map(({ operation }) => operation))
-  const specificationFile = new SharedFile(JSON.stringify(specification), 'application/json')
   let isDraining = false
 
   app.use(observePage(observe))
@@ -58,8 +56,11 @@ export async function createApp(service: Service): Promise<App> {
     return c.body(await service.metrics.render(), 200, { 'content-type': service.metrics.contentType })
   })
 
-  app.get('/api/spec.json', (c) => sendFile(c, specificationFile, { 'cache-control': 'public, no-cache' }))
-  app.route('/api/docs', serveApiDocs(specification, service.config.publicUrl))
+  app.get('/api/spec.json', (c) => sendFile(c, describeOnce().file, { 'cache-control': 'public, no-cache' }))
+  app.route(
+    '/api/docs',
+    serveApiDocs(() => describeOnce().specification, service.config.publicUrl),
+  )
   app.options('/api/auth/pk-ticket', answerPreflight)
   app.get('/oauth/jwks', async (c) => c.json(await keys.published(), 200, publicDocument))
   app.route('/', serveAuthorizationServer(service))
@@ -111,6 +112,17 @@ export async function createApp(service: Service): Promise<App> {
     },
     endConnections: () => connections.close(),
   }
+}
+
+let description: { specification: object; file: SharedFile } | undefined
+
+/** Describing the API takes longer than the rest of a start, and few servers are asked for it. */
+function describeOnce() {
+  if (!description) {
+    const specification = describeApi(api.map(({ operation }) => operation))
+    description = { specification, file: new SharedFile(JSON.stringify(specification), 'application/json') }
+  }
+  return description
 }
 
 type PageEnv = { Bindings: HttpBindings; Variables: { observation: Observation; operation?: string } }

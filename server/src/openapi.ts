@@ -13,7 +13,8 @@ export function describeApi(operations: readonly Operation[]): Record<string, un
     path[operation.method] = describeOperation(operation, schemas)
     paths[operation.path] = path
   }
-  for (const [code, variant] of operations.flatMap(errorsOf)) schemas[errorName(code)] = describeError(code, variant)
+  const errors = new Map(operations.flatMap(errorsOf))
+  for (const [code, variant] of errors) schemas[errorName(code)] = describeError(code, variant)
   schemas.UndefinedError = undefinedError
   const tags = [...new Set(operations.map((operation) => operation.tag))]
   return {
