@@ -1,11 +1,11 @@
-import { expect, onTestFinished } from 'vitest'
+import { afterAll, expect, onTestFinished } from 'vitest'
 import { createAccess, type OrgCaller } from '../src/access.ts'
 import { resources } from '../src/oauth/access-tokens.ts'
 import { goneAfterMs } from '../src/runtime/protocol.ts'
 import type { ToolCall } from '../src/tool.ts'
 import type { Email } from './harness.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
-import { startTestProvider } from './oidc-provider.ts'
+import { startTestProvider, type TestProvider } from './oidc-provider.ts'
 import { openPage, type Page, type PageOptions, pageOrigin } from './page.ts'
 
 /** An organization whose pages have the widget in them, and people who are signed in there. */
@@ -28,6 +28,10 @@ export type Person = { sub: string; email?: string; email_verified?: boolean } |
 
 export const member: Person = { sub: 'mem', email: 'Member@demo.test', email_verified: true }
 
+/** One for a test file, from its first shop on: shops only need its tokens. */
+let provider: Promise<TestProvider> | undefined
+afterAll(async () => (await provider)?.stop())
+
 /** For one test. */
 export async function useShop(): Promise<Shop> {
   const shop = await startShop()
@@ -36,19 +40,20 @@ export async function useShop(): Promise<Shop> {
 }
 
 export async function startShop(env: Record<string, string> = {}): Promise<Shop> {
-  const provider = await startTestProvider()
+  provider ??= startTestProvider()
+  const { issuer, idToken: issue } = await provider
   const app = await startHttpService(env)
   const token = await app.tokenFor('admin@demo.test', 'demo')
   await app.request('PATCH', '/identity-providers/config', {
     token,
-    body: { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] },
+    body: { idp_type: 'custom_oidc', idp_issuer: issuer, allowed_audiences: ['shop'] },
   })
   const key = (
     await app.request('POST', '/publishable-keys', { token, body: { name: 'Shop', allowed_origins: [pageOrigin] } })
   ).body
   const tokens = new Map<string, Promise<string>>()
   const idToken = (person: NonNullable<Person>) => {
-    const known = tokens.get(JSON.stringify(person)) ?? provider.idToken(person)
+    const known = tokens.get(JSON.stringify(person)) ?? issue(person)
     tokens.set(JSON.stringify(person), known)
     return known
   }
@@ -81,10 +86,6 @@ export async function startShop(env: Record<string, string> = {}): Promise<Shop>
     closePages() {
       pass(goneAfterMs)
       app.clock.now -= goneAfterMs
-    },
-    async close() {
-      await app.close()
-      await provider.stop()
     },
   }
 }
