@@ -79,7 +79,7 @@ export async function createApp(service: Service): Promise<App> {
 
   const pages = getRequestListener(app.fetch, { overrideGlobalObjects: false })
   const rest = createRest(service, access, api)
-  const mcp = createMcp(service, access)
+  const mcp = await createMcp(service, access)
 
   /** Operations and tools are served as they come, without the pages' router: almost all requests are for them. */
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -5,6 +5,7 @@ import { type EngineProxy, startEngineProxy } from './engine-proxy.ts'
 import { testSecret } from './engines/engines.ts'
 import { makeConfig } from './harness.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
+import { makeMessage, post } from './mcp-messages.ts'
 import { startTestProvider } from './oidc-provider.ts'
 import { offer, openPage, openSocket, type Page, type PageOptions, pageOrigin } from './page.ts'
 import { patience, type ServerProcess, useInstallation } from './processes.ts'
@@ -109,14 +110,6 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60
   const resumeOf = ({ ready }: Page) => ({ session: ready.session, secret: ready.resume_secret })
   const gone = expect.objectContaining({ envelope: expect.objectContaining({ code: 'SOURCE_GONE' }) })
 
-  /** The second node's page, which the first one knows of. */
-  async function pageOfTwo({ one, two, me }: Pair): Promise<Page> {
-    const page = await openPage(two.local, await one.ticket(member))
-    await offer(page, 'add')
-    await vi.waitFor(async () => expect(await me.sources()).toHaveLength(1))
-    return page
-  }
-
   test('is gone after 7 s of silence: callers of its pages are told, and its own calls are cancelled', async () => {
     const pair = await startPair()
     const { one, two, me, proxy } = pair
@@ -218,6 +211,49 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60
   })
 })
 
+describe.skipIf(!redisUrl)('notifications/cancelled at another node', { timeout: 60_000 }, () => {
+  async function startCalls() {
+    const pair = await startPair()
+    const { one, two } = pair
+    const page = await pageOfTwo(pair)
+    const token = await one.tokenFor('member@demo.test', 'demo')
+    const params = { name: 'hub_call_tool', arguments: { tool_name: 'add' } }
+    const call = (node: HttpService) => post(node, token, makeMessage('2025-11-25', 'tools/call', params, 7))
+    const { headers } = makeMessage('2025-11-25', '')
+    const notification = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
+    const cancel = (node: HttpService) => post(node, token, { headers, body: notification })
+    return { one, two, page, call, cancel }
+  }
+
+  test('ends the call', async () => {
+    const { one, two, page, call, cancel } = await startCalls()
+    const answered = call(one)
+    const { call_id } = await page.next('tool/call')
+    await cancel(two)
+    expect(await page.next('tool/cancel')).toMatchObject({ call_id, reason: 'The client cancelled the call' })
+    expect((await answered).body.result.content[0].text).toContain('CALL_CANCELLED')
+  })
+
+  test('ends no call when each node has one that could be meant', async () => {
+    const { one, two, page, call, cancel } = await startCalls()
+    const answered = call(one)
+    const first = await page.next('tool/call')
+    const ambiguous = call(two)
+    const second = await page.next('tool/call')
+    const heard = await listen(one, 'mcp:cancel')
+    await cancel(two)
+    const found = expect.objectContaining({ found: expect.any(String), count: 1 })
+    await vi.waitFor(() => expect(heard.filter((message) => found.asymmetricMatch(message))).toHaveLength(2))
+    page.send({ type: 'tool/result', call_id: second.call_id, result: 'done' })
+    expect((await ambiguous).body.result.content[0].text).toBe('done')
+    expect(page.unread('tool/cancel')).toEqual([])
+    // A client that cancels again ends the one that is left, so the first time it was spared on purpose.
+    await cancel(two)
+    expect(await page.next('tool/cancel')).toMatchObject({ call_id: first.call_id })
+    await answered
+  })
+})
+
 describe.skipIf(!redisUrl)('a session at another node', { timeout: 60_000 }, () => {
   test('is not taken over by the same account with an address that is no longer verified', async () => {
     const { one, two } = await startPair()
@@ -284,12 +320,27 @@ async function startPair(): Promise<Pair> {
   return { one, two, me: await one.caller('member@demo.test'), admin, proxy }
 }
 
+/** The second node's page, which the first one knows of. */
+async function pageOfTwo({ one, two, me }: Pair): Promise<Page> {
+  const page = await openPage(two.local, await one.ticket(member))
+  await offer(page, 'add')
+  await vi.waitFor(async () => expect(await me.sources()).toHaveLength(1))
+  return page
+}
+
+/** The messages on a channel that a node reads from now on. */
+async function listen({ service }: HttpService, channel: string): Promise<unknown[]> {
+  const messages: unknown[] = []
+  onTestFinished(await service.bus.subscribe(channel, (message) => void messages.push(message)))
+  return messages
+}
+
 /** Resolves when the hub of a node has read the next message to all. */
 async function nextMessage({ service }: HttpService): Promise<void> {
   let end: (() => Promise<void>) | undefined
   const heard = new Promise<void>((resolve) => {
     service.bus
-      .subscribe('hub:2', () => resolve())
+      .subscribe('hub:3', () => resolve())
       .then((unsubscribe) => {
         end = unsubscribe
       })

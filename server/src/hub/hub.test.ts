@@ -471,6 +471,63 @@ describe('a call', () => {
     await expect(answered).rejects.toEqual(failure('CALL_TIMED_OUT'))
   })
 
+  test('that waits for the user ends after 50 s, whatever the page reports; an answer after that does nothing', async () => {
+    const page = await shop.page(member)
+    await offer(page, 'add')
+    const told: unknown[] = []
+    const answered = me.call('add', {}, { progress: (progress) => void told.push(progress) })
+    const { call_id } = await page.next('tool/call')
+    for (const milliseconds of [20_000, 20_000, 9_999]) {
+      page.send({ type: 'tool/approval', call_id, state: 'asking' })
+      page.send({ type: 'tool/progress', call_id, message: 'still here' })
+      await page.settled()
+      shop.pass(milliseconds)
+    }
+    expect(page.unread('tool/cancel')).toEqual([])
+    await page.settled()
+    shop.pass(1)
+    await expect(answered).rejects.toEqual(failure('APPROVAL_TIMED_OUT'))
+    const reason = 'The question was not answered within 50 seconds'
+    expect(await page.next('tool/cancel')).toEqual({ type: 'tool/cancel', call_id, reason })
+    expect(told[0]).toEqual({ progress: 0, message: 'Waiting for the user to approve' })
+    page.send({ type: 'tool/approval', call_id, state: 'allowed' })
+    expect(await page.next('tool/cancel')).toMatchObject({ call_id, reason: 'The call has ended' })
+    expect(page.unread('tool/run')).toEqual([])
+  })
+
+  test('that the user allows has its time anew', async () => {
+    const page = await shop.page(member)
+    await offer(page, 'add')
+    const answered = me.call('add')
+    const { call_id } = await page.next('tool/call')
+    page.send({ type: 'tool/approval', call_id, state: 'asking' })
+    for (const milliseconds of [20_000, 20_000]) {
+      await page.settled()
+      shop.pass(milliseconds)
+    }
+    page.send({ type: 'tool/approval', call_id, state: 'allowed' })
+    expect(await page.next('tool/run')).toEqual({ type: 'tool/run', call_id })
+    for (const milliseconds of [20_000, 20_000, 19_999]) {
+      await page.settled()
+      shop.pass(milliseconds)
+    }
+    page.send({ type: 'tool/result', call_id, result: 'added' })
+    expect((await answered).content[0]).toEqual({ type: 'text', text: 'added' })
+  })
+
+  test('is not allowed by another user’s page', async () => {
+    const [mine, theirs] = [await shop.page(member), await shop.page({ sub: 'eve' })]
+    await offer(mine, 'add')
+    const answered = me.call('add')
+    const { call_id } = await mine.next('tool/call')
+    theirs.send({ type: 'tool/approval', call_id, state: 'allowed' })
+    expect(await theirs.next('tool/cancel')).toMatchObject({ call_id, reason: 'The call has ended' })
+    await mine.settled()
+    expect([mine.unread('tool/run'), theirs.unread('tool/run')]).toEqual([[], []])
+    mine.send({ type: 'tool/result', call_id, error: { code: 'declined', message: '' } })
+    await answered
+  })
+
   test('that is cancelled is cancelled in the page', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')

@@ -12,7 +12,7 @@ import type { PageTool } from './definitions.ts'
 import { createGovernor } from './governor.ts'
 import { unpack } from './kept-definitions.ts'
 import { readAnswer } from './results.ts'
-import { createSwitchboard, type FoundSource, type Owner, type Switchboard } from './switchboard.ts'
+import { callFailure, createSwitchboard, type FoundSource, type Owner, type Switchboard } from './switchboard.ts'
 
 /** In the `_meta` of a result: the page or connector that the result comes from. */
 const sourceKey = 'inlay/source'
@@ -70,6 +70,8 @@ export async function createHub(
     },
 
     async callTool(caller, { tool_name, args, source_id }, call) {
+      // Looked at first, so that a cancellation is heard whatever the call waits for.
+      if (call.signal.aborted) throw callFailure('CALL_CANCELLED')
       // A connector's tool stands before a page's, which must not be able to take its place.
       const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
       const tool = remote ?? (await findPageTool(foundation, switchboard, caller, tool_name, source_id))

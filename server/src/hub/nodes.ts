@@ -33,7 +33,7 @@ type Signal =
   | { signal: 'more'; ask: string; from: number }
 
 /** The number changes with the messages, so that nodes of two versions don't misread each other. */
-const channel = 'hub:2'
+const channel = 'hub:3'
 const place = 'bus:hub'
 /** On one network an answer takes a millisecond. */
 const answerWithinMs = 1_000

@@ -6,7 +6,7 @@ import { isTooDeep } from './page-text.ts'
 /** The answer of a page or a tool server to a call, as received. */
 export type PageAnswer =
   | { result: unknown }
-  | { error: { code: 'failed' | 'declined' | 'unknown_tool'; message: string } }
+  | { error: { code: 'failed' | 'declined' | 'replaced' | 'unknown_tool'; message: string } }
 
 /** Checking blocks one by one must not block the event loop. */
 const maxBlocks = 1000

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { OrgCaller } from '../access.ts'
 import { type Failure, failure } from '../errors.ts'
 import { PassingMap } from '../lib/passing-map.ts'
-import { callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
+import { answerWithinMs, callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
 import type { ToolCall } from '../tool.ts'
 import type { HubSource } from './contract.ts'
@@ -26,6 +26,8 @@ export interface LocalSource {
   sight(): Sight
   /** Gives the call to the page. False when it runs too many. */
   call(order: CallOrder, replyTo: string): boolean
+  /** The user has allowed a call, and its caller still waits for it. */
+  run(callId: string): void
   cancel(callId: string, reason: string): void
   /** Somebody opened a page in a tab: what was in it before has left, if it is not there any more. */
   tabOpened(tabId: string): void
@@ -88,6 +90,10 @@ const callFailures = {
   TOOL_CHANGED: [409, 'The page has changed the tool in the meantime. List the tools again before calling it.'],
   SOURCE_BUSY: [429, 'The page is still busy with too many calls.'],
   CALL_TIMED_OUT: [504, 'The page did not answer in time.'],
+  APPROVAL_TIMED_OUT: [
+    504,
+    `The user did not answer within ${answerWithinMs / 1000} seconds, so nothing was done. Ask the user to look at the open page, where the agent’s panel asks for approval, and call the tool again.`,
+  ],
   CALL_CANCELLED: [499, 'The call was cancelled.'],
 } as const
 
@@ -99,6 +105,9 @@ type Message =
   | { kind: 'claim'; ask: string; claim: Claim }
   | { kind: 'call'; sourceId: string; owner: Owner; order: CallOrder }
   | { kind: 'cancel'; sourceId: string; callId: string; reason: string }
+  | { kind: 'asking'; callId: string }
+  | { kind: 'allowed'; sourceId: string; callId: string }
+  | { kind: 'run'; sourceId: string; callId: string }
   | { kind: 'progress'; callId: string; progress: Progress }
   | { kind: 'settled'; callId: string; outcome: Outcome }
   | { kind: 'moved'; callId: string }
@@ -109,13 +118,24 @@ interface PendingCall {
   cancel(reason: string): void
   settle(outcome: Outcome): void
   progress(progress: Progress): void
+  /** The user is being asked, until `deadline`. */
+  asking(): void
+  allowed(): void
   /** The page has come back to another node. */
   move(node: string): void
   node: string
   sourceId: string
   deadline: number
   latest: number
+  /** Why the call ends when its deadline passes. */
+  late: { failure: CallFailure; reason: string }
 }
+
+const notAnswered = { failure: 'CALL_TIMED_OUT', reason: 'The deadline has passed' } as const
+const notApproved = {
+  failure: 'APPROVAL_TIMED_OUT',
+  reason: `The question was not answered within ${answerWithinMs / 1000} seconds`,
+} as const
 
 export type Switchboard = Awaited<ReturnType<typeof createSwitchboard>>
 
@@ -166,6 +186,15 @@ export async function createSwitchboard(foundation: Foundation) {
       case 'cancel':
         sources.get(message.sourceId)?.cancel(message.callId, message.reason)
         break
+      case 'asking':
+        pending.get(message.callId)?.asking()
+        break
+      case 'allowed':
+        confirm(message, from)
+        break
+      case 'run':
+        sources.get(message.sourceId)?.run(message.callId)
+        break
       case 'progress':
         pending.get(message.callId)?.progress(message.progress)
         break
@@ -182,6 +211,14 @@ export async function createSwitchboard(foundation: Foundation) {
     }
   }
 
+  /** Only the caller's node knows whether somebody still waits, so it decides whether an allowed call runs. */
+  function confirm({ sourceId, callId }: Message & { kind: 'allowed' }, from: string): void {
+    const call = pending.get(callId)
+    call?.allowed()
+    if (call) post(from, { kind: 'run', sourceId, callId })
+    else post(from, { kind: 'cancel', sourceId, callId, reason: 'The call has ended' })
+  }
+
   function deliver({ sourceId, owner, order }: Message & { kind: 'call' }, from: string): void {
     const source = sources.get(sourceId)
     let problem: CallFailure | undefined
@@ -194,11 +231,11 @@ export async function createSwitchboard(foundation: Foundation) {
   function sweep(): void {
     const now = clock()
     let waitsForOthers = false
-    for (const [callId, { node, sourceId, deadline, settle }] of pending) {
+    for (const [callId, { node, sourceId, deadline, late, settle }] of pending) {
       waitsForOthers ||= node !== nodes.self
       if (now >= deadline) {
-        post(node, { kind: 'cancel', sourceId, callId, reason: 'The deadline has passed' })
-        settle({ failure: 'CALL_TIMED_OUT' })
+        post(node, { kind: 'cancel', sourceId, callId, reason: late.reason })
+        settle({ failure: late.failure })
       } else if (!nodes.isAlive(node)) settle({ failure: 'SOURCE_GONE' })
     }
     if ((sources.size > 0 || waitsForOthers) && now - announcedAt >= announceEveryMs) announce()
@@ -246,7 +283,7 @@ export async function createSwitchboard(foundation: Foundation) {
       const startedAt = clock()
       const { sourceId } = target.source
       return new Promise((resolve, reject) => {
-        const cancel = () => entry.cancel('The caller cancelled')
+        const cancel = () => entry.cancel(reasonOf(call.signal))
         const entry: PendingCall = {
           caller,
           cancel(reason) {
@@ -257,21 +294,33 @@ export async function createSwitchboard(foundation: Foundation) {
           sourceId,
           deadline: startedAt + callDeadlineMs,
           latest: startedAt + longestCallMs,
+          late: notAnswered,
           settle(outcome) {
             pending.delete(callId)
             call.signal.removeEventListener('abort', cancel)
-            if ('failure' in outcome) reject(describeFailure(outcome.failure))
+            if ('failure' in outcome) reject(callFailure(outcome.failure))
             else resolve(outcome)
           },
           progress(progress) {
-            entry.deadline = Math.min(clock() + callDeadlineMs, entry.latest)
+            // The user's time to answer is fixed.
+            if (entry.late === notAnswered) entry.deadline = Math.min(clock() + callDeadlineMs, entry.latest)
             call.progress(progress)
+          },
+          asking() {
+            // A page that comes back says again that it asks: that gives the user no more time.
+            entry.deadline = startedAt + answerWithinMs
+            entry.late = notApproved
+            call.progress({ progress: 0, message: 'Waiting for the user to approve' })
+          },
+          allowed() {
+            entry.late = notAnswered
+            entry.progress({ progress: 0, message: 'The user has approved' })
           },
           move(node) {
             entry.node = node
           },
         }
-        if (call.signal.aborted) return reject(describeFailure('CALL_CANCELLED'))
+        if (call.signal.aborted) return reject(callFailure('CALL_CANCELLED'))
         pending.set(callId, entry)
         call.signal.addEventListener('abort', cancel)
         post(entry.node, { kind: 'call', sourceId, owner, order: { ...order, deadline: entry.deadline } })
@@ -311,6 +360,9 @@ export async function createSwitchboard(foundation: Foundation) {
       post(replyTo, { kind: 'settled', callId, outcome: answer }),
     left: (replyTo: string, callId: string) =>
       post(replyTo, { kind: 'settled', callId, outcome: { failure: 'SOURCE_GONE' } }),
+    asking: (replyTo: string, callId: string) => post(replyTo, { kind: 'asking', callId }),
+    allowed: (replyTo: string, callId: string, sourceId: string) =>
+      post(replyTo, { kind: 'allowed', callId, sourceId }),
     progress: (replyTo: string, callId: string, progress: Progress) =>
       post(replyTo, { kind: 'progress', callId, progress }),
     moved(replyTo: string, callId: string): void {
@@ -344,7 +396,9 @@ function wantedTools({ tools }: LocalSource, wanted: Wanted): KeptTool[] {
   return tool ? [tool] : []
 }
 
-function describeFailure(code: CallFailure): Failure {
+const reasonOf = ({ reason }: AbortSignal): string => (typeof reason === 'string' ? reason : 'The caller cancelled')
+
+export function callFailure(code: CallFailure): Failure {
   const [status, message] = callFailures[code]
   return failure(status, code, message)
 }

@@ -55,7 +55,7 @@ describe.runIf(inject('engines').redisUrl === undefined)('the conformance suite'
   test.each(['2026-07-28', '2025-11-25'])(
     'passes for %s, but for what does not apply',
     async (revision) => {
-      const dispatcher = createDispatcher(app.service, conformanceOffer)
+      const dispatcher = await createDispatcher(app.service, conformanceOffer)
       const endpoint = createEndpoint(app.service, await createAccess(app.service), dispatcher)
       const observe = createObserver(app.service)
       const url = await listen((request, response) => void endpoint(request, response, observe()))

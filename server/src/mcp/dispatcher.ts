@@ -5,6 +5,7 @@ import { Failure, internalError } from '../errors.ts'
 import { check } from '../input.ts'
 import type { Service } from '../service.ts'
 import type { Relayed, Tool } from '../tool.ts'
+import { createCancellations, keyOf } from './cancellations.ts'
 import { type Era, legacyVersions, modernVersions, serverInfoKey } from './eras.ts'
 import { Call, type Exchange } from './exchange.ts'
 import { codes, Fault, isObject, type Request } from './messages.ts'
@@ -30,6 +31,8 @@ export type Params = Record<string, unknown>
 export interface Dispatcher {
   /** The result as JSON. Throws a Fault for what is wrong with the message. */
   dispatch(request: Request, era: Era, caller: Caller, exchange: Exchange): string | Promise<string>
+  /** A client no longer waits for the result of its request. */
+  cancel(caller: Caller, requestId: string | number): void
   /** What a request is about, out of a bounded set of words. */
   nameOf(request: Request): string
 }
@@ -37,8 +40,9 @@ export interface Dispatcher {
 const toolListTtlMs = 60_000
 
 /** All that does not depend on a request is written down once, as the JSON that goes out. */
-export function createDispatcher(service: Service, offer: Offer): Dispatcher {
+export async function createDispatcher(service: Service, offer: Offer): Promise<Dispatcher> {
   const { info, instructions, capabilities, methods } = offer
+  const cancellations = await createCancellations(service)
   const tools = new Map(offer.tools.map((tool) => [tool.name, tool]))
   const meta = { [serverInfoKey]: info }
   /** The end of a result object whose beginning is written by hand. */
@@ -67,7 +71,7 @@ export function createDispatcher(service: Service, offer: Offer): Dispatcher {
   )
   const discovery = encode('modern', { supportedVersions: modernVersions, capabilities, instructions }, toolListTtlMs)
 
-  async function callTool(params: Params, era: Era, caller: Caller, exchange: Exchange): Promise<string> {
+  async function callTool({ id, params = {} }: Request, era: Era, caller: Caller, exchange: Exchange): Promise<string> {
     const { name, arguments: given = {} } = params
     if (typeof name !== 'string') throw new Fault(codes.invalidParams, 'Invalid params: name must be a string')
     if (!isObject(given)) throw new Fault(codes.invalidParams, 'Invalid params: arguments must be an object')
@@ -76,7 +80,8 @@ export function createDispatcher(service: Service, offer: Offer): Dispatcher {
     try {
       requireAccess(caller, tool.access)
       const input = check(tool.input, given)
-      const output = await tool.handler(service, caller, input, new Call(exchange, params._meta))
+      const call = new Call(exchange, params._meta, cancellations, keyOf(caller, id))
+      const output = await tool.handler(service, caller, input, call)
       if (!tool.output) return encode(era, output as Relayed)
       const json = JSON.stringify(output)
       return `{"content":[{"type":"text","text":${JSON.stringify(json)}}],"structuredContent":${json}${tail[era]}`
@@ -100,13 +105,14 @@ export function createDispatcher(service: Service, offer: Offer): Dispatcher {
   return {
     dispatch(request, era, caller, exchange) {
       const { method, params = {} } = request
-      if (method === 'tools/call') return callTool(params, era, caller, exchange)
+      if (method === 'tools/call') return callTool(request, era, caller, exchange)
       if (method === 'tools/list') return lists[caller.role ?? 'nobody'][era]
       if (era === 'modern' && method === 'server/discover') return discovery
       if (era === 'legacy' && method === 'initialize') return introduce(introductions, params)
       if (era === 'legacy' && method === 'ping') return '{}'
       return callMethod(request, era, caller)
     },
+    cancel: (caller, requestId) => cancellations.cancel(keyOf(caller, requestId)),
     nameOf({ method, params }) {
       if (method === 'tools/call') return tools.has(params?.name as string) ? `mcp:${params?.name}` : 'mcp'
       return ownMethods.has(method) || Object.hasOwn(methods, method) ? `mcp:${method}` : 'mcp'

@@ -345,7 +345,11 @@ async function serveTool(act: (call: ToolCall) => Promise<string>) {
     handler: async (_service, _caller, _input, call) => ({ content: [{ type: 'text', text: await act(call) }] }),
   })
   const offer = { info: { name: 'test', version: '1' }, instructions: '', capabilities: {}, tools: [slow], methods: {} }
-  const endpoint = createEndpoint(app.service, await createAccess(app.service), createDispatcher(app.service, offer))
+  const endpoint = createEndpoint(
+    app.service,
+    await createAccess(app.service),
+    await createDispatcher(app.service, offer),
+  )
   const observe = createObserver(app.service)
   const server = createServer((request, response) => void endpoint(request, response, observe()))
   serverSockets.clear()

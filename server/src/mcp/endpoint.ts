@@ -27,9 +27,16 @@ export function createEndpoint(service: Service, access: AccessControl, dispatch
     return encodeResult(message.id, await dispatcher.dispatch(message, era, caller, exchange))
   }
 
+  function notice({ method, params }: Notification, caller: Caller): void {
+    if (method !== 'notifications/cancelled') return
+    const { requestId } = params ?? {}
+    if (typeof requestId === 'string' || typeof requestId === 'number') dispatcher.cancel(caller, requestId)
+  }
+
   /** Only the revision 2025-03-26 knows batches. */
   async function answerBatch(batch: unknown[], caller: Caller, headers: IncomingHttpHeaders, exchange: Exchange) {
     const requests = checkBatch(batch, headers)
+    for (const message of batch) if (kindOf(message) === 'notification') notice(message as Notification, caller)
     const answers = requests.map((request) =>
       answer(request, caller, headers, exchange).catch((error) => encodeFault(request.id, toFault(error, exchange))),
     )
@@ -71,8 +78,10 @@ export function createEndpoint(service: Service, access: AccessControl, dispatch
         exchange.send(200, await answer(message as Request, caller, headers, exchange))
         return dispatcher.nameOf(message as Request)
       }
-      if (kind === 'notification') readEra(message as Notification, headers)
-      else checkLegacy(headers)
+      if (kind === 'notification') {
+        readEra(message as Notification, headers)
+        notice(message as Notification, caller)
+      } else checkLegacy(headers)
       exchange.accept()
       return 'mcp'
     } catch (error) {

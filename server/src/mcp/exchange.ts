@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { sendJson } from '../http.ts'
 import type { Observation } from '../observation.ts'
 import type { ToolCall } from '../tool.ts'
+import type { Cancellations } from './cancellations.ts'
 
 const keepAliveMs = 15_000
 
@@ -10,7 +11,6 @@ export class Exchange {
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
   readonly #observation: Observation
-  #abort: AbortController | undefined
   #keepAlive: NodeJS.Timeout | undefined
   /** The latest progress of each call that has to wait until the client has read what was sent before. */
   #late = new Map<Call, string>()
@@ -25,15 +25,11 @@ export class Exchange {
     return this.#observation.requestId
   }
 
-  /** Made only for whoever looks at it: most calls are over before anybody could hang up. */
-  get signal(): AbortSignal {
-    if (!this.#abort) {
-      const abort = new AbortController()
-      this.#response.once('close', () => this.#response.writableFinished || abort.abort())
-      if (this.#response.closed) abort.abort()
-      this.#abort = abort
-    }
-    return this.#abort.signal
+  /** Calls back when the exchange is over, at once if it is already: was the response sent, or did the client hang up? */
+  onEnd(ended: (isAnswered: boolean) => void): void {
+    const response = this.#response
+    if (response.closed) ended(response.writableFinished)
+    else response.once('close', () => ended(response.writableFinished))
   }
 
   get acceptsEvents(): boolean {
@@ -108,14 +104,30 @@ const encodeEvent = (message: string): string => `event: message\ndata: ${messag
 export class Call implements ToolCall {
   readonly #exchange: Exchange
   readonly #meta: unknown
+  readonly #cancellations: Cancellations
+  /** Under which the client may cancel the call. */
+  readonly #key: string
+  #abort: AbortController | undefined
 
-  constructor(exchange: Exchange, meta: unknown) {
+  constructor(exchange: Exchange, meta: unknown, cancellations: Cancellations, key: string) {
     this.#exchange = exchange
     this.#meta = meta
+    this.#cancellations = cancellations
+    this.#key = key
   }
 
+  /** Made only for tools that look at it: most calls are over before a client could give up. */
   get signal(): AbortSignal {
-    return this.#exchange.signal
+    if (!this.#abort) {
+      const abort = new AbortController()
+      this.#abort = abort
+      const forget = this.#cancellations.add(this.#key, () => abort.abort('The client cancelled the call'))
+      this.#exchange.onEnd((isAnswered) => {
+        forget()
+        if (!isAnswered) abort.abort('The client disconnected')
+      })
+    }
+    return this.#abort.signal
   }
 
   progress(progress: { progress: number; total?: number; message?: string }): void {

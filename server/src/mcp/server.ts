@@ -16,15 +16,13 @@ const capabilities = {
   extensions: { [skillsExtension]: {} },
 }
 
-export const createMcp = (service: Service, access: AccessControl): Endpoint =>
-  createEndpoint(
-    service,
-    access,
-    createDispatcher(service, {
-      info: { name: 'inlay', title: 'Inlay', version: packageJson.version, websiteUrl: service.config.publicUrl },
-      instructions,
-      capabilities,
-      tools,
-      methods: skillMethods,
-    }),
-  )
+export async function createMcp(service: Service, access: AccessControl): Promise<Endpoint> {
+  const offer = {
+    info: { name: 'inlay', title: 'Inlay', version: packageJson.version, websiteUrl: service.config.publicUrl },
+    instructions,
+    capabilities,
+    tools,
+    methods: skillMethods,
+  }
+  return createEndpoint(service, access, await createDispatcher(service, offer))
+}

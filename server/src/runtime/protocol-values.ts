@@ -28,7 +28,9 @@ export const pingEveryMs = 15_000
 /** Without a sign of life, and without a socket after a drop. */
 export const goneAfterMs = 25_000
 export const callDeadlineMs = 60_000
-/** However much progress is reported. */
+/** How long a question to the user stays open. The SDKs' clients give up after 60 s unless told otherwise. */
+export const answerWithinMs = 50_000
+/** Upper bound for a call, regardless of progress messages. */
 export const longestCallMs = 600_000
 /** How long before a session expires the server asks for a new ticket. */
 export const reauthLeadMs = 120_000

@@ -16,6 +16,12 @@ export * from './protocol-values.ts'
  *       ◀─────────────────────────────────── tool/call
  *     tool/progress, tool/result ──────────▶
  *
+ * A tool that may change something is run in three steps, so that nothing runs for a caller that is already gone:
+ *
+ *     tool/approval asking ────────────────▶  the user has `answerWithinMs` from now on
+ *     tool/approval allowed ───────────────▶
+ *       ◀─────────────────────────────────── tool/run, or tool/cancel
+ *
  * A socket that drops may be taken up again: a new ticket, a new socket, and a `hello` with what `ready` gave for it. The
  * server then sends every call that has no result yet once more. A widget that knows the call_id must not run the tool
  * again: it answers with the result it has, or when it has one.
@@ -81,15 +87,25 @@ const ToolsChanged = z.object({
   removed: z.array(z.string().max(maxNameLength)).default([]),
 })
 
-/** A result of any shape, or an error. `declined`: the person said no. Anything over a limit must be sent as an error. */
+/**
+ * A result of any shape, or an error. `declined`: the user said no; `replaced`: the same caller made the same call again
+ * while the user was being asked. Anything over a limit must be sent as an error.
+ */
 const ToolResult = z.object({
   type: z.literal('tool/result'),
   call_id: CallId,
   result: z.unknown().optional(),
-  error: z.object({ code: z.enum(['failed', 'declined', 'unknown_tool']), message: z.string() }).optional(),
+  error: z.object({ code: z.enum(['failed', 'declined', 'replaced', 'unknown_tool']), message: z.string() }).optional(),
 })
 
-/** Moves the deadline. While a person is asked for approval it is sent too. */
+/** The user is being asked about a call, or has allowed it. The tool runs only after the server's `tool/run`. */
+const ToolApproval = z.object({
+  type: z.literal('tool/approval'),
+  call_id: CallId,
+  state: z.enum(['asking', 'allowed']),
+})
+
+/** Moves the deadline. */
 const ToolProgress = z.object({
   type: z.literal('tool/progress'),
   call_id: CallId,
@@ -113,6 +129,7 @@ export const ClientMessage = z.discriminatedUnion('type', [
   ToolsList,
   ToolsChanged,
   ToolResult,
+  ToolApproval,
   ToolProgress,
   ReauthAnswer,
   ByeFromWidget,
@@ -164,6 +181,9 @@ const ToolCall = z.object({
   deadline: Milliseconds,
 })
 
+/** The caller still waits for the call that the user has allowed: the tool may run now. */
+const ToolRun = z.object({ type: z.literal('tool/run'), call_id: CallId })
+
 /** Nobody waits for the result any more: the caller gave up, or the deadline has passed. */
 const ToolCancel = z.object({ type: z.literal('tool/cancel'), call_id: CallId, reason: z.string() })
 
@@ -194,6 +214,7 @@ export const ServerMessage = z.discriminatedUnion('type', [
   Ready,
   ToolsAccepted,
   ToolCall,
+  ToolRun,
   ToolCancel,
   ReauthRequest,
   Reauthed,

@@ -291,6 +291,9 @@ export class Session implements LocalSource {
       case 'tools/changed':
         this.#setTools(without(this.tools, message.removed), message.set)
         break
+      case 'tool/approval':
+        this.#reportApproval(message)
+        break
       case 'tool/progress':
         this.#reportProgress(message)
         break
@@ -317,6 +320,10 @@ export class Session implements LocalSource {
 
   cancel(callId: string, reason: string): void {
     if (this.#calls.delete(callId)) this.#say({ type: 'tool/cancel', call_id: callId, reason })
+  }
+
+  run(callId: string): void {
+    if (this.#calls.get(callId)) this.#say({ type: 'tool/run', call_id: callId })
   }
 
   /** A page that was reloaded or left without a word is not waited for when its tab shows another one. */
@@ -405,6 +412,14 @@ export class Session implements LocalSource {
     this.tools = tools
     if (refused.length > 0) outOfRoom(this)
     return refused
+  }
+
+  /** The page may ask about a call that has ended while its socket was away. */
+  #reportApproval({ call_id, state }: ClientMessage & { type: 'tool/approval' }): void {
+    const call = this.#calls.get(call_id)
+    if (!call) this.#say({ type: 'tool/cancel', call_id, reason: 'The call has ended' })
+    else if (state === 'asking') this.#context.hub.switchboard.asking(call.replyTo, call_id)
+    else this.#context.hub.switchboard.allowed(call.replyTo, call_id, this.id)
   }
 
   #reportProgress({ call_id, progress, total, message }: ClientMessage & { type: 'tool/progress' }): void {

@@ -12,18 +12,26 @@ function useCalls(tools: PageTool[] = [look, change]) {
   const sent: ClientMessageInput[] = []
   const ran: string[] = []
   const stopped: string[] = []
+  const withdrawn: string[] = []
   const calls = new Calls({
     findTool: (name) => tools.find((tool) => tool.name === name),
     run: ({ id }) => ran.push(id),
     stop: ({ id }) => stopped.push(id),
     send: (message) => sent.push(message),
+    onWithdrawn: ({ id, message }) => withdrawn.push(`${id}: ${message}`),
     onChange: () => undefined,
   })
-  const receive = (call_id: string, name: string, definition_hash = 'h') =>
-    calls.receive({ type: 'tool/call', call_id, name, args: {}, definition_hash, deadline: 0 })
+  const receive = (call_id: string, name: string, definition_hash = 'h', args = {}) =>
+    calls.receive({ type: 'tool/call', call_id, name, args, definition_hash, deadline: 0 })
+  /** As the server does for a caller that still waits. */
+  const confirm = () => {
+    for (const { id, state } of calls.list) if (state === 'allowed') calls.confirm(id)
+  }
+  const results = () => sent.filter(({ type }) => type === 'tool/result')
+  const approvals = () => sent.flatMap((one) => (one.type === 'tool/approval' ? [`${one.call_id} ${one.state}`] : []))
   const states = () => Object.fromEntries(calls.list.map(({ id, state }) => [id, state]))
   const waiting = () => calls.waiting.map(({ id }) => id)
-  return { calls, receive, states, waiting, sent, ran, stopped, tools }
+  return { calls, receive, confirm, states, waiting, results, approvals, ran, stopped, withdrawn, tools }
 }
 
 describe('a call', () => {
@@ -39,70 +47,75 @@ describe('a call', () => {
     ['that says that it only reads, and destroys', both({ destructiveHint: true })],
     ['that says that it only reads, and has consequences', both({ consequentialHint: true })],
   ])('of a tool %s waits for the person', (_, tool) => {
-    const { calls, receive, states, ran, waiting } = useCalls([tool])
+    const { calls, receive, confirm, states, ran, waiting, approvals } = useCalls([tool])
     receive('1', 'change')
     expect([states(), ran, waiting()]).toEqual([{ 1: 'asking' }, [], ['1']])
     calls.decide('1', 'once')
-    expect([states(), ran, waiting()]).toEqual([{ 1: 'running' }, ['1'], []])
+    expect([states(), ran, waiting()], 'not before the server confirms it').toEqual([{ 1: 'allowed' }, [], []])
+    confirm()
+    confirm()
+    expect([states(), ran, approvals()]).toEqual([{ 1: 'running' }, ['1'], ['1 asking', '1 allowed']])
   })
 
   test('that is declined does not run, and its caller is told', () => {
-    const { calls, receive, states, ran, sent } = useCalls()
+    const { calls, receive, states, ran, results } = useCalls()
     receive('1', 'change')
     calls.decide('1', 'no')
     expect([states(), ran]).toEqual([{ 1: 'declined' }, []])
-    expect(sent).toEqual([
+    expect(results()).toEqual([
       { type: 'tool/result', call_id: '1', error: { code: 'declined', message: 'The user declined the call' } },
     ])
   })
 
   test('of a tool that the page does not have is answered so', () => {
-    const { receive, sent, ran } = useCalls()
+    const { receive, results, ran } = useCalls()
     receive('1', 'gone')
     expect(ran).toEqual([])
-    expect(sent).toMatchObject([{ call_id: '1', error: { code: 'unknown_tool' } }])
+    expect(results()).toMatchObject([{ call_id: '1', error: { code: 'unknown_tool' } }])
   })
 
   test('answers with what the page returned, or with what went wrong', () => {
-    const { calls, receive, states, sent } = useCalls()
+    const { calls, receive, states, results } = useCalls()
     receive('1', 'look')
     receive('2', 'look')
     calls.finish('1', '{"a":1}')
     calls.fail('2', 'Boom')
     expect(states()).toEqual({ 1: 'done', 2: 'failed' })
-    expect(sent).toEqual([
+    expect(results()).toEqual([
       { type: 'tool/result', call_id: '1', result: { a: 1 } },
       { type: 'tool/result', call_id: '2', error: { code: 'failed', message: 'Boom' } },
     ])
   })
 
   test('with a result that no message can hold fails', () => {
-    const { calls, receive, sent } = useCalls()
+    const { calls, receive, results } = useCalls()
     receive('1', 'look')
     calls.finish('1', 'x'.repeat(1024 * 1024))
-    expect(sent).toMatchObject([{ error: { code: 'failed', message: 'The result is larger than a message may be' } }])
+    expect(results()).toMatchObject([
+      { error: { code: 'failed', message: 'The result is larger than a message may be' } },
+    ])
   })
 
   test('that comes again after a drop neither runs nor asks again, and is answered again', () => {
-    const { calls, receive, sent, ran } = useCalls()
+    const { calls, receive, results, ran } = useCalls()
     receive('1', 'look')
     receive('1', 'look')
-    expect([ran, sent]).toEqual([['1'], []])
+    expect([ran, results()]).toEqual([['1'], []])
     calls.finish('1', '1')
     receive('1', 'look')
     expect(ran).toEqual(['1'])
-    expect(sent).toEqual([
+    expect(results()).toEqual([
       { type: 'tool/result', call_id: '1', result: 1 },
       { type: 'tool/result', call_id: '1', result: 1 },
     ])
   })
 
   test('that was cancelled is stopped in the page, and what still comes is dropped', () => {
-    const { calls, receive, states, sent, stopped } = useCalls()
+    const { calls, receive, states, results, stopped } = useCalls()
     receive('1', 'look')
     calls.cancel('1', 'The caller gave up')
     calls.finish('1', '1')
-    expect([states(), stopped, sent]).toEqual([{ 1: 'cancelled' }, ['1'], []])
+    expect([states(), stopped, results()]).toEqual([{ 1: 'cancelled' }, ['1'], []])
   })
 
   test('that was cancelled while the person thought about it is not asked for any more', () => {
@@ -123,35 +136,83 @@ describe('a call', () => {
     expect(calls.waiting.map(({ client }) => client)).toEqual(['Tea Assistant', undefined])
   })
 
-  test('that waits for the person says so, and others do not', () => {
-    const { calls, receive, sent } = useCalls()
+  test('that the user allowed in vain does not run, and the user is told', () => {
+    const { calls, receive, confirm, ran, withdrawn } = useCalls()
     receive('1', 'change')
-    receive('2', 'look')
-    calls.sayStillAsking()
-    expect(sent).toEqual([{ type: 'tool/progress', call_id: '1', message: 'Waiting for the user to approve' }])
+    calls.decide('1', 'once')
+    calls.cancel('1', 'The call has ended')
+    confirm()
+    calls.confirm('1')
+    expect([ran, withdrawn]).toEqual([[], ['1: The call has ended']])
+  })
+
+  test.each([
+    ['asking', undefined],
+    ['allowed', 'once'],
+  ] as const)('that comes again after a drop while it is %s says so again', (state, decision) => {
+    const { calls, receive, approvals } = useCalls()
+    receive('1', 'change')
+    if (decision) calls.decide('1', decision)
+    const before = approvals().length
+    receive('1', 'change')
+    expect(approvals().slice(before)).toEqual([`1 ${state}`])
+  })
+
+  test('that its client makes again takes the place of the one that waits', () => {
+    const { calls, receive, confirm, waiting, results, ran, withdrawn } = useCalls()
+    receive('1', 'change', 'h', { sum: 5 })
+    receive('2', 'change', 'h', { sum: 5 })
+    expect(waiting()).toEqual(['2'])
+    expect(results()).toMatchObject([{ call_id: '1', error: { code: 'replaced' } }])
+    expect(withdrawn).toEqual(['1: It made the same call again'])
+    calls.decide('1', 'once')
+    calls.decide('2', 'once')
+    confirm()
+    expect(ran).toEqual(['2'])
+  })
+
+  test('with another input, or of another client, waits beside the first', () => {
+    const { calls, receive, waiting } = useCalls()
+    receive('1', 'change', 'h', { sum: 5 })
+    receive('2', 'change', 'h', { sum: 6 })
+    const order = { type: 'tool/call', name: 'change', args: { sum: 5 }, definition_hash: 'h', deadline: 0 } as const
+    calls.receive({ ...order, call_id: '3', client_name: 'Tea Assistant' })
+    expect(waiting()).toEqual(['1', '2', '3'])
+  })
+
+  test('that the user has allowed before is marked as repeated', () => {
+    const { calls, receive, confirm } = useCalls()
+    receive('1', 'change')
+    expect(calls.waiting[0]?.isRepeated).toBe(false)
+    calls.decide('1', 'once')
+    confirm()
+    receive('2', 'change')
+    expect(calls.waiting[0]?.isRepeated).toBe(true)
   })
 })
 
 describe('an approval', () => {
   test('for once is for one call', () => {
-    const { calls, receive, states } = useCalls()
+    const { calls, receive, confirm, states } = useCalls()
     receive('1', 'change')
     calls.decide('1', 'once')
+    confirm()
     receive('2', 'change')
     expect(states()).toEqual({ 1: 'running', 2: 'asking' })
   })
 
   test('for always is for the calls that wait and those to come', () => {
-    const { calls, receive, states, ran } = useCalls()
-    receive('1', 'change')
-    receive('2', 'change')
+    const { calls, receive, confirm, states, ran } = useCalls()
+    receive('1', 'change', 'h', { n: 1 })
+    receive('2', 'change', 'h', { n: 2 })
     calls.decide('1', 'always')
+    confirm()
     receive('3', 'change')
     expect([states(), ran]).toEqual([{ 1: 'running', 2: 'running', 3: 'running' }, ['1', '2', '3']])
   })
 
   test('for always is listed, and asked for again once it is revoked', () => {
-    const { calls, receive, states } = useCalls()
+    const { calls, receive, confirm, states } = useCalls()
     receive('1', 'change')
     calls.decide('1', 'once')
     expect(calls.permissions).toEqual([])
@@ -160,6 +221,7 @@ describe('an approval', () => {
     expect(calls.permissions).toEqual([{ subject: expect.any(String), tool: change }])
     calls.revoke(String(calls.permissions[0]?.subject))
     expect(calls.permissions).toEqual([])
+    confirm()
     receive('3', 'change')
     expect(states()).toEqual({ 1: 'running', 2: 'running', 3: 'asking' })
   })
@@ -168,9 +230,10 @@ describe('an approval', () => {
     ['the page changed the tool', { ...change, description: 'Changes more' }, 'h'],
     ['the server knows another definition', change, 'other'],
   ])('is asked for again when %s', (_, changed, hash) => {
-    const { calls, receive, tools, states } = useCalls()
+    const { calls, receive, confirm, tools, states } = useCalls()
     receive('1', 'change')
     calls.decide('1', 'always')
+    confirm()
     tools.splice(0, 2, changed)
     receive('2', 'change', hash)
     expect(states()).toEqual({ 1: 'running', 2: 'asking' })
@@ -178,9 +241,10 @@ describe('an approval', () => {
 })
 
 test('another session begins with nothing: running calls stop, questions end, and nothing is approved', () => {
-  const { calls, receive, states, stopped, waiting } = useCalls()
+  const { calls, receive, confirm, states, stopped, waiting } = useCalls()
   receive('1', 'change')
   calls.decide('1', 'always')
+  confirm()
   receive('2', 'look')
   calls.finish('2', '1')
   receive('3', 'change', 'other')

@@ -12,13 +12,16 @@ export interface Call {
   args: Record<string, unknown>
   /** The name of the client that calls, where the server knows it. */
   client: string | undefined
-  state: 'asking' | 'running' | 'done' | 'failed' | 'declined' | 'cancelled'
+  /** `allowed`: by the user, and the server has not confirmed yet that the caller still waits. */
+  state: 'asking' | 'allowed' | 'running' | 'done' | 'failed' | 'declined' | 'cancelled'
   /** What went wrong. */
   message?: string
   /** What was answered, in case that the answer was lost on its way. */
   outcome?: Outcome
   /** What an approval is for: this very definition. */
   subject: string
+  /** The user has allowed the same call of the same client before. */
+  isRepeated: boolean
 }
 
 export type Decision = 'once' | 'always' | 'no'
@@ -34,12 +37,12 @@ export interface CallsOptions {
   run(call: Call): void
   stop(call: Call): void
   send(message: ClientMessageInput): void
+  /** A call has ended before the user answered, or before the answer took effect. */
+  onWithdrawn(call: Call): void
   onChange(): void
 }
 
 const rememberedCalls = 200
-/** Well within the deadline of a call. */
-export const sayStillAskingMs = 20_000
 
 /** The calls of this page's tools, from their arrival to their result; nothing that may change something runs unasked. */
 export class Calls {
@@ -71,17 +74,29 @@ export class Calls {
     if (known) {
       // Sent once more after a drop: the tool must not run again.
       if (known.outcome) this.#answer(known)
+      else this.#tellApproval(known)
     } else if (!tool) {
       const error = { code: 'unknown_tool' as const, message: `This page has no tool ${name}` }
       this.#options.send({ type: 'tool/result', call_id: id, error })
     } else {
       const subject = `${definition_hash} ${JSON.stringify(tool)}`
       const isFree = onlyReads(tool) || this.#approved.has(subject)
-      const call: Call = { id, tool, args, client, subject, state: isFree ? 'running' : 'asking' }
+      const call: Call = { id, tool, args, client, subject, isRepeated: false, state: isFree ? 'running' : 'asking' }
+      call.isRepeated = this.list.some((other) => wasAllowed(other) && isSame(other, call))
       this.#keep(call)
       if (isFree) this.#options.run(call)
+      else this.#ask(call)
       this.#options.onChange()
     }
+  }
+
+  /** The server confirms that the caller of an allowed call still waits. */
+  confirm(id: string): void {
+    const call = this.#calls.get(id)
+    if (call?.state !== 'allowed') return
+    call.state = 'running'
+    this.#options.run(call)
+    this.#options.onChange()
   }
 
   decide(id: string, decision: Decision): void {
@@ -94,8 +109,10 @@ export class Calls {
     if (decision === 'always') this.#approved.set(call.subject, call.tool)
     // Others that wait for the same approval have it now.
     const cleared = this.list.filter((other) => other === call || this.#isNowFree(other))
-    for (const each of cleared) each.state = 'running'
-    for (const each of cleared) this.#options.run(each)
+    for (const each of cleared) {
+      each.state = 'allowed'
+      this.#tellApproval(each)
+    }
     this.#options.onChange()
   }
 
@@ -122,10 +139,12 @@ export class Calls {
   /** Nobody waits for the result any more. */
   cancel(id: string, reason: string): void {
     const call = this.#calls.get(id)
-    if (call?.state !== 'running' && call?.state !== 'asking') return
-    if (call.state === 'running') this.#options.stop(call)
+    if (call?.state !== 'running' && call?.state !== 'asking' && call?.state !== 'allowed') return
+    const isRunning = call.state === 'running'
     call.state = 'cancelled'
     call.message = reason
+    if (isRunning) this.#options.stop(call)
+    else this.#options.onWithdrawn(call)
     this.#options.onChange()
   }
 
@@ -137,15 +156,22 @@ export class Calls {
     this.#options.onChange()
   }
 
-  sayStillAsking(): void {
-    for (const { id, state } of this.list) {
-      if (state === 'asking') {
-        this.#options.send({ type: 'tool/progress', call_id: id, message: 'Waiting for the user to approve' })
-      }
+  #isNowFree = ({ state, subject }: Call) => state === 'asking' && this.#approved.has(subject)
+
+  /** A caller that makes the same call again has given up on the first one: approving both would do the thing twice. */
+  #ask(call: Call): void {
+    this.#tellApproval(call)
+    for (const other of this.waiting) {
+      if (other === call || !isSame(other, call)) continue
+      other.message = 'It made the same call again'
+      this.#end(other, 'cancelled', { error: { code: 'replaced', message: replacedText } })
+      this.#options.onWithdrawn(other)
     }
   }
 
-  #isNowFree = ({ state, subject }: Call) => state === 'asking' && this.#approved.has(subject)
+  #tellApproval({ id, state }: Call): void {
+    if (state === 'asking' || state === 'allowed') this.#options.send({ type: 'tool/approval', call_id: id, state })
+  }
 
   #end(call: Call, state: Call['state'], outcome: Outcome): void {
     call.state = state
@@ -161,10 +187,20 @@ export class Calls {
   #keep(call: Call): void {
     this.#calls.set(call.id, call)
     if (this.#calls.size <= rememberedCalls) return
-    const oldest = this.list.find(({ state }) => state !== 'asking' && state !== 'running')
+    const oldest = this.list.find(({ outcome, state }) => outcome !== undefined || state === 'cancelled')
     if (oldest) this.#calls.delete(oldest.id)
   }
 }
+
+const replacedText =
+  'The same call was made again while this one was waiting for approval, so the user is asked about the newer one only. Nothing was done for this call.'
+
+const wasAllowed = ({ state }: Call) => state === 'allowed' || state === 'running' || state === 'done'
+
+const isSame = (one: Call, other: Call): boolean =>
+  one.subject === other.subject &&
+  one.client === other.client &&
+  JSON.stringify(one.args) === JSON.stringify(other.args)
 
 /** Pages return anything, and browsers hand it on as JSON or as it is. */
 export function readResult(text: string): unknown {

@@ -1,5 +1,5 @@
 import { channelWord, type Look, readyWord, refusedWord, type ToElement, type ToFrame } from '../channel.ts'
-import { Calls, sayStillAskingMs } from './calls.ts'
+import { Calls } from './calls.ts'
 import { createConnection, type Problem, type Status } from './connection.ts'
 import { IdentityRequests } from './identity-requests.ts'
 import { describeSigns } from './signs.ts'
@@ -81,6 +81,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     },
     stop: ({ id }) => say({ type: 'cancel', id }),
     send: (message) => connection.send(message),
+    onWithdrawn: (call) => view?.showWithdrawal(call),
     onChange() {
       showCalls()
       const wasAsking = isAsking
@@ -101,7 +102,6 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   const tellPage = () => {
     if (connection.isReady()) connection.send({ type: 'page', ...describePage() })
   }
-  setInterval(() => calls.sayStillAsking(), sayStillAskingMs)
 
   const connection = createConnection({
     key,
@@ -118,6 +118,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     },
     onMessage(message) {
       if (message.type === 'tool/call') calls.receive(message)
+      else if (message.type === 'tool/run') calls.confirm(message.call_id)
       else if (message.type === 'tool/cancel') calls.cancel(message.call_id, message.reason)
       else if (message.type === 'tools/accepted') for (const tool of message.refused) warn(tool.name, tool.reason)
     },

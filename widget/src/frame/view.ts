@@ -15,6 +15,7 @@ export interface View {
   showCalls(calls: readonly Call[]): void
   /** Asks the user about the first of these calls. */
   ask(waiting: readonly Call[]): void
+  showWithdrawal(call: Call): void
   showPermissions(permissions: readonly Permission[]): void
   apply(look: Look): void
 }
@@ -38,6 +39,7 @@ const forAnonymous = 'You’re not signed in to this site. Assistants can only u
 
 const states: Record<Call['state'], string> = {
   asking: 'Waiting for approval',
+  allowed: 'Allowed',
   running: 'Running',
   done: 'Done',
   failed: 'Failed',
@@ -178,9 +180,11 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
       nothing.hidden = !problem.hidden || rows.size > 0
       if (isAtEnd) main.scrollTop = main.scrollHeight
     },
+    showWithdrawal(call) {
+      notice.textContent = describeWithdrawal(call)
+    },
     ask(waiting) {
       const [next] = waiting
-      if (asked && asked !== next && asked.state === 'cancelled') notice.textContent = describeWithdrawal(asked)
       if (next !== asked) {
         const hadFocus = hasFocus()
         asked = next
@@ -260,6 +264,7 @@ const describeQuestion = (call: Call) => [
   ),
   make('p', {}, make('b', {}, clientOf(call)), ' wants to use a tool on this page. The page describes it as:'),
   make('blockquote', {}, plainText(call.tool.description)),
+  ...(call.isRepeated ? [make('p', {}, 'You have already allowed this call with the same input.')] : []),
   make('p', {}, 'Input:'),
   ...describeInput(call),
 ]

@@ -1,7 +1,9 @@
+import { Client as OlderClient } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport as OlderTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Locator, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { obtain, register } from '../../oauth-client.ts'
-import { frameOf, type ShopService, startShop, useAssistant, visitShop } from './shop.ts'
+import { frameOf, type ShopService, startShop, useAssistant, visitShop, waitUntilConnected } from './shop.ts'
 
 let app: ShopService
 beforeAll(async () => {
@@ -139,6 +141,93 @@ describe('a question', () => {
     await button(page, 'Allow once').click()
     await second
     expect(await cart(page)).toEqual(['1 × Notebook, dotted'])
+  })
+
+  test('of a client of 2025-11-25 ends when the client runs out of time, and its retry is done once', async () => {
+    const { page } = await visit()
+    const client = new OlderClient({ name: 'older', version: '1.0.0' })
+    const headers = { authorization: `Bearer ${await app.tokenFor('member@demo.test', 'demo')}` }
+    await client.connect(new OlderTransport(new URL(`${app.url}/mcp`), { requestInit: { headers } }))
+    onTestFinished(() => client.close())
+    const params = { name: 'hub_call_tool', arguments: { tool_name: 'add_to_cart', args: { product_id: 'pencils' } } }
+    const first = client.callTool(params, undefined, { timeout: 5_000 })
+    const gaveUp = expect(first).rejects.toThrow('timed out')
+    await question(page).getByText('"pencils"').waitFor()
+    await gaveUp
+    await frameOf(page).getByText('no longer waits for “Add to the cart”: The client cancelled the call').waitFor()
+    await question(page).waitFor({ state: 'hidden' })
+    const second = client.callTool(params)
+    await button(page, 'Allow once').click()
+    await second
+    expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
+  })
+
+  test('that nobody answers ends, and the caller is told what to do', async () => {
+    const { page, mine } = await visit()
+    const adding = mine.use('add_to_cart', { product_id: 'pencils' })
+    await question(page).getByText('"pencils"').waitFor()
+    onTestFinished(() => app.setAhead(0))
+    // A page that is silent for 25 s is gone, so it gets the time to answer the server's pings.
+    for (const ahead of [20_000, 40_000]) {
+      app.setAhead(ahead)
+      const isSeen = async () =>
+        (await mine.sources()).every(({ lastSeenAt }) => Date.parse(lastSeenAt) > Date.now() + ahead - 5_000)
+      await expect.poll(isSeen).toBe(true)
+    }
+    app.setAhead(55_000)
+    const { content, isError } = await adding
+    expect([isError, JSON.stringify(content)]).toEqual([
+      true,
+      expect.stringContaining('Ask the user to look at the open page'),
+    ])
+    await frameOf(page).getByText('The question was not answered within 50 seconds. Nothing was done.').waitFor()
+    await question(page).waitFor({ state: 'hidden' })
+    expect(await cart(page)).toEqual([])
+  })
+
+  test('gives way to the same call made again, so that it is done once', async () => {
+    const { page, mine } = await visit()
+    const first = mine.use('add_to_cart', { product_id: 'pencils' })
+    await question(page).getByText('"pencils"').waitFor()
+    const second = mine.use('add_to_cart', { product_id: 'pencils' })
+    expect((await first).isError).toBe(true)
+    await frameOf(page).getByText('It made the same call again').first().waitFor()
+    await button(page, 'Allow once').click()
+    await second
+    expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
+    const third = mine.use('add_to_cart', { product_id: 'pencils' })
+    await question(page).getByText('You have already allowed this call with the same input.').waitFor()
+    await button(page, 'Decline').click()
+    await third
+  })
+
+  test('ends with an error when the page is reloaded, and does not come back', async () => {
+    const { page, mine } = await visit()
+    const adding = mine.use('add_to_cart', { product_id: 'pencils' })
+    await question(page).getByText('"pencils"').waitFor()
+    await page.reload()
+    const { content, isError } = await adding
+    expect([isError, JSON.stringify(content)]).toEqual([true, expect.stringContaining('SOURCE_GONE')])
+    await waitUntilConnected(page)
+    expect(await question(page).count()).toBe(0)
+    expect(await cart(page)).toEqual([])
+  })
+
+  test('that is allowed while the page is offline and the caller gives up runs nothing', async () => {
+    const { page, mine } = await visit()
+    const patience = new AbortController()
+    const adding = mine.use('add_to_cart', { product_id: 'pencils' }, undefined, patience.signal)
+    const gaveUp = expect(adding).rejects.toThrow()
+    await button(page, 'Allow once').click({ trial: true })
+    await page.context().setOffline(true)
+    patience.abort()
+    await gaveUp
+    await mine.sources()
+    expect(await question(page).isVisible(), 'the page has not heard of it').toBe(true)
+    await button(page, 'Allow once').click()
+    await page.context().setOffline(false)
+    await frameOf(page).getByText('no longer waits for “Add to the cart”').waitFor()
+    expect(await cart(page)).toEqual([])
   })
 
   test('marks button and title while the panel is closed, and the title in the background', async () => {

@@ -66,7 +66,7 @@ export async function useAssistant(app: HttpService, email: Email, clientToken?:
   const call = (name: string, args: Record<string, unknown> = {}, signal?: AbortSignal) =>
     client.callTool({ name, arguments: args }, { ...(signal && { signal }) })
   async function sources(): Promise<
-    { sourceId: string; title: string; url: string; origin: string; toolCount: number }[]
+    { sourceId: string; title: string; url: string; origin: string; toolCount: number; lastSeenAt: string }[]
   > {
     return ((await call('hub_list_sources')).structuredContent as { sources: [] }).sources
   }
