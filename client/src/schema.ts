@@ -1539,6 +1539,8 @@ export interface components {
              * @enum {string}
              */
             audience_mode: "resource" | "issuer";
+            /** @description Tools that an admin has marked as read-only, by their names at the server. They run without asking the user, like tools whose annotations say `readOnlyHint`. */
+            read_only_tools: string[];
             /**
              * @description Tools of a `disabled` connector can’t be called
              * @enum {string}
@@ -5829,6 +5831,9 @@ export interface operations {
                      *             "mcp:tools:call"
                      *           ],
                      *           "audience_mode": "resource",
+                     *           "read_only_tools": [
+                     *             "text"
+                     *           ],
                      *           "status": "active",
                      *           "created_at": "2026-11-02T09:30:00.000Z",
                      *           "updated_at": "2026-11-14T16:05:12.480Z"
@@ -5930,6 +5935,8 @@ export interface operations {
                      * @enum {string}
                      */
                     audience_mode?: "resource" | "issuer";
+                    /** @description Tools to mark as read-only, by their names at the server: they run without asking the user. Default: none. */
+                    read_only_tools?: string[];
                 };
             };
         };
@@ -5955,6 +5962,9 @@ export interface operations {
                      *         "mcp:tools:call"
                      *       ],
                      *       "audience_mode": "resource",
+                     *       "read_only_tools": [
+                     *         "text"
+                     *       ],
                      *       "status": "active",
                      *       "created_at": "2026-11-02T09:30:00.000Z",
                      *       "updated_at": "2026-11-14T16:05:12.480Z"
@@ -6052,6 +6062,9 @@ export interface operations {
                      *         "mcp:tools:call"
                      *       ],
                      *       "audience_mode": "resource",
+                     *       "read_only_tools": [
+                     *         "text"
+                     *       ],
                      *       "status": "active",
                      *       "created_at": "2026-11-02T09:30:00.000Z",
                      *       "updated_at": "2026-11-14T16:05:12.480Z"
@@ -6216,6 +6229,8 @@ export interface operations {
                      * @enum {string}
                      */
                     audience_mode?: "resource" | "issuer";
+                    /** @description Tools to mark as read-only, by their names at the server; replaces the old list */
+                    read_only_tools?: string[];
                     /**
                      * @description Tools of a `disabled` connector can’t be called
                      * @enum {string}
@@ -6245,6 +6260,9 @@ export interface operations {
                      *         "mcp:tools:read"
                      *       ],
                      *       "audience_mode": "resource",
+                     *       "read_only_tools": [
+                     *         "text"
+                     *       ],
                      *       "status": "active",
                      *       "created_at": "2026-11-02T09:30:00.000Z",
                      *       "updated_at": "2026-11-14T16:05:12.480Z"

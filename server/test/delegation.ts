@@ -11,6 +11,7 @@ import { type Caller, createToolServer, type ToolServer, toResponse } from '../.
 import { forgetIdentity } from '../src/connectors/held-identities.ts'
 import type { Email } from './harness.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
+import { openPage, type Page, type PageOptions, pageOrigin } from './page.ts'
 import { callerFor } from './shop.ts'
 
 /** What a provider or a tool server was asked, and how it is made to answer otherwise. */
@@ -45,6 +46,8 @@ export interface Delegation extends HttpService {
   tools: TestToolServer
   /** Somebody signs in at the provider and connects in a page. */
   connect(claims?: Record<string, unknown>): Promise<{ userId: string; idToken: string }>
+  /** The same with a socket, which the widget's own frame opens unless another origin is given. */
+  page(options?: PageOptions & { claims?: Record<string, unknown> }): Promise<Page>
   addConnector(changes?: Record<string, unknown>): Promise<{ id: string; name: string; server_url: string }>
   caller(email?: Email): ReturnType<typeof callerFor>
   asAdmin(method: string, path: string, body?: unknown): ReturnType<HttpService['request']>
@@ -55,6 +58,8 @@ export interface Delegation extends HttpService {
 
 export const hub = { client_id: 'hub', client_secret: 'secret-of-the-hub-at-the-server' }
 export const hubAtIdp = { idp_client_id: 'hub', idp_client_secret: 'secret:of+the/hub%at=the-provider' }
+/** Tools that most tests call without a user who could be asked. */
+const unasked = ['whoami', 'work', 'any', 'fail', 'nothing', 'shout', 'route', 'more']
 export const memberClaims = { sub: 'mem', email: 'Member@demo.test', email_verified: true }
 
 export async function startDelegation(env: Record<string, string> = {}): Promise<Delegation> {
@@ -71,6 +76,16 @@ export async function startDelegation(env: Record<string, string> = {}): Promise
   })
   const { body: key } = await asAdmin('POST', '/publishable-keys', { name: 'Shop' })
   const connected = new Set<string>()
+  async function exchange(claims: Record<string, unknown>, headers: Record<string, string> = {}) {
+    const idToken = await idp.idToken(claims)
+    const { status, body } = await app.request('POST', '/auth/pk-ticket', {
+      headers,
+      body: { publishable_key: key.key, id_token: idToken },
+    })
+    expect(status, JSON.stringify(body)).toBe(200)
+    connected.add(body.userId)
+    return { userId: body.userId as string, ticket: body.ticket as string, idToken }
+  }
 
   return {
     ...app,
@@ -79,13 +94,12 @@ export async function startDelegation(env: Record<string, string> = {}): Promise
     asAdmin,
     caller: (email = 'member@demo.test') => callerFor(app, email, 'demo'),
     async connect(claims = memberClaims) {
-      const idToken = await idp.idToken(claims)
-      const { status, body } = await app.request('POST', '/auth/pk-ticket', {
-        body: { publishable_key: key.key, id_token: idToken },
-      })
-      expect(status, JSON.stringify(body)).toBe(200)
-      connected.add(body.userId)
-      return { userId: body.userId, idToken }
+      const { userId, idToken } = await exchange(claims)
+      return { userId, idToken }
+    },
+    async page({ claims = memberClaims, hello, ...options } = {}) {
+      const { ticket } = await exchange(claims, { origin: pageOrigin })
+      return openPage(app.local, ticket, { origin: app.url, ...options, hello: { url: `${pageOrigin}/`, ...hello } })
     },
     async addConnector(changes = {}) {
       const { status, body } = await asAdmin('POST', '/connectors', {
@@ -94,6 +108,7 @@ export async function startDelegation(env: Record<string, string> = {}): Promise
         server_url: tools.resource,
         ...hub,
         ...hubAtIdp,
+        read_only_tools: unasked,
         ...changes,
       })
       expect(status, JSON.stringify(body)).toBe(200)

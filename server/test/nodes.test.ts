@@ -1,5 +1,7 @@
 import { once } from 'node:events'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import type { OrgCaller } from '../src/access.ts'
+import type { FoundSource } from '../src/hub/switchboard.ts'
 import { connectRedis } from '../src/stores/redis.ts'
 import { type EngineProxy, startEngineProxy } from './engine-proxy.ts'
 import { testSecret } from './engines/engines.ts'
@@ -208,6 +210,42 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60
       two.service.runtime.sweep()
     }
     expect(await page.closed).toMatchObject({ code: 4403, reason: 'The person was removed' })
+  })
+})
+
+describe.skipIf(!redisUrl)('a question', { timeout: 60_000 }, () => {
+  async function ask(answer: (page: Page, call_id: string) => void) {
+    const { one, two } = await startPair()
+    const ticket = await one.ticket(member)
+    const page = await openPage(two.local, ticket, { origin: one.url, hello: { url: `${pageOrigin}/`, visible: true } })
+    const { switchboard } = one.service.hub
+    const owner = { organization_id: await one.organization('demo'), person: 'email:member@demo.test' }
+    const find = () => switchboard.find(owner, { question: 'key' })
+    await vi.waitFor(async () => expect(await find()).toMatchObject([{ asker: { isVisible: true, isAsking: false } }]))
+    const [tab] = await find()
+    const question = { connector: { name: 'crm', origin: 'https://crm.example' }, description: 'Pays', key: 'key' }
+    const order = { call_id: 'call-1', name: 'crm.pay', args: { sum: 5 }, definition_hash: 'h', question }
+    const call = { signal: new AbortController().signal, progress: () => undefined }
+    const who = { caller: { token: {} } as OrgCaller, owner }
+    const answered = switchboard.call(tab as FoundSource, who, order, call)
+    expect(await page.next('tool/ask')).toMatchObject({ call_id: 'call-1', args: { sum: 5 } })
+    expect(await find()).toMatchObject([{ asker: { isAsking: true } }])
+    answer(page, 'call-1')
+    return { answered, page }
+  }
+
+  test('is asked in a page at another node, whose answer counts', async () => {
+    const { answered, page } = await ask((page, call_id) =>
+      page.send({ type: 'tool/approval', call_id, state: 'allowed' }),
+    )
+    expect(await answered).toEqual({ result: undefined })
+    expect(await page.next('tool/run')).toMatchObject({ call_id: 'call-1' })
+  })
+
+  test('is declined in a page at another node', async () => {
+    const error = { code: 'declined', message: 'No' } as const
+    const { answered } = await ask((page, call_id) => page.send({ type: 'tool/result', call_id, error }))
+    expect(await answered).toEqual({ error })
   })
 })
 

@@ -37,6 +37,7 @@ describe('a new connector', () => {
       idp_client_secret_last4: 'ider',
       scopes: ['mcp:tools:read', 'mcp:tools:call'],
       audience_mode: 'resource',
+      read_only_tools: [],
       status: 'active',
       created_at: timestamp,
       updated_at: timestamp,
@@ -108,6 +109,11 @@ describe('a new connector', () => {
     [{ scopes: Array.from({ length: 21 }, (_, n) => `s${n}`) }, 'scopes'],
     [{ scopes: 'mcp:tools:read' }, 'scopes'],
     [{ audience_mode: 'both' }, 'audience_mode'],
+    [{ read_only_tools: [''] }, 'read_only_tools.0'],
+    [{ read_only_tools: ['x'.repeat(129)] }, 'read_only_tools.0'],
+    [{ read_only_tools: ['a\u0001b'] }, 'read_only_tools.0'],
+    [{ read_only_tools: ['a\u200bb'] }, 'read_only_tools.0'],
+    [{ read_only_tools: Array(513).fill('x') }, 'read_only_tools'],
     [{ status: 'disabled' }, 'status'],
     [{ organization_id: randomUUID() }, 'organization_id'],
   ])('is refused with %j', async (changes, field) => {
@@ -123,6 +129,7 @@ describe('a new connector', () => {
     [{ client_secret: 'exactly8' }],
     [{ scopes: ['one'] }],
     [{ audience_mode: 'issuer' }],
+    [{ read_only_tools: ['list_orders', 'größe'] }],
   ])('may have %j', async (changes) => {
     expect((await create(changes)).body).toMatchObject(
       'client_secret' in changes ? { client_secret_last4: 'tly8' } : changes,
@@ -146,6 +153,7 @@ describe('a new connector', () => {
       idp_client_secret_last4: null,
       scopes: [],
       audience_mode: 'resource',
+      read_only_tools: [],
       status: 'active',
       created_at: timestamp,
       updated_at: timestamp,
@@ -211,6 +219,7 @@ describe('a change', () => {
     [{ idp_client_secret: 'another-one' }, { idp_client_secret_last4: '-one' }],
     [{ scopes: ['one'] }, { scopes: ['one'] }],
     [{ audience_mode: 'issuer' }, { audience_mode: 'issuer' }],
+    [{ read_only_tools: ['list'] }, { read_only_tools: ['list'] }],
     [{ status: 'disabled' }, { status: 'disabled' }],
     [{}, {}],
   ])('of %j leaves the rest as it is', async (changes, expected) => {

@@ -43,7 +43,7 @@ export async function createConnector(
   caller: OrgCaller,
   { client_secret, idp_client_secret, ...given }: Input<typeof contract.createConnector>,
 ): Promise<Connector> {
-  const { name, kind, server_url, client_id, idp_client_id, audience_mode } = given
+  const { name, kind, server_url, client_id, idp_client_id, audience_mode, read_only_tools = [] } = given
   const scopes = given.scopes ?? (kind === 'id_jag' ? ['mcp:tools:read', 'mcp:tools:call'] : [])
   requireHttps(service, server_url)
   const id = newId()
@@ -57,9 +57,11 @@ export async function createConnector(
       throw invalid('', `An organization has at most ${mostConnectors} connectors`)
     await sql`
       insert into connectors (organization_id, id, name, kind, server_url, client_id, client_secret_sealed,
-        client_secret_last4, idp_client_id, idp_client_secret_sealed, idp_client_secret_last4, scopes, audience_mode, status)
+        client_secret_last4, idp_client_id, idp_client_secret_sealed, idp_client_secret_last4, scopes, audience_mode, read_only_tools,
+        status)
       values (current_organization(), ${id}, ${name}, ${kind}, ${server_url}, ${client_id ?? null}, ${secret.sealed},
-        ${secret.last4}, ${idp_client_id ?? null}, ${idpSecret.sealed}, ${idpSecret.last4}, ${scopes}, ${audience_mode}, 'active')`
+        ${secret.last4}, ${idp_client_id ?? null}, ${idpSecret.sealed}, ${idpSecret.last4}, ${scopes}, ${audience_mode},
+        ${read_only_tools}, 'active')`
     await recordAudit(sql, trailOf(caller), 'connector.created', id, { ...given, scopes })
     return selectConnector(sql, id)
   })
@@ -70,7 +72,7 @@ export async function updateConnector(
   caller: OrgCaller,
   { id, client_secret, idp_client_secret, ...changes }: Input<typeof contract.updateConnector>,
 ): Promise<Connector> {
-  const { name = null, scopes = null, audience_mode = null, status = null } = changes
+  const { name = null, scopes = null, audience_mode = null, read_only_tools = null, status = null } = changes
   const secret = sealSecret(service, client_secret, secretPlace(id))
   const idpSecret = sealSecret(service, idp_client_secret, idpSecretPlace(id))
   return changeConnectors(service, caller, async (sql) => {
@@ -87,6 +89,7 @@ export async function updateConnector(
         idp_client_secret_last4 = coalesce(${idpSecret.last4}, idp_client_secret_last4),
         scopes = coalesce(${scopes}, scopes),
         audience_mode = coalesce(${audience_mode}, audience_mode),
+        read_only_tools = coalesce(${read_only_tools}, read_only_tools),
         status = coalesce(${status}, status),
         updated_at = now()
       where id = ${id}`
@@ -144,7 +147,7 @@ export function openConnector(service: Pick<Foundation, 'secrets'>, connector: S
 
 export const selectStoredConnectors = (sql: Sql, id: string | null = null) => sql<StoredConnector>`
   select id, name, kind, server_url, client_id, client_secret_last4, idp_client_id, idp_client_secret_last4, scopes,
-         audience_mode, status, created_at, updated_at, client_secret_sealed, idp_client_secret_sealed
+         audience_mode, read_only_tools, status, created_at, updated_at, client_secret_sealed, idp_client_secret_sealed
   from connectors where id = coalesce(${id}, id) order by name`
 
 async function selectConnector(sql: Sql, id: string): Promise<Connector> {

@@ -46,6 +46,18 @@ const Scopes = z
   .max(20)
   .transform((scopes) => [...new Set(scopes)])
 
+/** As the server names its tools, without the connector's name. */
+const ReadOnlyTools = z
+  .array(
+    z
+      .string()
+      .min(1)
+      .max(128)
+      .refine((name) => !/\p{C}/u.test(name), 'Must not have control characters'),
+  )
+  .max(512)
+  .transform((names) => [...new Set(names)])
+
 const kinds = ['id_jag', 'oauth'] as const
 const audienceModes = ['resource', 'issuer'] as const
 const statuses = ['active', 'disabled'] as const
@@ -76,6 +88,11 @@ const Connector = z
       .enum(audienceModes)
       .describe(
         'Audience of the assertion: the server’s resource ID, or the issuer of its tokens if that is different',
+      ),
+    read_only_tools: z
+      .array(z.string())
+      .describe(
+        'Tools that an admin has marked as read-only, by their names at the server. They run without asking the user, like tools whose annotations say `readOnlyHint`.',
       ),
     status: z.enum(statuses).describe('Tools of a `disabled` connector can’t be called'),
     created_at: Timestamp.describe('When the connector was created'),
@@ -151,6 +168,9 @@ export const createConnector = operation({
         .describe(
           'Audience of the assertion: the server’s resource ID, or the issuer of its tokens if that is different',
         ),
+      read_only_tools: ReadOnlyTools.optional().describe(
+        'Tools to mark as read-only, by their names at the server: they run without asking the user. Default: none.',
+      ),
     })
     .superRefine((body, context) => {
       const refuse = (field: string, message: string) => context.addIssue({ code: 'custom', path: [field], message })
@@ -200,6 +220,9 @@ export const updateConnector = operation({
     ),
     scopes: Scopes.optional().describe('New scopes; replaces the old list'),
     audience_mode: z.enum(audienceModes).optional().describe('Audience of the assertion'),
+    read_only_tools: ReadOnlyTools.optional().describe(
+      'Tools to mark as read-only, by their names at the server; replaces the old list',
+    ),
     status: z.enum(statuses).optional().describe('Tools of a `disabled` connector can’t be called'),
   }),
   response: Connector,

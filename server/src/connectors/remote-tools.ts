@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type Progress, ProtocolError } from '@modelcontextprotocol/client'
 import type { OrgCaller } from '../access.ts'
 import type { Activity } from '../diagnostics/activity.ts'
-import { failure } from '../errors.ts'
-import { addDefinitions, OverLimit, type PageTool } from '../hub/definitions.ts'
+import { failure, notFound } from '../errors.ts'
+import { addDefinitions, OverLimit, onlyReads, type PageTool } from '../hub/definitions.ts'
 import { cleanLine } from '../hub/page-text.ts'
 import { type PageAnswer, readAnswer } from '../hub/results.ts'
 import { callDeadlineMs, longestCallMs, maxTitleLength, ToolDefinition } from '../runtime/protocol.ts'
@@ -13,6 +13,7 @@ import { FreshCache } from '../stores/fresh-cache.ts'
 import type { Relayed, ToolCall } from '../tool.ts'
 import { createAccessTokens } from './access-tokens.ts'
 import type { StoredConnector } from './connectors.ts'
+import { keyOf } from './consent.ts'
 import { type Delegate, readSetup, requireDelegate, type Setup } from './delegates.ts'
 import { answerWithinMs, createRemoteClients, listTools } from './remote-clients.ts'
 import { keepFailure, StepFailed } from './steps.ts'
@@ -22,7 +23,7 @@ export interface RemoteTools {
   /** No tools for whom no identity is held. A server that cannot be asked is left out, and the administrator told. */
   list(caller: OrgCaller): Promise<{ tools: PageTool[]; isRemote(toolName: string): boolean }>
   /** Undefined when the name is that of no connector's tool. */
-  find(caller: OrgCaller, toolName: string): Promise<RemoteTool | undefined>
+  find(caller: OrgCaller, toolName: string): Promise<ConnectorTool | undefined>
   close(): Promise<void>
 }
 
@@ -33,7 +34,16 @@ export interface RemoteTool {
   call(args: Record<string, unknown>, call: ToolCall, callId: string): Promise<Relayed>
 }
 
+export interface ConnectorTool extends RemoteTool {
+  /** With its connector's. */
+  name: string
+  /** The definition of a tool that may change something; undefined for one that only reads. */
+  findWriting(): Promise<PageTool | undefined>
+}
+
 const cachedOrganizations = 1_000
+/** Users at connectors whose read-only tools are cached; at most 512 names each. */
+const cachedReaders = 1_000
 
 export function createRemoteTools(
   foundation: Foundation,
@@ -46,6 +56,14 @@ export function createRemoteTools(
     changes,
     clock,
     limit: cachedOrganizations,
+    topicsOf: ({ organizationId }) => [topics.connectors(organizationId), topics.provider(organizationId)],
+  })
+
+  /** The names of the tools that only read, by the server's own annotations. */
+  const readers = new FreshCache<{ organizationId: string; names: ReadonlySet<string> }>({
+    changes,
+    clock,
+    limit: cachedReaders,
     topicsOf: ({ organizationId }) => [topics.connectors(organizationId), topics.provider(organizationId)],
   })
 
@@ -70,6 +88,21 @@ export function createRemoteTools(
     } catch (error) {
       throw error instanceof ProtocolError ? new StepFailed('tools_list', refused(error)) : error
     }
+  }
+
+  /** Tools that only read cost no list most of the time. About any other the user is told what the server says now. */
+  async function findWritingOf(delegate: Delegate, toolName: string): Promise<PageTool | undefined> {
+    const { organizationId } = delegate
+    let listed: PageTool[] | undefined
+    const known = await readers.load(keyOf(delegate), async () => {
+      listed = await inTime(listOf(delegate))
+      return { organizationId, names: new Set(listed.filter(onlyReads).map(({ name }) => name)) }
+    })
+    if (known?.names.has(toolName)) return undefined
+    listed ??= await inTime(listOf(delegate))
+    const tool = listed.find(({ name }) => name === toolName)
+    if (!tool) throw notFound('hub_tool', toolName)
+    return onlyReads(tool) ? undefined : tool
   }
 
   async function callOf(delegate: Delegate, name: string, args: Record<string, unknown>, call: ToolCall) {
@@ -118,18 +151,25 @@ export function createRemoteTools(
       const setup = await setupOf(organizationId)
       const connector = findConnector(setup, toolName)
       if (!connector) return undefined
-      const { server_url, name } = connector
+      const { server_url, name, read_only_tools } = connector
+      const ownName = toolName.slice(name.length + 1)
+      const asCaller = async <T>(work: (delegate: Delegate) => Promise<T>): Promise<T> => {
+        try {
+          return await work(await requireDelegate(foundation, caller, setup, connector))
+        } catch (error) {
+          throw report(organizationId, connector, error)
+        }
+      }
       return {
+        name: toolName,
         source: { tabId: '', origin: new URL(server_url).origin, url: server_url, title: name },
-        async call(args, call) {
-          try {
-            const delegate = await requireDelegate(foundation, caller, setup, connector)
-            const answer: PageAnswer = await callOf(delegate, toolName.slice(name.length + 1), args, call)
+        findWriting: async () =>
+          read_only_tools.includes(ownName) ? undefined : asCaller((delegate) => findWritingOf(delegate, toolName)),
+        call: (args, call) =>
+          asCaller(async (delegate) => {
+            const answer: PageAnswer = await callOf(delegate, ownName, args, call)
             return readAnswer(answer)
-          } catch (error) {
-            throw report(organizationId, connector, error)
-          }
-        },
+          }),
       }
     },
 

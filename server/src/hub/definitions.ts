@@ -86,8 +86,12 @@ function cleanAnnotations({ title, ...hints }: NonNullable<ToolDefinition['annot
   return { ...(title !== undefined && { title: cleanLine(title, maxTitleLength) }), ...hints }
 }
 
-/** The same definition has the same hash, in whatever order a page writes its members. */
-function sortMembers(value: unknown): unknown {
+/** Whether a tool may be called without asking the user. One that contradicts itself may not. */
+export const onlyReads = ({ annotations: hints }: Pick<PageTool, 'annotations'>): boolean =>
+  hints?.readOnlyHint === true && !hints.destructiveHint && !hints.consequentialHint
+
+/** The same value has the same JSON, in whatever order its members were written. */
+export function sortMembers(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortMembers)
   if (typeof value !== 'object' || value === null) return value
   const sorted = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))

@@ -1,12 +1,13 @@
 import type { z } from 'zod'
 import type { OrgCaller } from '../access.ts'
-import type { RemoteTool, RemoteTools } from '../connectors/remote-tools.ts'
+import type { ConnectorTool, RemoteTool, RemoteTools } from '../connectors/remote-tools.ts'
 import { failure, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Foundation, Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import type { Relayed, ToolCall } from '../tool.ts'
+import { askUser } from './approvals.ts'
 import type * as contract from './contract.ts'
 import type { PageTool } from './definitions.ts'
 import { createGovernor } from './governor.ts'
@@ -74,7 +75,9 @@ export async function createHub(
       if (call.signal.aborted) throw callFailure('CALL_CANCELLED')
       // A connector's tool stands before a page's, which must not be able to take its place.
       const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
-      const tool = remote ?? (await findPageTool(foundation, switchboard, caller, tool_name, source_id))
+      const tool = remote
+        ? askBeforeChanges(foundation, switchboard, caller, remote)
+        : await findPageTool(foundation, switchboard, caller, tool_name, source_id)
       const callId = newId()
       const context = {
         mcp_call_id: callId,
@@ -134,6 +137,27 @@ const endsToken = ({ id, grant_id, sign_in }: OrgCaller['token'], topic: string)
   topic === topics.token(id) ||
   (grant_id !== undefined && topic === topics.grant(grant_id)) ||
   (sign_in !== undefined && topic === topics.session(sign_in.session))
+
+/** Pages ask their user themselves. A connector's tool that may change something asks in one of the user's open pages. */
+const askBeforeChanges = (
+  foundation: Foundation,
+  switchboard: Switchboard,
+  caller: OrgCaller,
+  tool: ConnectorTool,
+): RemoteTool => ({
+  source: tool.source,
+  async call(args, call, callId) {
+    const definition = await tool.findWriting()
+    if (definition) {
+      const { source, name } = tool
+      const connector = { name: source.title, origin: source.origin }
+      const approval = { callId, toolName: name, tool: definition, connector, args }
+      const answer = await askUser(foundation, switchboard, { caller, owner: ownerOfCaller(caller) }, approval, call)
+      if ('error' in answer) return readAnswer(answer)
+    }
+    return tool.call(args, call, callId)
+  },
+})
 
 /** A tool in the page that a call is for. */
 async function findPageTool(

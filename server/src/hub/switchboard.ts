@@ -22,6 +22,8 @@ export interface LocalSource {
   id: string
   owner: Owner
   tools: ReadonlyMap<string, KeptTool>
+  /** Undefined for a page that can't ask the user. `question` is the key of one. */
+  asker(question: string): Asker | undefined
   describe(): z.input<typeof HubSource>
   sight(): Sight
   /** Gives the call to the page. False when it runs too many. */
@@ -49,10 +51,33 @@ export interface CallOrder {
   definition_hash: string
   client_name?: string
   deadline: number
+  /** The tool is a connector's: the page only asks the user. */
+  question?: Question
 }
 
-/** What is looked for: the pages, the pages with all their tools, or one tool in one page or in whichever has it. */
-type Wanted = 'sources' | 'tools' | { toolName: string; sourceId: string | undefined }
+/** What a user is asked about a tool that does not run in the page. */
+interface Question {
+  connector: { name: string; origin: string }
+  title?: string
+  description: string
+  /** The same for the same call of the same client. */
+  key: string
+}
+
+/** How well a page suits for asking the user. */
+export interface Asker {
+  /** It asks the same already. */
+  isAsking: boolean
+  isVisible: boolean
+  /** When it last came into view. */
+  shownAt: number
+}
+
+/**
+ * What is looked for: the pages, the pages with all their tools, one tool in one page or in any, or the pages that can ask
+ * the user a question.
+ */
+type Wanted = 'sources' | 'tools' | { toolName: string; sourceId: string | undefined } | { question: string }
 
 /** A page that a node knows of, with the tools that were asked for. */
 export interface FoundSource {
@@ -61,6 +86,7 @@ export interface FoundSource {
   /** Absent from a node of an older version. */
   sight?: Sight
   tools: KeptTool[]
+  asker?: Asker | undefined
 }
 
 /** What a page brings to take up its session at another node. */
@@ -165,6 +191,7 @@ export async function createSwitchboard(foundation: Foundation) {
         source: source.describe(),
         sight: source.sight(),
         tools: wantedTools(source, wanted),
+        ...(isQuestion(wanted) && { asker: source.asker(wanted.question) }),
       }))
 
   function post(node: string, message: Message): void {
@@ -223,7 +250,8 @@ export async function createSwitchboard(foundation: Foundation) {
     const source = sources.get(sourceId)
     let problem: CallFailure | undefined
     if (!source || ownerKey(source.owner) !== ownerKey(owner)) problem = 'SOURCE_GONE'
-    else if (source.tools.get(order.name)?.hash !== order.definition_hash) problem = 'TOOL_CHANGED'
+    else if (order.question ? !source.asker(order.question.key) : !hasTool(source, order))
+      problem = order.question ? 'SOURCE_GONE' : 'TOOL_CHANGED'
     else if (!source.call(order, from)) problem = 'SOURCE_BUSY'
     if (problem) post(from, { kind: 'settled', callId: order.call_id, outcome: { failure: problem } })
   }
@@ -272,15 +300,18 @@ export async function createSwitchboard(foundation: Foundation) {
       return [...distinct.values()].sort((a, b) => (a.source.sourceId < b.source.sourceId ? -1 : 1))
     },
 
-    /** One delivery, one answer. Throws a Failure when there is none. */
+    /**
+     * One delivery, one answer. Throws a Failure when there is none. A question is answered with an empty result when the
+     * user has allowed the call.
+     */
     call(
       target: FoundSource,
       { caller, owner }: { caller: OrgCaller; owner: Owner },
       order: Omit<CallOrder, 'deadline'>,
       call: ToolCall,
+      startedAt = clock(),
     ): Promise<PageAnswer> {
       const callId = order.call_id
-      const startedAt = clock()
       const { sourceId } = target.source
       return new Promise((resolve, reject) => {
         const cancel = () => entry.cancel(reasonOf(call.signal))
@@ -315,6 +346,7 @@ export async function createSwitchboard(foundation: Foundation) {
           allowed() {
             entry.late = notAnswered
             entry.progress({ progress: 0, message: 'The user has approved' })
+            if (order.question) entry.settle({ result: undefined })
           },
           move(node) {
             entry.node = node
@@ -323,6 +355,7 @@ export async function createSwitchboard(foundation: Foundation) {
         if (call.signal.aborted) return reject(callFailure('CALL_CANCELLED'))
         pending.set(callId, entry)
         call.signal.addEventListener('abort', cancel)
+        if (order.question) entry.asking()
         post(entry.node, { kind: 'call', sourceId, owner, order: { ...order, deadline: entry.deadline } })
       })
     },
@@ -384,13 +417,21 @@ export async function createSwitchboard(foundation: Foundation) {
 
 const ownerKey = ({ organization_id, person }: Owner) => `${organization_id} ${person}`
 
-function isWanted({ id, tools }: LocalSource, wanted: Wanted): boolean {
+const isQuestion = (wanted: Wanted): wanted is { question: string } =>
+  typeof wanted === 'object' && 'question' in wanted
+
+const hasTool = ({ tools }: LocalSource, { name, definition_hash }: CallOrder) =>
+  tools.get(name)?.hash === definition_hash
+
+function isWanted(source: LocalSource, wanted: Wanted): boolean {
   if (typeof wanted === 'string') return true
+  if (isQuestion(wanted)) return source.asker(wanted.question) !== undefined
+  const { id, tools } = source
   return wanted.sourceId === undefined ? tools.has(wanted.toolName) : id === wanted.sourceId
 }
 
 function wantedTools({ tools }: LocalSource, wanted: Wanted): KeptTool[] {
-  if (wanted === 'sources') return []
+  if (wanted === 'sources' || isQuestion(wanted)) return []
   if (wanted === 'tools') return [...tools.values()]
   const tool = tools.get(wanted.toolName)
   return tool ? [tool] : []

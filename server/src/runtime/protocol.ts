@@ -22,6 +22,8 @@ export * from './protocol-values.ts'
  *     tool/approval allowed ───────────────▶
  *       ◀─────────────────────────────────── tool/run, or tool/cancel
  *
+ * `tool/ask` asks the user about a tool that runs elsewhere, at a tool server: the same steps, and nothing runs in the page.
+ *
  * A socket that drops may be taken up again: a new ticket, a new socket, and a `hello` with what `ready` gave for it. The
  * server then sends every call that has no result yet once more. A widget that knows the call_id must not run the tool
  * again: it answers with the result it has, or when it has one.
@@ -181,6 +183,21 @@ const ToolCall = z.object({
   deadline: Milliseconds,
 })
 
+/**
+ * May a tool of the organization's connector run? The server calls it once the user has allowed it. It is asked only on
+ * sockets that were opened by the widget's own frame, so that the page around it can't answer.
+ */
+const ToolAsk = z.object({
+  type: z.literal('tool/ask'),
+  call_id: CallId,
+  connector: z.object({ name: z.string(), origin: z.string() }),
+  tool: z.object({ name: z.string(), title: z.string().optional(), description: z.string() }),
+  args: z.record(z.string(), z.unknown()),
+  definition_hash: z.string(),
+  client_name: z.string().optional(),
+  deadline: Milliseconds,
+})
+
 /** The caller still waits for the call that the user has allowed: the tool may run now. */
 const ToolRun = z.object({ type: z.literal('tool/run'), call_id: CallId })
 
@@ -214,6 +231,7 @@ export const ServerMessage = z.discriminatedUnion('type', [
   Ready,
   ToolsAccepted,
   ToolCall,
+  ToolAsk,
   ToolRun,
   ToolCancel,
   ReauthRequest,

@@ -144,8 +144,8 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
     throw new Refused(403, originNotAllowed, 'The ticket is for another origin')
   }
 
-  function welcome(socket: RuntimeSocket, holder: TicketHolder): void {
-    socket.opened = { holder, at: clock(), saidHello: false }
+  function welcome(socket: RuntimeSocket, holder: TicketHolder, { headers }: IncomingMessage): void {
+    socket.opened = { holder, at: clock(), saidHello: false, isOwnFrame: headers.origin === config.publicUrl }
     places.sockets.take(holder)
     guests.add(socket)
     socket.on('message', onMessage)
@@ -392,7 +392,7 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
           requireRunning()
           checkOrigin(holder, request)
           requirePlace(holder)
-          server.handleUpgrade(request, socket, head, (opened) => welcome(opened, holder))
+          server.handleUpgrade(request, socket, head, (opened) => welcome(opened, holder, request))
         })
       } catch (error) {
         refuse(socket, error)

@@ -4,7 +4,7 @@ import { addDefinitions, type Refused } from '../hub/definitions.ts'
 import { type Hub, ownerOf } from '../hub/hub.ts'
 import { type KeptDefinitions, type KeptTool, pack } from '../hub/kept-definitions.ts'
 import { cleanLine } from '../hub/page-text.ts'
-import type { CallOrder, Claim, Handover, LocalSource, Owner, Sight } from '../hub/switchboard.ts'
+import type { Asker, CallOrder, Claim, Handover, LocalSource, Owner, Sight } from '../hub/switchboard.ts'
 import type { Clock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
@@ -77,7 +77,7 @@ function sendAll(): void {
 export class RuntimeSocket extends WebSocket {
   session: Session | undefined
   /** The ticket that it was opened with. */
-  opened: { holder: TicketHolder; at: number; saidHello: boolean } | undefined
+  opened: { holder: TicketHolder; at: number; saidHello: boolean; isOwnFrame: boolean } | undefined
   /** Frames since the network last took everything; small ones cost far more memory than their bytes. */
   #backlog = 0
   #isTooSlow = false
@@ -178,6 +178,8 @@ export class Session implements LocalSource {
   #title = ''
   #isInFront: boolean | undefined
   #lastInFrontAt: number | undefined
+  /** When the page last came into view. */
+  #shownAt = 0
   #socket: RuntimeSocket | undefined
   #resumeFingerprint = ''
   #lastSeenAt: number
@@ -249,7 +251,24 @@ export class Session implements LocalSource {
       expires_at: this.#expiresAt,
       limits,
     })
-    for (const [, { order }] of this.#calls) this.#say({ type: 'tool/call', ...order })
+    for (const [callId, { order, replyTo }] of this.#calls) {
+      if (!order.question || this.#mayAsk()) this.#say(describeOrder(order))
+      else {
+        this.#calls.delete(callId)
+        this.#context.hub.switchboard.left(replyTo, callId)
+      }
+    }
+  }
+
+  /** A page's script can open a socket with the user's token too, but a browser says where a socket comes from. */
+  #mayAsk(): boolean {
+    return this.#socket?.opened?.isOwnFrame ?? false
+  }
+
+  asker(question: string): Asker | undefined {
+    if (!this.#mayAsk()) return undefined
+    const isAsking = Array.from(this.#calls).some(([, { order }]) => order.question?.key === question)
+    return { isAsking, isVisible: this.#isInFront === true, shownAt: this.#shownAt }
   }
 
   /** Whether somebody with this ticket and this secret is the page that the session is for. */
@@ -314,7 +333,7 @@ export class Session implements LocalSource {
   call(order: CallOrder, replyTo: string): boolean {
     if (this.#calls.size >= maxRunningCalls) return false
     this.#calls.set(order.call_id, { order, replyTo, startedAt: this.#context.clock() })
-    this.#say({ type: 'tool/call', ...order })
+    this.#say(describeOrder(order))
     return true
   }
 
@@ -323,7 +342,11 @@ export class Session implements LocalSource {
   }
 
   run(callId: string): void {
-    if (this.#calls.get(callId)) this.#say({ type: 'tool/run', call_id: callId })
+    const call = this.#calls.get(callId)
+    if (!call) return
+    // The page has nothing more to answer about a tool that runs elsewhere.
+    if (call.order.question) this.#calls.delete(callId)
+    this.#say({ type: 'tool/run', call_id: callId })
   }
 
   /** A page that was reloaded or left without a word is not waited for when its tab shows another one. */
@@ -396,7 +419,9 @@ export class Session implements LocalSource {
   #show({ url, title, visible }: { url: string; title: string; visible?: boolean | undefined }): void {
     this.#url = readUrl(url, this.holder.origin)
     this.#title = cleanLine(title, maxTitleLength)
-    if (this.#isInFront) this.#lastInFrontAt = this.#context.clock()
+    const now = this.#context.clock()
+    if (this.#isInFront) this.#lastInFrontAt = now
+    if (visible && !this.#isInFront) this.#shownAt = now
     this.#isInFront = visible ?? this.#isInFront
   }
 
@@ -418,8 +443,10 @@ export class Session implements LocalSource {
   #reportApproval({ call_id, state }: ClientMessage & { type: 'tool/approval' }): void {
     const call = this.#calls.get(call_id)
     if (!call) this.#say({ type: 'tool/cancel', call_id, reason: 'The call has ended' })
-    else if (state === 'asking') this.#context.hub.switchboard.asking(call.replyTo, call_id)
-    else this.#context.hub.switchboard.allowed(call.replyTo, call_id, this.id)
+    else if (state === 'asking') {
+      // The caller's node knows that a question is one.
+      if (!call.order.question) this.#context.hub.switchboard.asking(call.replyTo, call_id)
+    } else this.#context.hub.switchboard.allowed(call.replyTo, call_id, this.id)
   }
 
   #reportProgress({ call_id, progress, total, message }: ClientMessage & { type: 'tool/progress' }): void {
@@ -435,7 +462,8 @@ export class Session implements LocalSource {
   /** A result for another session's call, for one that has ended or for none at all is nobody's. */
   #settle({ call_id, result, error }: ClientMessage & { type: 'tool/result' }): void {
     const call = this.#calls.get(call_id)
-    if (!call) return
+    // A question is answered by `tool/approval` or an error: there is no result that could stand for the user's consent.
+    if (!call || (call.order.question && !error)) return
     this.#calls.delete(call_id)
     this.#context.hub.switchboard.settled(call.replyTo, call_id, error ? { error } : { result })
   }
@@ -480,6 +508,13 @@ const ownerOfHolder = ({ organization_id, end_user }: TicketHolder, session: str
 
 const expiryOf = ({ end_user }: TicketHolder, now: number): number =>
   Math.min(now + longestSessionMs, (end_user?.identity_expires_at ?? Number.POSITIVE_INFINITY) + clockSkewMs)
+
+function describeOrder({ question, ...order }: CallOrder): ServerMessage {
+  if (!question) return { type: 'tool/call', ...order }
+  const { name, ...rest } = order
+  const { connector, title, description } = question
+  return { type: 'tool/ask', ...rest, connector, tool: { name, description, ...(title !== undefined && { title }) } }
+}
 
 function without(tools: ReadonlyMap<string, KeptTool>, names: readonly string[]): Map<string, KeptTool> {
   const rest = new Map(tools)

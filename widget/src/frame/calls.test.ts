@@ -218,7 +218,7 @@ describe('an approval', () => {
     expect(calls.permissions).toEqual([])
     receive('2', 'change')
     calls.decide('2', 'always')
-    expect(calls.permissions).toEqual([{ subject: expect.any(String), tool: change }])
+    expect(calls.permissions).toEqual([{ subject: expect.any(String), tool: change, connector: undefined }])
     calls.revoke(String(calls.permissions[0]?.subject))
     expect(calls.permissions).toEqual([])
     confirm()
@@ -237,6 +237,68 @@ describe('an approval', () => {
     tools.splice(0, 2, changed)
     receive('2', 'change', hash)
     expect(states()).toEqual({ 1: 'running', 2: 'asking' })
+  })
+})
+
+describe('a question about a tool that runs elsewhere', () => {
+  const question = (call_id: string, changes: object = {}) =>
+    ({
+      type: 'tool/ask',
+      call_id,
+      connector: { name: 'crm', origin: 'https://crm.example' },
+      tool: { name: 'crm.pay', title: 'Pay', description: 'Pays' },
+      args: { sum: 5 },
+      definition_hash: 'h',
+      deadline: 0,
+      ...changes,
+    }) as const
+
+  test('is answered when the user allows it, and nothing runs in the page', () => {
+    const { calls, confirm, states, waiting, approvals, results } = useCalls()
+    calls.receiveQuestion(question('1'))
+    expect([states(), waiting()]).toEqual([{ 1: 'asking' }, ['1']])
+    calls.decide('1', 'once')
+    confirm()
+    expect([states(), approvals(), results()]).toEqual([{ 1: 'done' }, ['1 asking', '1 allowed'], []])
+  })
+
+  test('is declined, withdrawn and replaced like any other', () => {
+    const { calls, results, withdrawn } = useCalls()
+    calls.receiveQuestion(question('1'))
+    calls.receiveQuestion(question('2'))
+    calls.cancel('2', 'The client disconnected')
+    calls.receiveQuestion(question('3'))
+    calls.decide('3', 'no')
+    expect(results()).toMatchObject([
+      { call_id: '1', error: { code: 'replaced' } },
+      { call_id: '3', error: { code: 'declined' } },
+    ])
+    expect(withdrawn).toEqual(['1: It made the same call again', '2: The client disconnected'])
+  })
+
+  test('is not answered by what the page says', () => {
+    const { calls, states, results, approvals } = useCalls()
+    calls.receiveQuestion(question('1'))
+    calls.finish('1', '"allowed"')
+    calls.fail('1', 'Boom')
+    expect([states(), results(), approvals()]).toEqual([{ 1: 'asking' }, [], ['1 asking']])
+    calls.decide('1', 'once')
+    calls.finish('1', '"allowed"')
+    expect([states(), results()]).toEqual([{ 1: 'allowed' }, []])
+  })
+
+  test('is answered at once where the user always allows it, for this definition of this connector’s tool', () => {
+    const { calls, states, waiting } = useCalls()
+    calls.receiveQuestion(question('1'))
+    calls.decide('1', 'always')
+    calls.receiveQuestion(question('2', { args: { sum: 6 } }))
+    expect([states(), waiting()]).toEqual([{ 1: 'allowed', 2: 'allowed' }, []])
+    calls.receiveQuestion(question('3', { definition_hash: 'other' }))
+    calls.receiveQuestion(question('4', { connector: { name: 'crm', origin: 'https://other.example' } }))
+    expect(waiting()).toEqual(['3', '4'])
+    calls.revoke(String(calls.permissions[0]?.subject))
+    calls.receiveQuestion(question('5', { args: { sum: 7 } }))
+    expect(waiting()).toEqual(['3', '4', '5'])
   })
 })
 

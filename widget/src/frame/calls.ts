@@ -4,11 +4,14 @@ import { onlyReads, type PageTool } from '../channel.ts'
 import { bytesOf } from './tool-messages.ts'
 
 type ToolCall = Extract<ServerMessage, { type: 'tool/call' }>
+type ToolAsk = Extract<ServerMessage, { type: 'tool/ask' }>
 type Outcome = Omit<Extract<ClientMessageInput, { type: 'tool/result' }>, 'type' | 'call_id'>
 
 export interface Call {
   id: string
   tool: PageTool
+  /** Set if the tool runs at a tool server: the page is only where the user is asked, and learns nothing of the call. */
+  connector: Connector | undefined
   args: Record<string, unknown>
   /** The name of the client that calls, where the server knows it. */
   client: string | undefined
@@ -24,16 +27,20 @@ export interface Call {
   isRepeated: boolean
 }
 
+type Connector = ToolAsk['connector']
+
 export type Decision = 'once' | 'always' | 'no'
 
 /** A tool that runs without asking, in exactly this definition. */
 export interface Permission {
   subject: string
   tool: PageTool
+  connector: Connector | undefined
 }
 
 export interface CallsOptions {
   findTool(name: string): PageTool | undefined
+  /** The call may run now: in the page, or at the tool server, which needs nothing from here. */
   run(call: Call): void
   stop(call: Call): void
   send(message: ClientMessageInput): void
@@ -44,10 +51,13 @@ export interface CallsOptions {
 
 const rememberedCalls = 200
 
-/** The calls of this page's tools, from their arrival to their result; nothing that may change something runs unasked. */
+/**
+ * The calls of this page's tools, from their arrival to their result, and the questions about tools that run elsewhere.
+ * Nothing that may change something runs unasked.
+ */
 export class Calls {
   readonly #options: CallsOptions
-  readonly #approved = new Map<string, PageTool>()
+  readonly #approved = new Map<string, Pick<Permission, 'tool' | 'connector'>>()
   readonly #calls = new Map<string, Call>()
 
   constructor(options: CallsOptions) {
@@ -65,36 +75,35 @@ export class Calls {
   }
 
   get permissions(): Permission[] {
-    return [...this.#approved].map(([subject, tool]) => ({ subject, tool }))
+    return [...this.#approved].map(([subject, permission]) => ({ subject, ...permission }))
   }
 
   receive({ call_id: id, name, args, definition_hash, client_name: client }: ToolCall): void {
-    const known = this.#calls.get(id)
     const tool = this.#options.findTool(name)
-    if (known) {
-      // Sent once more after a drop: the tool must not run again.
-      if (known.outcome) this.#answer(known)
-      else this.#tellApproval(known)
-    } else if (!tool) {
+    if (this.#recall(id)) return
+    if (!tool) {
       const error = { code: 'unknown_tool' as const, message: `This page has no tool ${name}` }
       this.#options.send({ type: 'tool/result', call_id: id, error })
     } else {
       const subject = `${definition_hash} ${JSON.stringify(tool)}`
-      const isFree = onlyReads(tool) || this.#approved.has(subject)
-      const call: Call = { id, tool, args, client, subject, isRepeated: false, state: isFree ? 'running' : 'asking' }
-      call.isRepeated = this.list.some((other) => wasAllowed(other) && isSame(other, call))
-      this.#keep(call)
-      if (isFree) this.#options.run(call)
-      else this.#ask(call)
-      this.#options.onChange()
+      this.#begin({ id, tool, connector: undefined, args, client, subject })
     }
+  }
+
+  /** The user is asked about a tool that runs elsewhere. */
+  receiveQuestion({ call_id: id, tool, connector, args, definition_hash, client_name: client }: ToolAsk): void {
+    if (this.#recall(id)) return
+    const { title, ...rest } = tool
+    const subject = JSON.stringify([connector.name, connector.origin, tool.name, definition_hash])
+    const shown = { ...rest, ...(title !== undefined && { title }) }
+    this.#begin({ id, tool: shown, connector, args, client, subject })
   }
 
   /** The server confirms that the caller of an allowed call still waits. */
   confirm(id: string): void {
     const call = this.#calls.get(id)
     if (call?.state !== 'allowed') return
-    call.state = 'running'
+    call.state = call.connector ? 'done' : 'running'
     this.#options.run(call)
     this.#options.onChange()
   }
@@ -106,7 +115,7 @@ export class Calls {
       this.#end(call, 'declined', { error: { code: 'declined', message: 'The user declined the call' } })
       return
     }
-    if (decision === 'always') this.#approved.set(call.subject, call.tool)
+    if (decision === 'always') this.#approved.set(call.subject, { tool: call.tool, connector: call.connector })
     // Others that wait for the same approval have it now.
     const cleared = this.list.filter((other) => other === call || this.#isNowFree(other))
     for (const each of cleared) {
@@ -158,9 +167,29 @@ export class Calls {
 
   #isNowFree = ({ state, subject }: Call) => state === 'asking' && this.#approved.has(subject)
 
+  /** Sent once more after a drop: the tool must not run again. */
+  #recall(id: string): boolean {
+    const known = this.#calls.get(id)
+    if (known?.outcome) this.#answer(known)
+    else if (known) this.#tellApproval(known)
+    return known !== undefined
+  }
+
+  #begin(given: Omit<Call, 'state' | 'isRepeated'>): void {
+    const isApproved = this.#approved.has(given.subject)
+    const mayRun = !given.connector && (isApproved || onlyReads(given.tool))
+    const call: Call = { ...given, isRepeated: false, state: mayRun ? 'running' : isApproved ? 'allowed' : 'asking' }
+    call.isRepeated = this.list.some((other) => wasAllowed(other) && isSame(other, call))
+    this.#keep(call)
+    if (mayRun) this.#options.run(call)
+    else this.#ask(call)
+    this.#options.onChange()
+  }
+
   /** A caller that makes the same call again has given up on the first one: approving both would do the thing twice. */
   #ask(call: Call): void {
     this.#tellApproval(call)
+    if (call.state !== 'asking') return
     for (const other of this.waiting) {
       if (other === call || !isSame(other, call)) continue
       other.message = 'It made the same call again'
@@ -187,7 +216,7 @@ export class Calls {
   #keep(call: Call): void {
     this.#calls.set(call.id, call)
     if (this.#calls.size <= rememberedCalls) return
-    const oldest = this.list.find(({ outcome, state }) => outcome !== undefined || state === 'cancelled')
+    const oldest = this.list.find(({ state }) => state !== 'asking' && state !== 'allowed' && state !== 'running')
     if (oldest) this.#calls.delete(oldest.id)
   }
 }

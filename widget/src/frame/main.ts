@@ -75,9 +75,10 @@ function run(port: MessagePort, embeddingOrigin: string): void {
 
   const calls = new Calls({
     findTool: (name) => tools.accepted.find((tool) => tool.name === name),
-    run({ id, tool, args }) {
+    run({ id, tool, connector, args }) {
       hasNews ||= !isShown()
-      say({ type: 'call', id, definition: JSON.stringify(tool), args })
+      // The page learns nothing about tools that run elsewhere.
+      if (!connector) say({ type: 'call', id, definition: JSON.stringify(tool), args })
     },
     stop: ({ id }) => say({ type: 'cancel', id }),
     send: (message) => connection.send(message),
@@ -118,6 +119,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     },
     onMessage(message) {
       if (message.type === 'tool/call') calls.receive(message)
+      else if (message.type === 'tool/ask') calls.receiveQuestion(message)
       else if (message.type === 'tool/run') calls.confirm(message.call_id)
       else if (message.type === 'tool/cancel') calls.cancel(message.call_id, message.reason)
       else if (message.type === 'tools/accepted') for (const tool of message.refused) warn(tool.name, tool.reason)

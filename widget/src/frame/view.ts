@@ -152,7 +152,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
       const subjects = list.map(({ subject }) => subject).join('\n')
       if (subjects === shownPermissions) return
       shownPermissions = subjects
-      allowed = new Set(list.map(({ tool }) => JSON.stringify(tool)))
+      allowed = new Set(list.flatMap(({ tool, connector }) => (connector ? [] : [JSON.stringify(tool)])))
       listTools()
       const hadFocus = permissions.contains(document.activeElement)
       granted.hidden = list.length === 0
@@ -174,7 +174,9 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
         if (!row.isConnected) calls.append(row)
         row.dataset.state = call.state
         const state = row.querySelector('.state')
-        const text = call.message ? `${states[call.state]}: ${plainText(call.message)}` : states[call.state]
+        // How a call at a tool server ended is its caller's business.
+        const name = call.connector && call.state === 'done' ? states.allowed : states[call.state]
+        const text = call.message ? `${name}: ${plainText(call.message)}` : name
         if (state && state.textContent !== text) state.textContent = text
       }
       nothing.hidden = !problem.hidden || rows.size > 0
@@ -227,6 +229,10 @@ const properties: Record<string, (value: string) => boolean> = {
 
 const nameOf = ({ title, name }: PageTool) => plainText(title ?? name)
 
+/** With the connector's name, so that no tool of a page can be mistaken for it. */
+const labelOf = ({ tool, connector }: Pick<Call, 'tool' | 'connector'>) =>
+  connector ? `${plainText(connector.name)}: ${nameOf(tool)}` : nameOf(tool)
+
 const clientOf = ({ client }: Call) => plainText(client ?? '', 100) || 'Your assistant'
 
 const describeTool = (tool: PageTool, isAllowed: boolean) =>
@@ -238,31 +244,37 @@ const describeTool = (tool: PageTool, isAllowed: boolean) =>
     make('span', { className: 'description' }, plainText(tool.description)),
   )
 
-const describePermission = ({ subject, tool }: Permission, onRevoke: (subject: string) => void) => {
-  const revoke = make('button', { type: 'button', onclick: () => onRevoke(subject) }, 'Revoke')
-  revoke.ariaLabel = `Revoke “${nameOf(tool)}”`
+const describePermission = (permission: Permission, onRevoke: (subject: string) => void) => {
+  const label = labelOf(permission)
+  const revoke = make('button', { type: 'button', onclick: () => onRevoke(permission.subject) }, 'Revoke')
+  revoke.ariaLabel = `Revoke “${label}”`
   const extent = make('span', { className: 'description' }, 'Runs without asking until you leave this page.')
-  return make('li', { className: 'permission' }, make('div', {}, make('b', {}, nameOf(tool)), extent), revoke)
+  return make('li', { className: 'permission' }, make('div', {}, make('b', {}, label), extent), revoke)
 }
 
 const describeCall = (call: Call) =>
   make(
     'li',
     {},
-    make('b', {}, nameOf(call.tool)),
+    make('b', {}, labelOf(call)),
     make('span', { className: 'state' }),
     make('span', { className: 'client' }, clientOf(call)),
     make('details', {}, make('summary', {}, 'Input'), ...describeInput(call)),
   )
 
+const describeWish = ({ connector, tool }: Call) =>
+  connector
+    ? ` wants to use the tool ${plainText(tool.name)} of your organization’s server ${plainText(connector.origin)}, as you. It doesn’t run on this page. The server describes it as:`
+    : ' wants to use a tool on this page. The page describes it as:'
+
 const describeQuestion = (call: Call) => [
   make(
     'div',
     { className: 'question-head' },
-    make('h2', { id: 'question' }, `Allow “${nameOf(call.tool)}”?`),
+    make('h2', { id: 'question' }, `Allow “${labelOf(call)}”?`),
     make('span', { className: 'place' }),
   ),
-  make('p', {}, make('b', {}, clientOf(call)), ' wants to use a tool on this page. The page describes it as:'),
+  make('p', {}, make('b', {}, clientOf(call)), describeWish(call)),
   make('blockquote', {}, plainText(call.tool.description)),
   ...(call.isRepeated ? [make('p', {}, 'You have already allowed this call with the same input.')] : []),
   make('p', {}, 'Input:'),
@@ -280,7 +292,7 @@ const describeChoices = (decide: (decision: Decision, clicks: number) => void) =
 }
 
 const describeWithdrawal = (call: Call) =>
-  `${clientOf(call)} no longer waits for “${nameOf(call.tool)}”: ${plainText(call.message ?? '')}. Nothing was done.`
+  `${clientOf(call)} no longer waits for “${labelOf(call)}”: ${plainText(call.message ?? '')}. Nothing was done.`
 
 /** The exact input. Long input is folded, and complete once it is unfolded. */
 const describeInput = ({ args }: Call): HTMLElement[] => {

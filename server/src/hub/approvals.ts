@@ -1,0 +1,86 @@
+import { hash } from 'node:crypto'
+import type { OrgCaller } from '../access.ts'
+import { Failure, failure } from '../errors.ts'
+import type { Foundation } from '../service.ts'
+import type { ToolCall } from '../tool.ts'
+import { sortMembers } from './definitions.ts'
+import type { PageAnswer } from './results.ts'
+import type { Asker, FoundSource, Owner, Switchboard } from './switchboard.ts'
+
+/** A connector's tool that may change something, and the call that the user has to allow. */
+export interface Approval {
+  callId: string
+  /** As callers know it: `<connector>.<tool>`. */
+  toolName: string
+  tool: { title?: string; description: string; hash: string }
+  connector: { name: string; origin: string }
+  args: Record<string, unknown>
+}
+
+/** Suggested to a user who has no page open. */
+const mostPages = 3
+
+/**
+ * Asks the user in one of their open tabs, the one in front first; if it is closed meanwhile, in the next. Resolves with an
+ * error when the user declines. Throws a Failure when nobody can be asked, or when there is no answer in time.
+ */
+export async function askUser(
+  foundation: Pick<Foundation, 'clock' | 'database'>,
+  switchboard: Switchboard,
+  who: { caller: OrgCaller; owner: Owner },
+  { callId, toolName, tool, connector, args }: Approval,
+  call: ToolCall,
+): Promise<PageAnswer> {
+  const { client_name } = who.caller.token
+  const { title, description } = tool
+  const key = hash('sha256', JSON.stringify([toolName, sortMembers(args), client_name ?? null]), 'base64url')
+  const order = {
+    call_id: callId,
+    name: toolName,
+    args,
+    definition_hash: tool.hash,
+    question: { connector, description, key, ...(title !== undefined && { title }) },
+    ...(client_name && { client_name }),
+  }
+  const startedAt = foundation.clock()
+  const asked = new Set<string>()
+  for (;;) {
+    const found = await switchboard.find(who.owner, { question: key })
+    const [tab] = found.filter(({ source }) => !asked.has(source.sourceId)).sort(inFrontFirst)
+    if (!tab) throw await describeNeed(foundation, who.caller, toolName)
+    asked.add(tab.source.sourceId)
+    try {
+      return await switchboard.call(tab, who, order, call, startedAt)
+    } catch (error) {
+      const isGone = error instanceof Failure && error.envelope.code === 'SOURCE_GONE'
+      if (!isGone) throw error
+    }
+  }
+}
+
+/** A retry goes where the first question is, so that the user sees one of them. */
+function inFrontFirst({ asker: one }: FoundSource, { asker: other }: FoundSource): number {
+  const rank = (asker: Asker | undefined) => (asker?.isAsking ? 2 : 0) + (asker?.isVisible ? 1 : 0)
+  return rank(other) - rank(one) || (other?.shownAt ?? 0) - (one?.shownAt ?? 0)
+}
+
+async function describeNeed(
+  { database }: Pick<Foundation, 'database'>,
+  { organization, user }: OrgCaller,
+  toolName: string,
+): Promise<Failure> {
+  const pages = await database.asOrg(
+    organization.id,
+    (sql) => sql<{ origin: string }>`
+      select origin from sites where is_allowed and origin not like '%*%'
+      order by last_seen_at desc nulls last, created_at limit ${mostPages}`,
+  )
+  const origins = pages.map(({ origin }) => origin)
+  const where = origins.length > 0 ? origins.join(' or ') : `a page of ${organization.name} that has the agent’s panel`
+  return failure(
+    403,
+    'APPROVAL_NEEDED',
+    `${toolName} may change something, so the user has to approve the call, and no page is open to ask in. Nothing was done. Ask the user to open ${where}, signed in as ${user.email}, and call the tool again: the agent’s panel there asks for approval.`,
+    { data: { tool: toolName, pages: origins } },
+  )
+}
