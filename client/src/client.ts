@@ -10,8 +10,8 @@ export interface ClientOptions {
 }
 
 /** Every REST operation with its types: `client.GET('/users/me')`. */
-export function createInlayClient({ url, token, fetch }: ClientOptions): Client<paths> {
-  const client = createClient<paths>({ baseUrl: `${url}/api`, ...(fetch && { fetch }) })
+export function createInlayClient({ url, token, fetch }: ClientOptions): Client<paths, 'application/json'> {
+  const client = createClient<paths, 'application/json'>({ baseUrl: `${url}/api`, ...(fetch && { fetch }) })
   if (token !== undefined) {
     client.use({
       async onRequest({ request }) {

@@ -552,6 +552,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/tool-calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Tool calls through the hub, the newest first
+         * @description Calls on other nodes of the server appear a few seconds after they end. A page can have fewer calls than `limit`, or none, while `next_cursor` isn’t null: a search that finds little is continued with the next request. With `format`, the response is one page as CSV or as JSON Lines, and the header `Next-Cursor` has the cursor of the next page. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["listToolCalls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/connectors": {
         parameters: {
             query?: never;
@@ -2878,6 +2898,54 @@ export interface components {
                  */
                 code: "TOKEN_EXPIRED";
             };
+        };
+        ToolCall: {
+            /** @description The call’s id, which the page and the governance provider get too */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When the call started
+             */
+            at: string;
+            /** @description ID of the user who called the tool */
+            user_id: string;
+            /** @description Email address of that user at the time of the call */
+            user_email: string;
+            /** @description The OAuth client; null for tokens that weren’t issued to one */
+            client_id: string | null;
+            /** @description Name of that client at the time of the call; null if it has none */
+            client_name: string | null;
+            /** @description Null if no such tool was found */
+            source_type: ("page" | "connector") | null;
+            /** @description The origin of the page, or the name of the connector */
+            source: string | null;
+            /** @description Name of the tool; tools of connectors are named `<connector>.<tool>` */
+            tool: string;
+            /** @description SHA-256 of the definition that the page gave; null for tools of connectors */
+            definition_hash: string | null;
+            /** @description An HMAC-SHA-256 with a key of the server. The same arguments have the same hash in an organization. */
+            arguments_hash: string;
+            /**
+             * @description What the user said to the call, as their browser reports it. `not_needed`: they weren’t asked. `allowed`, `declined`: they were asked. `always_allowed`: they had allowed this tool before, in this definition. `unknown`: the call ended before they answered, or before it reached them.
+             * @enum {string}
+             */
+            approval: "not_needed" | "allowed" | "always_allowed" | "declined" | "unknown";
+            /** @description When the user allowed or declined this call; null if they didn’t */
+            approval_at: string | null;
+            /**
+             * @description `refused` before the tool ran, `result_refused` after it; `none` if no provider was asked
+             * @enum {string}
+             */
+            governance: "none" | "allowed" | "refused" | "result_refused";
+            /**
+             * @description How the call ended. `tool_error`: the tool ran and reported an error. `failed`: there was no result.
+             * @enum {string}
+             */
+            outcome: "succeeded" | "tool_error" | "failed" | "refused" | "cancelled" | "timed_out";
+            /** @description Why there is no result; null if the tool returned one */
+            failure_code: string | null;
+            /** @description Time from the call to its end, in milliseconds */
+            duration_ms: number;
         };
         UndefinedError: {
             /**
@@ -5777,6 +5845,121 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listToolCalls: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of calls in a page */
+                limit?: number;
+                /** @description The `next_cursor` of the page before */
+                cursor?: string;
+                /** @description Only calls of this user */
+                user_id?: string;
+                /** @description Only calls of the tool with this name */
+                tool?: string;
+                /** @description Only calls that ended like this */
+                outcome?: "succeeded" | "tool_error" | "failed" | "refused" | "cancelled" | "timed_out";
+                /** @description Only calls from this date or time on */
+                start_date?: string;
+                /** @description Only calls up to this date, inclusive, or time */
+                end_date?: string;
+                /** @description Format of the response */
+                format?: "json" | "csv" | "jsonl";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tool_calls": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *           "at": "2026-11-14T16:05:12.480Z",
+                     *           "user_id": "text",
+                     *           "user_email": "text",
+                     *           "client_id": "inlay-hub",
+                     *           "client_name": "text",
+                     *           "source_type": "page",
+                     *           "source": "text",
+                     *           "tool": "text",
+                     *           "definition_hash": "text",
+                     *           "arguments_hash": "text",
+                     *           "approval": "not_needed",
+                     *           "approval_at": "2026-11-14T16:05:12.480Z",
+                     *           "governance": "none",
+                     *           "outcome": "succeeded",
+                     *           "failure_code": "text",
+                     *           "duration_ms": 1
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The calls, the newest first */
+                        tool_calls: components["schemas"]["ToolCall"][];
+                        /** @description For the next page; null on the last one */
+                        next_cursor: string | null;
+                    };
+                    "text/csv": string;
+                    "application/jsonl": string;
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */

@@ -27,10 +27,10 @@ create policy operator on organizations for select to current_user using (true);
 revoke all on all tables in schema public from :service_role;
 grant usage on schema public to :service_role;
 grant select, insert, update, delete on all tables in schema public to :service_role;
--- The audit trail only grows, and the record of migrations is the owner's.
+-- The audit trail and the records of tool calls only grow, and the record of migrations is the owner's.
 -- An organization goes only by the owner's hand: with it would go its audit trail.
 revoke delete on organizations from :service_role;
-revoke update, delete on audit_events from :service_role;
+revoke update, delete on audit_events, tool_call_batches, tool_call_users from :service_role;
 revoke delete on audit_chains from :service_role;
 revoke insert, update, delete on audit_keys from :service_role;
 revoke all on migrations from :service_role;

@@ -14,7 +14,10 @@ export interface Caller {
   user: { id: string; email: string; name: string; avatar_url: string }
   /** Whether whoever signed them in vouches for the address. */
   email_verified: boolean
-  token: Pick<VerifiedToken, 'id' | 'expires_at' | 'organization_id' | 'grant_id' | 'sign_in' | 'client_name'>
+  token: Pick<
+    VerifiedToken,
+    'id' | 'expires_at' | 'organization_id' | 'grant_id' | 'client_id' | 'client_name' | 'sign_in'
+  >
   organization?: { id: string; name: string; slug: string }
   role?: Role
 }
@@ -120,12 +123,12 @@ export function createAccess(service: Service): AccessControl {
 }
 
 function describeCaller(token: VerifiedToken, person: Person): Caller {
-  const { id, expires_at, organization_id, grant_id, sign_in, client_name } = token
+  const { id, expires_at, organization_id, grant_id, client_id, client_name, sign_in } = token
   const { organization, role, session_generation, asked_for, email_verified, ...user } = person
   return {
     user,
     email_verified,
-    token: { id, expires_at, organization_id, grant_id, sign_in, client_name },
+    token: { id, expires_at, organization_id, grant_id, client_id, client_name, sign_in },
     ...(organization && role && { organization, role }),
   }
 }

@@ -38,6 +38,8 @@ import * as threadsContract from './threads/contract.ts'
 import * as threads from './threads/threads.ts'
 import * as ticketsContract from './tickets/contract.ts'
 import * as tickets from './tickets/tickets.ts'
+import * as toolCallsContract from './tool-calls/contract.ts'
+import * as toolCalls from './tool-calls/tool-calls.ts'
 import * as usageContract from './usage/contract.ts'
 import * as usage from './usage/usage.ts'
 import * as usersContract from './users/contract.ts'
@@ -84,6 +86,7 @@ export const api = [
 
   route(hubContract.listSources, hub.listSources),
   route(hubContract.listTools, hub.listTools),
+  route(toolCallsContract.listToolCalls, toolCalls.listToolCalls),
 
   route(connectorsContract.listConnectors, connectors.listConnectors),
   route(connectorsContract.createConnector, connectors.createConnector),

@@ -3,6 +3,7 @@ import { type ErrorCode, type ErrorVariant, errorTable } from './errors.ts'
 import { exampleOf } from './examples.ts'
 import { idempotencyKey } from './idempotency.ts'
 import { type Access, needsBody, type Operation } from './operation.ts'
+import { rowTypes } from './row-formats.ts'
 
 /** The interface description: OpenAPI 3.1.1, read off the operations. */
 export function describeApi(operations: readonly Operation[]): Record<string, unknown> {
@@ -61,6 +62,7 @@ const tagTexts: Record<string, string> = {
   Threads: 'Metadata of conversations with the agent. Messages are not included.',
   Diagnostics: 'Refused requests and risky settings, each with what to do about it.',
   Skills: 'Instructions for agents: your own, and those that come with Inlay.',
+  'Tool calls': 'Who called which tool through the hub, and how it ended.',
   Connectors: 'Remote tool servers that Inlay calls as the user who asks.',
   Hub: 'Tools of the pages that you have open.',
   Governance: 'The provider that decides on tool calls.',
@@ -97,7 +99,7 @@ function describeOperation(operation: Operation, schemas: Record<string, unknown
     responses: {
       200: {
         description: 'The request succeeded.',
-        content: withExample(schema(operation.response, 'output'), 'response'),
+        content: { ...withExample(schema(operation.response, 'output'), 'response'), ...describeRows(operation) },
       },
       ...describeErrors(errorsOf(operation)),
       default: {
@@ -215,5 +217,8 @@ function clean(schema: unknown): Record<string, unknown> {
   )
   return JSON.parse(text.replaceAll('"#/$defs/', '"#/components/schemas/'))
 }
+
+const describeRows = ({ rows }: Operation) =>
+  rows ? Object.fromEntries(rowTypes.map((type) => [type, { schema: { type: 'string' } }])) : {}
 
 const json = (schema: unknown) => ({ 'application/json': { schema } })

@@ -34,6 +34,8 @@ export interface Operation<
   /** Whether every call creates something: the operation then honours `Idempotency-Key`. */
   creates?: boolean
   response: Response
+  /** The list in the response that `format` in the query can turn into CSV or JSON Lines, with `next_cursor` as a header. */
+  rows?: string
   /** Beside those that follow from the access level. */
   errors: readonly ErrorCode[]
   /** Documented variants that only this operation has, by their `data.code`. */

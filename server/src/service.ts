@@ -14,12 +14,14 @@ import { createKeyLookup, type KeyLookup } from './publishable-keys/key-lookup.t
 import { createRuntime, type Runtime } from './runtime/runtime.ts'
 import type { Stores } from './stores/stores.ts'
 import { type BillingProvider, createBilling } from './subscriptions/billing-provider.ts'
+import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/recorder.ts'
 
 /** What a capability's functions work with: passed in, never reached for. */
 export interface Service extends Foundation {
   keyLookup: KeyLookup
   identities: Identities
   activity: Activity
+  toolCalls: ToolCallRecorder
   billing: BillingProvider | undefined
   hub: Hub
   runtime: Runtime
@@ -66,12 +68,19 @@ export async function createService(
     publicFetch,
   }
   const activity = createActivity(foundation)
+  const toolCalls = createToolCallRecorder(foundation)
   const builtInNames = new Set(tools.map(({ name }) => name))
-  const hub = await createHub(foundation, builtInNames, createRemoteTools(foundation, activity, builtInNames))
-  const runtime = await createRuntime(foundation, hub, activity)
+  const hub = await createHub(
+    foundation,
+    builtInNames,
+    createRemoteTools(foundation, activity, builtInNames),
+    toolCalls,
+  )
+  const runtime = await createRuntime(foundation, hub, activity, toolCalls)
   const service = {
     ...foundation,
     activity,
+    toolCalls,
     keyLookup: createKeyLookup(foundation),
     identities: createIdentities(foundation),
     billing: createBilling(foundation),
@@ -81,6 +90,7 @@ export async function createService(
       await departures.close()
       await runtime.close()
       await hub.close()
+      await toolCalls.close()
       await activity.close()
       await safeFetch.close()
       await publicFetch.close()

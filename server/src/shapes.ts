@@ -33,6 +33,18 @@ export const Page = z.strictObject({
     .describe('Number of items to skip from the start of the list'),
 })
 
+/** A date-time, or a date, which stands for `timeOfDay` on that UTC day. */
+export const moment = (timeOfDay: string) =>
+  z
+    .union([z.iso.date(), z.iso.datetime({ offset: true })], 'An ISO 8601 date or date-time is expected')
+    .transform((text, context) => {
+      const ms = Date.parse(text.length === 10 ? `${text}T${timeOfDay}Z` : text)
+      if (ms >= Date.UTC(1970) && ms < Date.UTC(10_000)) return new Date(ms).toISOString()
+      context.addIssue({ code: 'custom', message: 'Dates from 1970-01-01 to 9999-12-31 are known' })
+      return z.NEVER
+    })
+    .optional()
+
 const OriginPattern = z
   .string()
   .max(300)

@@ -174,6 +174,7 @@ export const samples: Record<string, Sample> = {
 
   listHubSources: {},
   listHubTools: {},
+  listToolCalls: {},
 
   listConnectors: {},
   createConnector: { body: newConnector },

@@ -63,12 +63,20 @@ export function chainHash({ id: keyId, key }: DerivedKey, previous: string, row:
 }
 
 /** The database doesn't keep the order of keys. */
-export const canonicalJson = (value: unknown): string => JSON.stringify(value, sortKeys)
+export const canonicalJson = (value: unknown): string => JSON.stringify(sortKeys(value))
 
-const sortKeys = (_: string, value: unknown): unknown =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-    : value
+function sortKeys(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(sortKeys)
+  const members = value as Record<string, unknown>
+  // Such as a date, which is written as text.
+  if (typeof members.toJSON === 'function') return value
+  return Object.fromEntries(
+    Object.keys(members)
+      .sort()
+      .map((key) => [key, sortKeys(members[key])]),
+  )
+}
 
 /** A position in a chain that can be noted elsewhere, and looked for later. */
 export interface ChainHead {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { operation } from '../operation.ts'
-import { Page, Timestamp } from '../shapes.ts'
+import { moment, Page, Timestamp } from '../shapes.ts'
 
 const AuditEvent = z
   .strictObject({
@@ -31,18 +31,6 @@ const Verification = z
   .meta({ id: 'AuditVerification' })
 
 const Word = z.string().min(1).max(300).optional()
-
-/** A moment, or with a date the first or the last one of that UTC day. */
-const moment = (timeOfDay: string) =>
-  z
-    .union([z.iso.date(), z.iso.datetime({ offset: true })], 'An ISO 8601 date or date-time is expected')
-    .transform((text, context) => {
-      const ms = Date.parse(text.length === 10 ? `${text}T${timeOfDay}Z` : text)
-      if (ms >= Date.UTC(1970) && ms < Date.UTC(10_000)) return new Date(ms).toISOString()
-      context.addIssue({ code: 'custom', message: 'Dates from 1970-01-01 to 9999-12-31 are known' })
-      return z.NEVER
-    })
-    .optional()
 
 export const listAuditEvents = operation({
   id: 'listAuditEvents',

@@ -62,6 +62,12 @@ describe('a call', () => {
     const { idToken } = await world.connect()
     expect(await me.call('crm.whoami', { polite: true })).toEqual(asMember(true))
 
+    await world.service.toolCalls.flush()
+    const token = await world.tokenFor('admin@demo.test', 'demo')
+    expect((await world.request('GET', '/tool-calls?limit=1', { token })).body.tool_calls).toMatchObject([
+      { tool: 'crm.whoami', source_type: 'connector', source: 'crm', definition_hash: null, outcome: 'succeeded' },
+    ])
+
     const [exchange] = world.idp.tokenRequests()
     expect(exchange?.form).toEqual({
       grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',

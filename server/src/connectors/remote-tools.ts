@@ -6,7 +6,7 @@ import { failure, notFound } from '../errors.ts'
 import { addDefinitions, OverLimit, onlyReads, type PageTool } from '../hub/definitions.ts'
 import { cleanLine } from '../hub/page-text.ts'
 import { type PageAnswer, readAnswer } from '../hub/results.ts'
-import { callDeadlineMs, longestCallMs, maxTitleLength, ToolDefinition } from '../runtime/protocol.ts'
+import { type Approval, callDeadlineMs, longestCallMs, maxTitleLength, ToolDefinition } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
@@ -30,8 +30,14 @@ export interface RemoteTools {
 export interface RemoteTool {
   /** For whoever decides on calls. */
   source: { tabId: string; origin: string; url: string; title: string }
-  /** Resolves also when the tool itself failed; throws a Failure when there is no answer from it. */
-  call(args: Record<string, unknown>, call: ToolCall, callId: string): Promise<Relayed>
+  /** Null if the definition isn't known when the tool is called. */
+  definitionHash: string | null
+  /** Resolves also when the tool itself failed, or the user declined; throws a Failure when there is no response. */
+  call(
+    args: Record<string, unknown>,
+    call: ToolCall,
+    callId: string,
+  ): Promise<{ relayed: Relayed; approval: Approval | undefined; definitionHash?: string }>
 }
 
 export interface ConnectorTool extends RemoteTool {
@@ -163,12 +169,13 @@ export function createRemoteTools(
       return {
         name: toolName,
         source: { tabId: '', origin: new URL(server_url).origin, url: server_url, title: name },
+        definitionHash: null,
         findWriting: async () =>
           read_only_tools.includes(ownName) ? undefined : asCaller((delegate) => findWritingOf(delegate, toolName)),
         call: (args, call) =>
           asCaller(async (delegate) => {
             const answer: PageAnswer = await callOf(delegate, ownName, args, call)
-            return readAnswer(answer)
+            return { relayed: readAnswer(answer), approval: { how: 'not_needed' } }
           }),
       }
     },

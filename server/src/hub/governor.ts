@@ -5,8 +5,8 @@ import type { Foundation } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 
-/** Lets a call, or its result, pass where the organization's governance provider does; throws the refusal otherwise. */
-export type Governor = (question: Question) => Promise<void>
+/** Asks the organization's governance provider about a call or its result, if there is one. Throws the refusal. */
+export type Governor = (question: Question) => Promise<'none' | 'allowed'>
 
 const cachedOrganizations = 10_000
 
@@ -29,10 +29,11 @@ export function createGovernor(foundation: Foundation): Governor {
         interceptor: await findInterceptor(foundation, organizationId),
       })))
     const interceptor = found?.interceptor
-    if (!interceptor) return
+    if (!interceptor) return 'none'
     if ('gap' in interceptor) throw refused(interceptor.gap)
     const { status, message, violations } = await askInterceptor(foundation, interceptor, question)
     if (status === 'failure') throw refused([message, ...violations.map(({ details }) => details)].join(' · '))
+    return 'allowed'
   }
 }
 

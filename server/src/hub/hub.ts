@@ -2,17 +2,17 @@ import type { z } from 'zod'
 import type { OrgCaller } from '../access.ts'
 import type { ConnectorTool, RemoteTool, RemoteTools } from '../connectors/remote-tools.ts'
 import { failure, notFound } from '../errors.ts'
-import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Foundation, Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import type { Relayed, ToolCall } from '../tool.ts'
+import { describeAnswer, type ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { askUser } from './approvals.ts'
 import type * as contract from './contract.ts'
 import type { PageTool } from './definitions.ts'
 import { createGovernor } from './governor.ts'
 import { unpack } from './kept-definitions.ts'
-import { readAnswer } from './results.ts'
+import { type PageAnswer, readAnswer } from './results.ts'
 import { callFailure, createSwitchboard, type FoundSource, type Owner, type Switchboard } from './switchboard.ts'
 
 /** In the `_meta` of a result: the page or connector that the result comes from. */
@@ -44,6 +44,7 @@ export async function createHub(
   foundation: Foundation,
   builtInNames: ReadonlySet<string>,
   remoteTools: RemoteTools,
+  toolCalls: ToolCallRecorder,
 ): Promise<Hub> {
   const switchboard = await createSwitchboard(foundation)
   const govern = createGovernor(foundation)
@@ -70,27 +71,32 @@ export async function createHub(
       return [...paged, ...remote.tools.filter(matches).map((tool) => ({ tool, sources: [] }))].map(show)
     },
 
-    async callTool(caller, { tool_name, args, source_id }, call) {
-      // Looked at first, so that a cancellation is heard whatever the call waits for.
-      if (call.signal.aborted) throw callFailure('CALL_CANCELLED')
-      // A connector's tool stands before a page's, which must not be able to take its place.
-      const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
-      const tool = remote
-        ? askBeforeChanges(foundation, switchboard, caller, remote)
-        : await findPageTool(foundation, switchboard, caller, tool_name, source_id)
-      const callId = newId()
-      const context = {
-        mcp_call_id: callId,
-        organization_id: caller.organization.id,
-        caller_identity: caller.user.email,
-        source: tool.source,
-        tool: tool_name,
-      }
-      await govern({ phase: 'request', context: { ...context, arguments: args } })
-      const relayed = await tool.call(args, call, callId)
-      await govern({ phase: 'response', context: { ...context, result: relayed } })
-      return { ...relayed, _meta: { [sourceKey]: { kind: remote ? 'connector' : 'page', ...tool.source } } }
-    },
+    callTool: (caller, { tool_name, args, source_id }, call) =>
+      toolCalls.follow(caller, { tool_name, args }, async (record) => {
+        // Looked at first, so that a cancellation is heard whatever the call waits for.
+        if (call.signal.aborted) throw callFailure('CALL_CANCELLED')
+        // A connector's tool stands before a page's, which must not be able to take its place.
+        const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
+        const tool = remote
+          ? askBeforeChanges(foundation, switchboard, caller, remote)
+          : await findPageTool(foundation, switchboard, caller, tool_name, source_id)
+        record.source_type = remote ? 'connector' : 'page'
+        record.source = remote ? tool.source.title : tool.source.origin
+        record.definition_hash = tool.definitionHash
+        const context = {
+          mcp_call_id: record.id,
+          organization_id: caller.organization.id,
+          caller_identity: caller.user.email,
+          source: tool.source,
+          tool: tool_name,
+        }
+        record.governance = await govern({ phase: 'request', context: { ...context, arguments: args } })
+        const { relayed, approval, definitionHash } = await tool.call(args, call, record.id)
+        if (definitionHash) record.definition_hash = definitionHash
+        describeAnswer(record, relayed, approval)
+        await govern({ phase: 'response', context: { ...context, result: relayed } })
+        return { ...relayed, _meta: { [sourceKey]: { kind: remote ? 'connector' : 'page', ...tool.source } } }
+      }),
 
     async close() {
       endWatch()
@@ -146,6 +152,7 @@ const askBeforeChanges = (
   tool: ConnectorTool,
 ): RemoteTool => ({
   source: tool.source,
+  definitionHash: tool.definitionHash,
   async call(args, call, callId) {
     const definition = await tool.findWriting()
     if (definition) {
@@ -153,11 +160,17 @@ const askBeforeChanges = (
       const connector = { name: source.title, origin: source.origin }
       const approval = { callId, toolName: name, tool: definition, connector, args }
       const answer = await askUser(foundation, switchboard, { caller, owner: ownerOfCaller(caller) }, approval, call)
-      if ('error' in answer) return readAnswer(answer)
+      const asked = { approval: readApproval(answer), definitionHash: definition.hash }
+      if ('error' in answer) return { relayed: readAnswer(answer), ...asked }
+      return { ...(await tool.call(args, call, callId)), ...asked }
     }
     return tool.call(args, call, callId)
   },
 })
+
+/** A page that declines without saying how was asked by an older widget. */
+const readApproval = (answer: PageAnswer): PageAnswer['approval'] =>
+  'error' in answer && answer.error.code === 'declined' ? { ...answer.approval, how: 'declined' } : answer.approval
 
 /** A tool in the page that a call is for. */
 async function findPageTool(
@@ -177,6 +190,7 @@ async function findPageTool(
   const { tabId, origin, url, title } = target.source
   return {
     source: { tabId, origin, url, title },
+    definitionHash: tool.hash,
     async call(args, call, callId) {
       const { client_name } = caller.token
       const order = {
@@ -187,7 +201,7 @@ async function findPageTool(
         ...(client_name && { client_name }),
       }
       const answer = await switchboard.call(target, { caller, owner }, order, call)
-      return readAnswer(answer)
+      return { relayed: readAnswer(answer), approval: readApproval(answer) }
     },
   }
 }

@@ -1,12 +1,14 @@
 import { isSpecType } from '@modelcontextprotocol/client'
 import { z } from 'zod'
+import type { Approval } from '../runtime/protocol.ts'
 import type { Relayed } from '../tool.ts'
 import { isTooDeep } from './page-text.ts'
 
 /** The answer of a page or a tool server to a call, as received. */
-export type PageAnswer =
+export type PageAnswer = (
   | { result: unknown }
   | { error: { code: 'failed' | 'declined' | 'replaced' | 'unknown_tool'; message: string } }
+) & { approval?: Approval | undefined }
 
 /** Checking blocks one by one must not block the event loop. */
 const maxBlocks = 1000

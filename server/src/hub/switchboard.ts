@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { OrgCaller } from '../access.ts'
 import { type Failure, failure } from '../errors.ts'
 import { PassingMap } from '../lib/passing-map.ts'
-import { answerWithinMs, callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
+import { type Approval, answerWithinMs, callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
 import type { Foundation } from '../service.ts'
 import type { ToolCall } from '../tool.ts'
 import type { HubSource } from './contract.ts'
@@ -132,7 +132,7 @@ type Message =
   | { kind: 'call'; sourceId: string; owner: Owner; order: CallOrder }
   | { kind: 'cancel'; sourceId: string; callId: string; reason: string }
   | { kind: 'asking'; callId: string }
-  | { kind: 'allowed'; sourceId: string; callId: string }
+  | { kind: 'allowed'; sourceId: string; callId: string; approval: Approval | undefined }
   | { kind: 'run'; sourceId: string; callId: string }
   | { kind: 'progress'; callId: string; progress: Progress }
   | { kind: 'settled'; callId: string; outcome: Outcome }
@@ -146,7 +146,7 @@ interface PendingCall {
   progress(progress: Progress): void
   /** The user is being asked, until `deadline`. */
   asking(): void
-  allowed(): void
+  allowed(approval: Approval | undefined): void
   /** The page has come back to another node. */
   move(node: string): void
   node: string
@@ -239,9 +239,9 @@ export async function createSwitchboard(foundation: Foundation) {
   }
 
   /** Only the caller's node knows whether somebody still waits, so it decides whether an allowed call runs. */
-  function confirm({ sourceId, callId }: Message & { kind: 'allowed' }, from: string): void {
+  function confirm({ sourceId, callId, approval }: Message & { kind: 'allowed' }, from: string): void {
     const call = pending.get(callId)
-    call?.allowed()
+    call?.allowed(approval)
     if (call) post(from, { kind: 'run', sourceId, callId })
     else post(from, { kind: 'cancel', sourceId, callId, reason: 'The call has ended' })
   }
@@ -343,10 +343,10 @@ export async function createSwitchboard(foundation: Foundation) {
             entry.late = notApproved
             call.progress({ progress: 0, message: 'Waiting for the user to approve' })
           },
-          allowed() {
+          allowed(approval) {
             entry.late = notAnswered
             entry.progress({ progress: 0, message: 'The user has approved' })
-            if (order.question) entry.settle({ result: undefined })
+            if (order.question) entry.settle({ result: undefined, approval })
           },
           move(node) {
             entry.node = node
@@ -394,8 +394,8 @@ export async function createSwitchboard(foundation: Foundation) {
     left: (replyTo: string, callId: string) =>
       post(replyTo, { kind: 'settled', callId, outcome: { failure: 'SOURCE_GONE' } }),
     asking: (replyTo: string, callId: string) => post(replyTo, { kind: 'asking', callId }),
-    allowed: (replyTo: string, callId: string, sourceId: string) =>
-      post(replyTo, { kind: 'allowed', callId, sourceId }),
+    allowed: (replyTo: string, callId: string, sourceId: string, approval: Approval | undefined) =>
+      post(replyTo, { kind: 'allowed', callId, sourceId, approval }),
     progress: (replyTo: string, callId: string, progress: Progress) =>
       post(replyTo, { kind: 'progress', callId, progress }),
     moved(replyTo: string, callId: string): void {

@@ -7,6 +7,7 @@ import type { Config } from '../config.ts'
 import { createSecrets } from '../lib/secrets.ts'
 import { dropFormerLogins } from '../stores/migrations.ts'
 import type { Stores } from '../stores/stores.ts'
+import { verifyToolCalls } from '../tool-calls/verify.ts'
 import { CommandFailed } from './command-failed.ts'
 import { resealColumns } from './reseal.ts'
 import { listOrganizations, withStores } from './stores.ts'
@@ -37,6 +38,10 @@ export async function verifyAudit(
           ? `${slug}: BROKEN at row ${broken.sequence}: ${broken.problem}`
           : `${slug}: ${length} ${length === 1 ? 'row' : 'rows'}, head ${formatHead({ organizationId: id, sequence: length, hash: head })}`,
       )
+      const calls = await verifyToolCalls(stores, id)
+      if (!calls.broken) continue
+      problems += 1
+      console.log(`${slug}: BROKEN tool calls, batch ${calls.broken.batch_id}: ${calls.broken.problem}`)
     }
     const known = new Set(organizations.map(({ id }) => id))
     const missing = new Set(heads.map(({ organizationId }) => organizationId).filter((id) => !org && !known.has(id)))

@@ -10,7 +10,7 @@ export * from './protocol-values.ts'
  *   widget                                   server
  *     opens `/runtime` with the subprotocols `inlay.v1` and `inlay.ticket.<ticket>`
  *     hello ───────────────────────────────▶
- *       ◀─────────────────────────────────── ready
+ *       ◀─────────────────────────────────── ready, calls/recent
  *     tools/list, tools/changed, page ─────▶
  *       ◀─────────────────────────────────── tools/accepted
  *       ◀─────────────────────────────────── tool/call
@@ -89,6 +89,13 @@ const ToolsChanged = z.object({
   removed: z.array(z.string().max(maxNameLength)).default([]),
 })
 
+/** How the user came to allow or decline a call, and how long after its arrival; see `approval` of GET /tool-calls. */
+export const Approval = z.object({
+  how: z.enum(['not_needed', 'allowed', 'always_allowed', 'declined']),
+  /** Only for calls that the user was asked about. */
+  after_ms: Milliseconds.optional(),
+})
+
 /**
  * A result of any shape, or an error. `declined`: the user said no; `replaced`: the same caller made the same call again
  * while the user was being asked. Anything over a limit must be sent as an error.
@@ -98,6 +105,7 @@ const ToolResult = z.object({
   call_id: CallId,
   result: z.unknown().optional(),
   error: z.object({ code: z.enum(['failed', 'declined', 'replaced', 'unknown_tool']), message: z.string() }).optional(),
+  approval: Approval.optional(),
 })
 
 /** The user is being asked about a call, or has allowed it. The tool runs only after the server's `tool/run`. */
@@ -105,6 +113,8 @@ const ToolApproval = z.object({
   type: z.literal('tool/approval'),
   call_id: CallId,
   state: z.enum(['asking', 'allowed']),
+  /** With `allowed`, for calls that run elsewhere: they have no result that could carry it. */
+  approval: Approval.optional(),
 })
 
 /** Moves the deadline. */
@@ -225,6 +235,22 @@ const ByeFromServer = z.object({
   retry_after_ms: Milliseconds.optional(),
 })
 
+/** After the `ready` of a new session: the latest calls of the user, the oldest first, as far as they are recorded. */
+const RecentCalls = z.object({
+  type: z.literal('calls/recent'),
+  calls: z.array(
+    z.object({
+      call_id: CallId,
+      /** When it started, in the server's clock. */
+      at: Milliseconds,
+      name: z.string(),
+      client_name: z.string().optional(),
+      outcome: z.enum(['succeeded', 'tool_error', 'failed', 'refused', 'cancelled', 'timed_out']),
+      failure_code: z.string().optional(),
+    }),
+  ),
+})
+
 const Pong = z.object({ type: z.literal('pong') })
 
 export const ServerMessage = z.discriminatedUnion('type', [
@@ -237,9 +263,11 @@ export const ServerMessage = z.discriminatedUnion('type', [
   ReauthRequest,
   Reauthed,
   ByeFromServer,
+  RecentCalls,
   Pong,
 ])
 
+export type Approval = z.output<typeof Approval>
 export type ToolDefinition = z.output<typeof ToolDefinition>
 /** As the server reads it; a widget writes `z.input`, in which what has a default may be left out. */
 export type ClientMessage = z.output<typeof ClientMessage>

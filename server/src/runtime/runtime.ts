@@ -10,6 +10,8 @@ import type { Foundation } from '../service.ts'
 import { recheckMs } from '../stores/changes.ts'
 import { checkStanding, type Standing } from '../tickets/standing.ts'
 import { redeemTicket, type TicketHolder } from '../tickets/tickets.ts'
+import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
+import { findRecentCalls } from '../tool-calls/tool-calls.ts'
 import { maxSockets, maxTabs, Places } from './places.ts'
 import {
   ClientMessage,
@@ -63,7 +65,12 @@ class Refused extends Error {
   }
 }
 
-export async function createRuntime(foundation: Foundation, hub: Hub, activity: Activity): Promise<Runtime> {
+export async function createRuntime(
+  foundation: Foundation,
+  hub: Hub,
+  activity: Activity,
+  toolCalls: ToolCallRecorder,
+): Promise<Runtime> {
   const { changes, clock, config, log, metrics } = foundation
   const server = new WebSocketServer<typeof RuntimeSocket>(options)
   const definitions = new KeptDefinitions()
@@ -220,7 +227,22 @@ export async function createRuntime(foundation: Foundation, hub: Hub, activity: 
     sessions.set(session.id, session)
     guests.delete(socket)
     session.attach(socket, taken !== undefined)
+    if (!taken && holder.end_user?.verified_email) tellRecentCalls(session)
     return true
+  }
+
+  let tellingCalls = Promise.resolve()
+  /** One session after the other: when very many come at once, other requests need the database too. */
+  function tellRecentCalls(session: Session): void {
+    tellingCalls = tellingCalls.then(async () => {
+      if (sessions.get(session.id) !== session) return
+      try {
+        const calls = await findRecentCalls({ ...foundation, toolCalls }, session.holder)
+        if (calls.length > 0) session.tellRecentCalls(calls)
+      } catch (error) {
+        log.warn({ err: error }, 'the recent calls of a user could not be read')
+      }
+    })
   }
 
   function fail(socket: RuntimeSocket, error: unknown): void {

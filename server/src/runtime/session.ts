@@ -10,6 +10,7 @@ import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { TicketHolder } from '../tickets/tickets.ts'
+import type { RecentCall } from '../tool-calls/tool-calls.ts'
 import {
   type ClientMessage,
   closeCodes,
@@ -271,6 +272,10 @@ export class Session implements LocalSource {
     return { isAsking, isVisible: this.#isInFront === true, shownAt: this.#shownAt }
   }
 
+  tellRecentCalls(calls: RecentCall[]): void {
+    this.#say({ type: 'calls/recent', calls })
+  }
+
   /** Whether somebody with this ticket and this secret is the page that the session is for. */
   isFor({ secret, bearer }: Claim): boolean {
     return fingerprint(secret) === this.#resumeFingerprint && bearer === bearerOf(this.holder)
@@ -440,13 +445,13 @@ export class Session implements LocalSource {
   }
 
   /** The page may ask about a call that has ended while its socket was away. */
-  #reportApproval({ call_id, state }: ClientMessage & { type: 'tool/approval' }): void {
+  #reportApproval({ call_id, state, approval }: ClientMessage & { type: 'tool/approval' }): void {
     const call = this.#calls.get(call_id)
     if (!call) this.#say({ type: 'tool/cancel', call_id, reason: 'The call has ended' })
     else if (state === 'asking') {
       // The caller's node knows that a question is one.
       if (!call.order.question) this.#context.hub.switchboard.asking(call.replyTo, call_id)
-    } else this.#context.hub.switchboard.allowed(call.replyTo, call_id, this.id)
+    } else this.#context.hub.switchboard.allowed(call.replyTo, call_id, this.id, approval)
   }
 
   #reportProgress({ call_id, progress, total, message }: ClientMessage & { type: 'tool/progress' }): void {
@@ -460,12 +465,12 @@ export class Session implements LocalSource {
   }
 
   /** A result for another session's call, for one that has ended or for none at all is nobody's. */
-  #settle({ call_id, result, error }: ClientMessage & { type: 'tool/result' }): void {
+  #settle({ call_id, result, error, approval }: ClientMessage & { type: 'tool/result' }): void {
     const call = this.#calls.get(call_id)
     // A question is answered by `tool/approval` or an error: there is no result that could stand for the user's consent.
     if (!call || (call.order.question && !error)) return
     this.#calls.delete(call_id)
-    this.#context.hub.switchboard.settled(call.replyTo, call_id, error ? { error } : { result })
+    this.#context.hub.switchboard.settled(call.replyTo, call_id, error ? { error, approval } : { result, approval })
   }
 
   #askForTicket(now: number): void {

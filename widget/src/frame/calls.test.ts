@@ -62,8 +62,27 @@ describe('a call', () => {
     receive('1', 'change')
     calls.decide('1', 'no')
     expect([states(), ran]).toEqual([{ 1: 'declined' }, []])
-    expect(results()).toEqual([
+    expect(results()).toMatchObject([
       { type: 'tool/result', call_id: '1', error: { code: 'declined', message: 'The user declined the call' } },
+    ])
+  })
+
+  test('says how the user came to allow or decline it', () => {
+    const { calls, receive, confirm, results } = useCalls()
+    for (const [id, name] of Object.entries({ 1: 'look', 2: 'change', 3: 'change', 4: 'change' }))
+      receive(id, name, 'h', { id })
+    calls.decide('2', 'no')
+    calls.decide('3', 'always')
+    receive('5', 'change')
+    confirm()
+    for (const id of ['1', '3', '4', '5']) calls.finish(id, '1')
+    const after_ms = expect.any(Number)
+    expect(results().map((message) => 'approval' in message && [message.call_id, message.approval])).toEqual([
+      ['2', { how: 'declined', after_ms }],
+      ['1', { how: 'not_needed' }],
+      ['3', { how: 'allowed', after_ms }],
+      ['4', { how: 'always_allowed' }],
+      ['5', { how: 'always_allowed' }],
     ])
   })
 
@@ -81,7 +100,7 @@ describe('a call', () => {
     calls.finish('1', '{"a":1}')
     calls.fail('2', 'Boom')
     expect(states()).toEqual({ 1: 'done', 2: 'failed' })
-    expect(results()).toEqual([
+    expect(results()).toMatchObject([
       { type: 'tool/result', call_id: '1', result: { a: 1 } },
       { type: 'tool/result', call_id: '2', error: { code: 'failed', message: 'Boom' } },
     ])
@@ -104,7 +123,7 @@ describe('a call', () => {
     calls.finish('1', '1')
     receive('1', 'look')
     expect(ran).toEqual(['1'])
-    expect(results()).toEqual([
+    expect(results()).toMatchObject([
       { type: 'tool/result', call_id: '1', result: 1 },
       { type: 'tool/result', call_id: '1', result: 1 },
     ])
@@ -337,4 +356,36 @@ test.each([
   ['', ''],
 ])('what a page returned as %j is told as %j', (text, value) => {
   expect(readResult(text)).toEqual(value)
+})
+
+describe('earlier calls', () => {
+  const recorded = { at: 5, name: 'look', outcome: 'succeeded' as const }
+
+  test.each([
+    [{ outcome: 'succeeded' }, { state: 'done' }],
+    [{ outcome: 'tool_error' }, { state: 'failed' }],
+    [{ outcome: 'failed', failure_code: 'SOURCE_GONE' }, { state: 'failed' }],
+    [{ outcome: 'timed_out' }, { state: 'failed', message: 'It took too long' }],
+    [{ outcome: 'cancelled' }, { state: 'cancelled' }],
+    [{ outcome: 'refused', failure_code: 'DECLINED' }, { state: 'declined' }],
+    [{ outcome: 'refused' }, { state: 'failed', message: 'Your organization doesn’t allow it' }],
+  ] as const)('show %j as %j', (outcome, shown) => {
+    const { calls } = useCalls()
+    calls.remember([{ ...recorded, call_id: '1', client_name: 'Ann’s', ...outcome }])
+    expect(calls.earlier).toEqual([{ id: '1', name: 'look', client: 'Ann’s', at: new Date(5), ...shown }])
+  })
+
+  test('are listed once, also if they are still running here', () => {
+    const { calls, receive } = useCalls()
+    receive('2', 'look')
+    calls.remember(['1', '2'].map((call_id) => ({ ...recorded, call_id })))
+    expect(calls.earlier.map(({ id }) => id)).toEqual(['1'])
+  })
+
+  test('are those of one user: another session starts over', () => {
+    const { calls } = useCalls()
+    calls.remember([{ ...recorded, call_id: '1' }])
+    calls.startOver()
+    expect(calls.earlier).toEqual([])
+  })
 })

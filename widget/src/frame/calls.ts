@@ -1,11 +1,12 @@
-import type { ClientMessageInput, ServerMessage } from '../../../server/src/runtime/protocol.ts'
+import type { Approval, ClientMessageInput, ServerMessage } from '../../../server/src/runtime/protocol.ts'
 import { maxMessageBytes } from '../../../server/src/runtime/protocol-values.ts'
 import { onlyReads, type PageTool } from '../channel.ts'
 import { bytesOf } from './tool-messages.ts'
 
 type ToolCall = Extract<ServerMessage, { type: 'tool/call' }>
 type ToolAsk = Extract<ServerMessage, { type: 'tool/ask' }>
-type Outcome = Omit<Extract<ClientMessageInput, { type: 'tool/result' }>, 'type' | 'call_id'>
+type RecentCalls = Extract<ServerMessage, { type: 'calls/recent' }>
+type Outcome = Omit<Extract<ClientMessageInput, { type: 'tool/result' }>, 'type' | 'call_id' | 'approval'>
 
 export interface Call {
   id: string
@@ -25,6 +26,21 @@ export interface Call {
   subject: string
   /** The user has allowed the same call of the same client before. */
   isRepeated: boolean
+  /** When the call arrived, in the clock of `performance`. */
+  receivedAt: number
+  /** Undefined until the user has decided. */
+  approval?: Approval
+}
+
+/** A call from before this page was loaded, as the server has recorded it. */
+export interface EarlierCall {
+  id: string
+  name: string
+  client: string | undefined
+  /** When it started. */
+  at: Date
+  state: 'done' | 'failed' | 'declined' | 'cancelled'
+  message?: string
 }
 
 type Connector = ToolAsk['connector']
@@ -59,6 +75,7 @@ export class Calls {
   readonly #options: CallsOptions
   readonly #approved = new Map<string, Pick<Permission, 'tool' | 'connector'>>()
   readonly #calls = new Map<string, Call>()
+  #earlier: EarlierCall[] = []
 
   constructor(options: CallsOptions) {
     this.#options = options
@@ -67,6 +84,11 @@ export class Calls {
   /** The newest last. */
   get list(): Call[] {
     return [...this.#calls.values()]
+  }
+
+  /** Calls from before, the newest last. A call of this page isn't among them. */
+  get earlier(): EarlierCall[] {
+    return this.#earlier.filter(({ id }) => !this.#calls.has(id))
   }
 
   /** The calls that wait for the user, the oldest first. */
@@ -99,6 +121,17 @@ export class Calls {
     this.#begin({ id, tool: shown, connector, args, client, subject })
   }
 
+  remember(calls: RecentCalls['calls']): void {
+    this.#earlier = calls.map((call) => ({
+      id: call.call_id,
+      name: call.name,
+      client: call.client_name,
+      at: new Date(call.at),
+      ...describeOutcome(call),
+    }))
+    this.#options.onChange()
+  }
+
   /** The server confirms that the caller of an allowed call still waits. */
   confirm(id: string): void {
     const call = this.#calls.get(id)
@@ -111,6 +144,8 @@ export class Calls {
   decide(id: string, decision: Decision): void {
     const call = this.#calls.get(id)
     if (call?.state !== 'asking') return
+    const after_ms = Math.round(performance.now() - call.receivedAt)
+    call.approval = { how: decision === 'no' ? 'declined' : 'allowed', after_ms }
     if (decision === 'no') {
       this.#end(call, 'declined', { error: { code: 'declined', message: 'The user declined the call' } })
       return
@@ -120,6 +155,7 @@ export class Calls {
     const cleared = this.list.filter((other) => other === call || this.#isNowFree(other))
     for (const each of cleared) {
       each.state = 'allowed'
+      each.approval ??= { how: 'always_allowed' }
       this.#tellApproval(each)
     }
     this.#options.onChange()
@@ -161,6 +197,7 @@ export class Calls {
   startOver(): void {
     for (const { id } of this.list) this.cancel(id, 'The page has a new connection')
     this.#calls.clear()
+    this.#earlier = []
     this.#approved.clear()
     this.#options.onChange()
   }
@@ -175,10 +212,12 @@ export class Calls {
     return known !== undefined
   }
 
-  #begin(given: Omit<Call, 'state' | 'isRepeated'>): void {
+  #begin(given: Omit<Call, 'state' | 'isRepeated' | 'receivedAt'>): void {
     const isApproved = this.#approved.has(given.subject)
     const mayRun = !given.connector && (isApproved || onlyReads(given.tool))
-    const call: Call = { ...given, isRepeated: false, state: mayRun ? 'running' : isApproved ? 'allowed' : 'asking' }
+    const state = mayRun ? 'running' : isApproved ? 'allowed' : 'asking'
+    const call: Call = { ...given, isRepeated: false, receivedAt: performance.now(), state }
+    if (state !== 'asking') call.approval = { how: isApproved ? 'always_allowed' : 'not_needed' }
     call.isRepeated = this.list.some((other) => wasAllowed(other) && isSame(other, call))
     this.#keep(call)
     if (mayRun) this.#options.run(call)
@@ -198,8 +237,9 @@ export class Calls {
     }
   }
 
-  #tellApproval({ id, state }: Call): void {
-    if (state === 'asking' || state === 'allowed') this.#options.send({ type: 'tool/approval', call_id: id, state })
+  #tellApproval({ id, state, approval }: Call): void {
+    if (state !== 'asking' && state !== 'allowed') return
+    this.#options.send({ type: 'tool/approval', call_id: id, state, ...(approval && { approval }) })
   }
 
   #end(call: Call, state: Call['state'], outcome: Outcome): void {
@@ -209,8 +249,8 @@ export class Calls {
     this.#options.onChange()
   }
 
-  #answer({ id, outcome }: Call): void {
-    this.#options.send({ type: 'tool/result', call_id: id, ...outcome })
+  #answer({ id, outcome, approval }: Call): void {
+    this.#options.send({ type: 'tool/result', call_id: id, ...outcome, ...(approval && { approval }) })
   }
 
   #keep(call: Call): void {
@@ -230,6 +270,19 @@ const isSame = (one: Call, other: Call): boolean =>
   one.subject === other.subject &&
   one.client === other.client &&
   JSON.stringify(one.args) === JSON.stringify(other.args)
+
+function describeOutcome({
+  outcome,
+  failure_code,
+}: RecentCalls['calls'][number]): Pick<EarlierCall, 'state' | 'message'> {
+  if (outcome === 'succeeded') return { state: 'done' }
+  if (outcome === 'cancelled') return { state: 'cancelled' }
+  if (outcome === 'timed_out') return { state: 'failed', message: 'It took too long' }
+  if (outcome === 'refused' && failure_code === 'DECLINED') return { state: 'declined' }
+  if (failure_code === 'APPROVAL_NEEDED') return { state: 'failed', message: 'No page was open to ask you' }
+  if (outcome === 'refused') return { state: 'failed', message: 'Your organization doesn’t allow it' }
+  return { state: 'failed' }
+}
 
 /** Pages return anything, and browsers hand it on as JSON or as it is. */
 export function readResult(text: string): unknown {

@@ -65,7 +65,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     showStatus()
   }
   function showCalls(): void {
-    view?.showCalls(calls.list)
+    view?.showCalls(calls.list, calls.earlier)
     view?.ask(calls.waiting)
     view?.showPermissions(calls.permissions)
   }
@@ -121,6 +121,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       if (message.type === 'tool/call') calls.receive(message)
       else if (message.type === 'tool/ask') calls.receiveQuestion(message)
       else if (message.type === 'tool/run') calls.confirm(message.call_id)
+      else if (message.type === 'calls/recent') calls.remember(message.calls)
       else if (message.type === 'tool/cancel') calls.cancel(message.call_id, message.reason)
       else if (message.type === 'tools/accepted') for (const tool of message.refused) warn(tool.name, tool.reason)
     },

@@ -1,6 +1,6 @@
 import { type Look, onlyReads, type PageTool } from '../channel.ts'
 import { AnswerDelay } from './answer-delay.ts'
-import type { Call, Decision, Permission } from './calls.ts'
+import type { Call, Decision, EarlierCall, Permission } from './calls.ts'
 import type { Problem, Status } from './connection.ts'
 import css from './frame.css'
 import { exactJson, plainText } from './plain-text.ts'
@@ -12,7 +12,8 @@ export interface View {
   showStatus(state: Status['state'], problem: Problem | undefined): void
   showVisitor(isAnonymous: boolean): void
   showTools(tools: readonly PageTool[], leftOut: readonly LeftOut[]): void
-  showCalls(calls: readonly Call[]): void
+  /** The newest last. `earlier` are calls from before the page was loaded. */
+  showCalls(calls: readonly Call[], earlier: readonly EarlierCall[]): void
   /** Asks the user about the first of these calls. */
   ask(waiting: readonly Call[]): void
   showWithdrawal(call: Call): void
@@ -66,8 +67,9 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   const header = make('header', {}, make('h1', {}, 'Agent'), status, close)
   const problem = make('p', { className: 'problem', role: 'alert', hidden: true })
   const nothing = make('p', { className: 'nothing' })
+  const earlierCalls = make('ol', { className: 'calls', ariaLabel: 'Earlier calls' })
   const calls = make('ol', { className: 'calls', ariaLabel: 'Calls' })
-  const content = make('div', { className: 'content' }, problem, nothing, calls)
+  const content = make('div', { className: 'content' }, problem, nothing, earlierCalls, calls)
   const main = make('main', {}, content)
   const count = make('summary', {})
   const tools = make('ul', { className: 'tools', ariaLabel: 'Tools on this page' })
@@ -116,9 +118,18 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
     else if (!close.hidden) onClose()
   }
   document.addEventListener('visibilitychange', () => document.hidden || delay.restart())
+  /** Whether the newest call stays in view. Not once the user has scrolled back. */
+  let isFollowing = true
+  const followCalls = () => {
+    if (isFollowing) main.scrollTop = main.scrollHeight
+  }
+  main.onscroll = () => {
+    if (root.offsetWidth > 0) isFollowing = main.scrollTop + main.clientHeight >= main.scrollHeight - 1
+  }
   const measure = new ResizeObserver(() => {
     // While the element hides the frame, everything in it is as narrow as it gets.
     if (root.offsetWidth === 0) return
+    followCalls()
     // The frame grows so that the whole question can be seen.
     const hiddenText = questionText.offsetHeight - questionScroller.offsetHeight
     const parts = [header, content, asking, footer].map((part) => part.offsetHeight)
@@ -130,6 +141,18 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   for (const part of [header, content, asking, questionText, footer]) measure.observe(part)
 
   const rows = new Map<string, HTMLLIElement>()
+  let shownEarlier: readonly EarlierCall[] = []
+  let shownKey = '[]'
+  const listEarlierCalls = (list: readonly EarlierCall[]) => {
+    shownEarlier = list
+    const names = new Map(offered.map((tool) => [tool.name, nameOf(tool)]))
+    const key = JSON.stringify(list.map(({ id, name }) => [id, names.get(name)]))
+    // Most changes are about other calls.
+    if (key === shownKey) return
+    shownKey = key
+    earlierCalls.replaceChildren(...list.map((call) => describeEarlierCall(call, names.get(call.name))))
+  }
+  const isEmpty = () => rows.size === 0 && earlierCalls.children.length === 0
   return {
     showStatus(state, found) {
       const [text, tone] = statusTexts[state]
@@ -137,7 +160,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
       status.dataset.tone = tone
       problem.textContent = found ? explainProblem(found, isDevelopment) : ''
       problem.hidden = !found
-      nothing.hidden = !problem.hidden || rows.size > 0
+      nothing.hidden = !problem.hidden || !isEmpty()
     },
     showVisitor(isAnonymous) {
       nothing.textContent = isAnonymous ? forAnonymous : forSignedIn
@@ -147,6 +170,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
       offered = list
       leftOut = left
       listTools()
+      listEarlierCalls(shownEarlier)
     },
     showPermissions(list) {
       const subjects = list.map(({ subject }) => subject).join('\n')
@@ -160,8 +184,8 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
       permissions.replaceChildren(...list.map((permission) => describePermission(permission, onRevoke)))
       if (hadFocus) (granted.hidden ? count : permissionCount).focus()
     },
-    showCalls(list) {
-      const isAtEnd = main.scrollTop + main.clientHeight >= main.scrollHeight - 1
+    showCalls(list, earlier) {
+      listEarlierCalls(earlier)
       const ids = new Set(list.map(({ id }) => id))
       for (const [id, row] of rows) {
         if (ids.has(id)) continue
@@ -179,8 +203,8 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
         const text = call.message ? `${name}: ${plainText(call.message)}` : name
         if (state && state.textContent !== text) state.textContent = text
       }
-      nothing.hidden = !problem.hidden || rows.size > 0
-      if (isAtEnd) main.scrollTop = main.scrollHeight
+      nothing.hidden = !problem.hidden || !isEmpty()
+      followCalls()
     },
     showWithdrawal(call) {
       notice.textContent = describeWithdrawal(call)
@@ -233,7 +257,7 @@ const nameOf = ({ title, name }: PageTool) => plainText(title ?? name)
 const labelOf = ({ tool, connector }: Pick<Call, 'tool' | 'connector'>) =>
   connector ? `${plainText(connector.name)}: ${nameOf(tool)}` : nameOf(tool)
 
-const clientOf = ({ client }: Call) => plainText(client ?? '', 100) || 'Your assistant'
+const clientOf = ({ client }: Pick<Call, 'client'>) => plainText(client ?? '', 100) || 'Your assistant'
 
 const describeTool = (tool: PageTool, isAllowed: boolean) =>
   make(
@@ -266,6 +290,24 @@ const describeWish = ({ connector, tool }: Call) =>
   connector
     ? ` wants to use the tool ${plainText(tool.name)} of your organization’s server ${plainText(connector.origin)}, as you. It doesn’t run on this page. The server describes it as:`
     : ' wants to use a tool on this page. The page describes it as:'
+
+function describeEarlierCall(call: EarlierCall, title = plainText(call.name)) {
+  const state = call.message ? `${states[call.state]}: ${call.message}` : states[call.state]
+  const time = make(
+    'time',
+    { dateTime: call.at.toISOString() },
+    call.at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' }),
+  )
+  const row = make(
+    'li',
+    {},
+    make('b', {}, title),
+    make('span', { className: 'state' }, state),
+    make('span', { className: 'client' }, clientOf(call), ' · ', time),
+  )
+  row.dataset.state = call.state
+  return row
+}
 
 const describeQuestion = (call: Call) => [
   make(

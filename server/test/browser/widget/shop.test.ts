@@ -187,3 +187,41 @@ describe('a person', () => {
     await expect.poll(mine.sources).toEqual([])
   })
 })
+
+test('a user sees their calls after a reload, the newest in view', async () => {
+  const page = await visitShop(app.shopUrl, 'Demo Admin')
+  const mine = await useAssistant(app, 'admin@demo.test')
+  await expect.poll(mine.toolCounts).toEqual([3])
+  for (let n = 0; n < 12; n += 1) await mine.use('search_products', { query: `ink ${n}` })
+  const declined = mine.use('add_to_cart', { product_id: 'ink-blue' })
+  await question(page).getByText('"product_id"').waitFor()
+  await choose(page, 'Decline')
+  await declined
+  const isNewestInView = (list: 'Calls' | 'Earlier calls') =>
+    frameOf(page)
+      .getByRole('list', { name: list, exact: true })
+      .evaluate((calls) => {
+        const main = calls.closest('main')?.getBoundingClientRect()
+        const newest = calls.lastElementChild?.getBoundingClientRect()
+        return main && newest && newest.height > 0 && newest.bottom <= main.bottom + 1 && newest.top >= main.top
+      })
+  await expect.poll(() => isNewestInView('Calls')).toBe(true)
+
+  await page.reload()
+  await waitUntilConnected(page)
+  const earlier = frameOf(page).getByRole('list', { name: 'Earlier calls' }).getByRole('listitem')
+  await expect.poll(() => earlier.count()).toBe(13)
+  await page.getByRole('button', { name: /agent/i }).click()
+  await expect.poll(() => earlier.last().innerText()).toMatch(/^Add to the cart\s+Declined/)
+  expect(await earlier.first().innerText()).toContain('Done')
+  await expect.poll(() => isNewestInView('Earlier calls')).toBe(true)
+
+  // Whoever reads an older call isn't taken away from it.
+  const main = frameOf(page).getByRole('main')
+  await main.hover()
+  await page.mouse.wheel(0, -10_000)
+  await expect.poll(() => main.evaluate(({ scrollTop }) => scrollTop)).toBe(0)
+  await mine.use('search_products', { query: 'pen' })
+  await frameOf(page).getByRole('list', { name: 'Calls', exact: true }).getByText('Done').waitFor()
+  expect(await main.evaluate(({ scrollTop }) => scrollTop)).toBe(0)
+})

@@ -1,0 +1,645 @@
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
+import { answerWith, startInterceptor } from '../../test/interceptor.ts'
+import { obtain, register } from '../../test/oauth-client.ts'
+import { offer, type Page, pageOrigin } from '../../test/page.ts'
+import { member, type Shop, startShop, useShop } from '../../test/shop.ts'
+import { createAccess, type OrgCaller } from '../access.ts'
+import { verifyAuditChain } from '../audit/verify.ts'
+import { failure, serviceUnavailable } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
+import { resources } from '../oauth/access-tokens.ts'
+import { createService } from '../service.ts'
+import type { Database } from '../stores/database.ts'
+import { batchLimits, type ToolCallRecord } from './batch.ts'
+import { createToolCallRecorder, type ToolCallRecorder } from './recorder.ts'
+import { verifyToolCalls } from './verify.ts'
+
+let shop: Shop
+let page: Page
+let me: Awaited<ReturnType<Shop['caller']>>
+beforeAll(async () => {
+  shop = await startShop()
+  me = await shop.caller('member@demo.test')
+})
+afterAll(() => shop.close())
+afterEach(() => shop.closePages())
+
+type App = Pick<Shop, 'service' | 'request' | 'fetch' | 'tokenFor'>
+
+const get = async (app: App, query = '') =>
+  app.request('GET', `/tool-calls${query}`, { token: await app.tokenFor('admin@demo.test', 'demo') })
+const list = async (app: App, query = ''): Promise<ToolCallRecord[]> => (await get(app, query)).body.tool_calls
+
+/** The record of the latest call. */
+const latest = async (app: App = shop) => (await list(app, '?limit=1'))[0]
+
+const openPage = async (app: Shop = shop) => {
+  page = await app.page(member)
+  await offer(page, 'add')
+  return page
+}
+
+/** A caller as the hub sees one, without a page. */
+function callerOf(organizationId: string): OrgCaller {
+  return {
+    user: { id: newId(), email: 'ann@example.com', name: 'Ann', avatar_url: '' },
+    email_verified: true,
+    token: { id: 't', expires_at: 0, organization_id: organizationId, grant_id: undefined, client_id: undefined },
+    organization: { id: organizationId, name: 'Some', slug: 'some' },
+    role: 'member',
+  }
+}
+
+/** Records calls that no page is needed for. */
+const follow = (recorder: ToolCallRecorder, caller: OrgCaller, tool_name: string, args = {}, error?: Error) =>
+  recorder
+    .follow(caller, { tool_name, args }, async (record) => {
+      if (error) throw error
+      record.outcome = 'succeeded'
+    })
+    .catch(() => undefined)
+
+describe('the record of a call', () => {
+  test('says who called what through which client, and how it ended', async () => {
+    await openPage()
+    const answered = me.call('add', { sku: 7 })
+    const { call_id, definition_hash } = await page.next('tool/call')
+    page.send({ type: 'tool/result', call_id, result: 'done' })
+    await answered
+    expect(await latest()).toEqual({
+      id: call_id,
+      at: new Date(shop.clock.now).toISOString(),
+      user_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      user_email: 'member@demo.test',
+      client_id: null,
+      client_name: null,
+      source_type: 'page',
+      source: pageOrigin,
+      tool: 'add',
+      definition_hash,
+      arguments_hash: expect.stringMatching(/^[\w-]{43}$/),
+      approval: 'unknown',
+      approval_at: null,
+      governance: 'none',
+      outcome: 'succeeded',
+      failure_code: null,
+      duration_ms: expect.any(Number),
+    })
+  })
+
+  test.each<[string, object, Partial<ToolCallRecord>]>([
+    ['not_needed', { result: 1, approval: { how: 'not_needed' } }, { approval_at: null, outcome: 'succeeded' }],
+    ['always_allowed', { result: 1, approval: { how: 'always_allowed' } }, { approval_at: null, outcome: 'succeeded' }],
+    ['allowed', { result: 1, approval: { how: 'allowed', after_ms: 1500 } }, { outcome: 'succeeded' }],
+    [
+      'declined',
+      { error: { code: 'declined', message: '' }, approval: { how: 'declined', after_ms: 1500 } },
+      { outcome: 'refused', failure_code: 'DECLINED' },
+    ],
+  ])('says how the user allowed or declined it: %s', async (approval, answer, expected) => {
+    await openPage()
+    const answered = me.call('add')
+    const { call_id } = await page.next('tool/call')
+    page.send({ type: 'tool/result', call_id, ...answer } as never)
+    await answered
+    const approval_at = new Date(shop.clock.now + 1500).toISOString()
+    expect(await latest()).toMatchObject({ approval, approval_at, ...expected })
+  })
+
+  test('never says that a decision took longer than a call may', async () => {
+    await openPage()
+    const answered = me.call('add')
+    const { call_id } = await page.next('tool/call')
+    page.send({ type: 'tool/result', call_id, result: 1, approval: { how: 'allowed', after_ms: 1e15 } })
+    await answered
+    expect(await latest()).toMatchObject({ approval_at: new Date(shop.clock.now + 600_000).toISOString() })
+  })
+
+  test('names the OAuth client that the token was issued to', async () => {
+    const config = await register(shop.url)
+    const { access_token } = await obtain(config, 'member@demo.test', { resource: resources(shop.url).mcp })
+    const access = createAccess(shop.service)
+    const caller = (await access.check(`Bearer ${access_token}`, 'org', resources(shop.url).mcp)) as OrgCaller
+    await follow(shop.service.toolCalls, caller, 'by-client')
+    const { client_id, client_name } = config.clientMetadata()
+    expect(await latest()).toMatchObject({ tool: 'by-client', client_id, client_name })
+  })
+
+  const fail = (code: 'failed' | 'declined') => async (call: Promise<unknown>) => {
+    const { call_id } = await page.next('tool/call')
+    page.send({ type: 'tool/result', call_id, error: { code, message: 'no' } })
+    await call
+  }
+  test.each<[string, (call: Promise<unknown>, stop: AbortController) => Promise<void>, Partial<ToolCallRecord>]>([
+    ['whose tool failed', fail('failed'), { outcome: 'tool_error', failure_code: null, approval: 'unknown' }],
+    [
+      'that the user declined',
+      fail('declined'),
+      { outcome: 'refused', failure_code: 'DECLINED', approval: 'declined', governance: 'none' },
+    ],
+    [
+      'that was cancelled',
+      async (_, stop) => {
+        await page.next('tool/call')
+        stop.abort()
+      },
+      { outcome: 'cancelled', failure_code: 'CALL_CANCELLED' },
+    ],
+    [
+      'that nobody answered',
+      async () => {
+        await page.next('tool/call')
+        // The page is alive all the time.
+        for (let n = 0; n < 3; n += 1) {
+          shop.pass(20_000)
+          await page.settled()
+        }
+      },
+      { outcome: 'timed_out', failure_code: 'CALL_TIMED_OUT' },
+    ],
+    [
+      'whose page left',
+      async () => {
+        await page.next('tool/call')
+        page.socket.close(1000)
+      },
+      { outcome: 'failed', failure_code: 'SOURCE_GONE' },
+    ],
+  ])('%s says so', async (_, end, expected) => {
+    await openPage()
+    const stop = new AbortController()
+    const call = me.call('add', {}, { signal: stop.signal })
+    const ended = call.catch(() => undefined)
+    await end(call, stop)
+    await ended
+    expect(await latest()).toMatchObject({ tool: 'add', source: pageOrigin, ...expected })
+  })
+
+  test('of a tool that nobody offers has no source, and no hidden characters in its name', async () => {
+    await me.call('no\u202ewhere').catch(() => undefined)
+    expect(await latest()).toMatchObject({
+      tool: 'nowhere',
+      source_type: null,
+      source: null,
+      definition_hash: null,
+      outcome: 'failed',
+      failure_code: 'RESOURCE_NOT_FOUND',
+    })
+  })
+
+  test('of a call that failed here names no cause', async () => {
+    const caller = callerOf(await shop.organization('demo'))
+    await follow(shop.service.toolCalls, caller, 'broken', {}, new Error('a secret'))
+    expect(await latest()).toMatchObject({ tool: 'broken', outcome: 'failed', failure_code: 'INTERNAL_ERROR' })
+  })
+
+  test.each<[string, { request: string; response: string }, Partial<ToolCallRecord>]>([
+    ['allowed', { request: 'success', response: 'success' }, { outcome: 'succeeded', failure_code: null }],
+    ['refused', { request: 'failure', response: 'success' }, { outcome: 'refused', failure_code: 'CALL_REFUSED' }],
+    [
+      'result_refused',
+      { request: 'success', response: 'failure' },
+      { outcome: 'refused', failure_code: 'CALL_REFUSED' },
+    ],
+  ])('has the verdict of the governance provider: %s', async (governance, verdicts, expected) => {
+    const interceptor = await startInterceptor(({ params, ...request }, response) =>
+      answerWith({ status: verdicts[params.phase as 'request'], violations: [] })({ params, ...request }, response),
+    )
+    const governed = await useShop()
+    const token = await governed.tokenFor('admin@demo.test', 'demo')
+    const body = {
+      interceptor_url: interceptor.url,
+      interceptor_name: 'policy',
+      api_key: 'key-of-the-policy',
+      is_enabled: true,
+    }
+    expect((await governed.request('PATCH', '/governance/providers/config', { token, body })).status).toBe(200)
+    ;(await openPage(governed)).answer(() => 'done')
+    await (await governed.caller('member@demo.test')).call('add').catch(() => undefined)
+    const record = await latest(governed)
+    expect(record).toMatchObject({ governance, ...expected })
+    expect(interceptor.asked[0]?.body.params).toMatchObject({ context: { mcp_call_id: record?.id } })
+  })
+
+  test('has no contents, only a keyed hash of the arguments, which differs between organizations', async () => {
+    const [demo, other] = [await shop.organization('demo'), await shop.organization('other')]
+    const { toolCalls } = shop.service
+    await follow(toolCalls, callerOf(demo), 'hash', { item: 'tea', count: { b: 1, a: 2 } })
+    await follow(toolCalls, callerOf(demo), 'hash', { count: { a: 2, b: 1 }, item: 'tea' })
+    await follow(toolCalls, callerOf(demo), 'hash', { count: { a: 2, b: 1 }, item: 'tee' })
+    await follow(toolCalls, callerOf(other), 'hash', { count: { a: 2, b: 1 }, item: 'tea' })
+    const token = await shop.tokenFor('admin@other.test', 'other')
+    const [different, same, one] = await list(shop, '?tool=hash')
+    const [elsewhere] = (await shop.request('GET', '/tool-calls?tool=hash', { token })).body.tool_calls
+    expect(same?.arguments_hash).toBe(one?.arguments_hash)
+    expect(different?.arguments_hash).not.toBe(one?.arguments_hash)
+    expect(elsewhere?.arguments_hash).not.toBe(one?.arguments_hash)
+    expect(JSON.stringify(await list(shop, '?tool=hash'))).not.toMatch(/tea|tee/)
+  })
+})
+
+describe('the list', () => {
+  let app: Awaited<ReturnType<typeof startShop>>
+  let [ann, bob]: [OrgCaller, OrgCaller] = [callerOf(''), callerOf('')]
+  beforeAll(async () => {
+    app = await startShop()
+    const demo = await app.organization('demo')
+    ;[ann, bob] = [callerOf(demo), callerOf(demo)]
+    app.clock.now = Date.parse('2026-03-01T12:00:00.000Z')
+    for (let n = 0; n < 60; n += 1) {
+      // Three at the same moment.
+      if (n % 3 === 0) app.clock.now += 60 * 60 * 1000
+      const error = n % 4 === 0 ? failure(504, 'CALL_TIMED_OUT', 'Too late') : undefined
+      await follow(app.service.toolCalls, n % 2 ? ann : bob, n % 3 ? 'add' : '=remove("x")', { n }, error)
+    }
+    await follow(app.service.toolCalls, callerOf(await app.organization('other')), 'theirs')
+    app.clock.now = Date.now()
+  })
+  afterAll(() => app.close())
+
+  test.each([1, 7, 60, 1_000])(
+    'in pages of %i has every record of the organization once, the newest first',
+    async (limit) => {
+      const seen: ToolCallRecord[] = []
+      for (let cursor: string | null = ''; cursor !== null; ) {
+        const { body } = await get(app, `?limit=${limit}${cursor && `&cursor=${cursor}`}`)
+        expect(body.tool_calls.length).toBeLessThanOrEqual(limit)
+        seen.push(...body.tool_calls)
+        cursor = body.next_cursor
+      }
+      expect(seen).toHaveLength(60)
+      expect(seen.map(({ id }) => id)).toEqual([...new Set(seen.map(({ id }) => id))].toSorted().toReversed())
+    },
+  )
+
+  test('is in order although batches overlap, and continues a search that reads many', async () => {
+    const { service, clock, organization, ...rest } = await useTestService()
+    const caller = callerOf(await organization('demo'))
+    const start = clock.now
+    // As if nodes had written them: each batch has calls from different times of the same ten minutes.
+    for (let n = 0; n < 90; n += 1) {
+      clock.now = start + ((n * 37) % 90) * 6_000
+      await follow(service.toolCalls, caller, n === 13 ? 'rare' : 'add')
+      if (n % 2 === 1) await service.toolCalls.flush()
+    }
+    const app = { ...rest, service }
+    const read = async (query: string) => {
+      const pages: ToolCallRecord[][] = []
+      for (let cursor: string | null = ''; cursor !== null; ) {
+        const { body } = await get(app, `?${query}${cursor && `&cursor=${cursor}`}`)
+        pages.push(body.tool_calls)
+        cursor = body.next_cursor
+      }
+      return pages
+    }
+    for (const limit of [1, 8, 1_000]) {
+      const seen = (await read(`limit=${limit}`)).flat().map(({ at }) => Date.parse(at) - start)
+      expect(seen).toEqual(Array.from({ length: 90 }, (_, n) => (89 - n) * 6_000))
+    }
+    expect((await read('tool=rare')).flat()).toHaveLength(1)
+    // In another hour, so that no batch overlaps the others.
+    for (let n = 0; n < 50; n += 1) {
+      clock.now += 3_600_000
+      await follow(service.toolCalls, caller, 'later')
+      await service.toolCalls.flush()
+    }
+    const pages = await read('tool=rare')
+    expect(pages.length).toBeGreaterThan(1)
+    expect(pages.flat()).toHaveLength(1)
+    expect((await read('limit=20')).flat()).toHaveLength(140)
+  })
+
+  test.each<[string, (record: ToolCallRecord) => boolean, number]>([
+    ['user_id=ANN', ({ user_id }) => user_id === ann.user.id, 30],
+    ['tool=add', ({ tool }) => tool === 'add', 40],
+    ['tool=ad', () => false, 0],
+    ['outcome=timed_out', ({ outcome }) => outcome === 'timed_out', 15],
+    ['outcome=cancelled', () => false, 0],
+    ['user_id=ANN&tool=add&outcome=succeeded', ({ user_id }) => user_id === ann.user.id, 20],
+    ['start_date=2026-03-02', ({ at }) => at >= '2026-03-02T00:00', 27],
+    ['end_date=2026-03-01', ({ at }) => at < '2026-03-02T00:00', 33],
+    ['start_date=2026-03-01T13:00:00Z&end_date=2026-03-01T13:00:00Z', ({ at }) => at.startsWith('2026-03-01T13'), 3],
+  ])('narrows by %s', async (query, fits, count) => {
+    const records = await list(app, `?limit=1000&${query.replace('ANN', ann.user.id)}`)
+    expect(records.every(fits)).toBe(true)
+    expect(records).toHaveLength(count)
+  })
+
+  test.each([
+    ['limit=0', 'limit'],
+    ['limit=1001', 'limit'],
+    ['cursor=', 'cursor'],
+    ['cursor=5', 'cursor'],
+    [`cursor=12345678901234_${newId()}`, 'cursor'],
+    ['user_id=ann', 'user_id'],
+    ['tool=', 'tool'],
+    ['outcome=lost', 'outcome'],
+    ['start_date=yesterday', 'start_date'],
+    ['format=xml', 'format'],
+  ])('refuses "%s"', async (query, field) => {
+    expect((await get(app, `?${query}`)).body.data).toMatchObject({ code: 'VALIDATION_ERROR', field })
+  })
+
+  const getText = async (query: string) => {
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const response = await app.fetch(`/api/tool-calls?${query}`, { headers: { authorization: `Bearer ${token}` } })
+    expect(response.status).toBe(200)
+    expect(response.headers.get('cache-control')).toBe('no-store')
+    return { text: await response.text(), type: response.headers.get('content-type'), headers: response.headers }
+  }
+
+  test('as JSON Lines has a record per line, and the next page in a header', async () => {
+    const { body } = await get(app, '?limit=3')
+    const { text, type, headers } = await getText('limit=3&format=jsonl')
+    expect(type).toBe('application/jsonl; charset=utf-8')
+    expect(text).toBe(body.tool_calls.map((record: ToolCallRecord) => `${JSON.stringify(record)}\n`).join(''))
+    expect(headers.get('next-cursor')).toBe(body.next_cursor)
+    expect((await getText('limit=60&format=jsonl')).headers.get('next-cursor')).toBeNull()
+  })
+
+  test('as CSV has a header, quotes what needs it, and starts no formula', async () => {
+    const [record] = await list(app, '?limit=1&tool=%3Dremove(%22x%22)')
+    const { text, type } = await getText('limit=1&tool=%3Dremove(%22x%22)&format=csv')
+    expect(type).toBe('text/csv; charset=utf-8; header=present')
+    const cells = Object.values(record as ToolCallRecord).map((value) =>
+      value === '=remove("x")' ? `"'=remove(""x"")"` : String(value ?? ''),
+    )
+    // A hash is base64url, so it may start with a minus sign.
+    const lines = [Object.keys(record as ToolCallRecord), cells].map((line) => `${line.join(',')}\r\n`)
+    expect(text.replaceAll(",'-", ',-')).toBe(lines.join(''))
+    expect((await getText('tool=nothing&format=csv')).text, 'the header alone').toBe(lines[0])
+  })
+})
+
+describe('the recent calls of a page’s user', () => {
+  /** What a new page is told, if anything, once it would have been told. */
+  const recentFor = async (app: Shop, ...who: Parameters<Shop['page']>) => {
+    const opened = await app.page(...who)
+    // Pages are told one after the other.
+    await (await app.page(member)).next('calls/recent')
+    return opened.unread('calls/recent')[0]?.calls.map(({ name }) => name)
+  }
+
+  test('are told after ready, the oldest first', async () => {
+    const app = await useShop()
+    const { call } = await app.caller('member@demo.test')
+    const first = await openPage(app)
+    expect(first.unread('calls/recent')).toEqual([])
+    first.answer(() => 'done')
+    await call('add')
+    const startedAt = app.clock.now
+    await call('add', {}, { source_id: first.ready.session })
+    const reloaded = await app.page(member)
+    const { calls } = await reloaded.next('calls/recent')
+    expect(calls).toEqual([
+      { call_id: expect.any(String), at: startedAt, name: 'add', outcome: 'succeeded' },
+      { call_id: expect.any(String), at: startedAt, name: 'add', outcome: 'succeeded' },
+    ])
+    expect(calls[0]?.call_id.localeCompare(calls[1]?.call_id as string)).toBe(-1)
+  })
+
+  test('are those of this user, in this organization, on this origin', async () => {
+    const app = await useShop()
+    const [demo, other] = [await app.organization('demo'), await app.organization('other')]
+    const person = async (email: string) => {
+      const [row] = await app.service.database.asService(
+        (sql) => sql<{ id: string }>`select id from users where email = ${email}`,
+      )
+      return (organizationId: string): OrgCaller => {
+        const caller = callerOf(organizationId)
+        return { ...caller, user: { ...caller.user, id: row?.id as string, email } }
+      }
+    }
+    const [mine, admins] = [await person('member@demo.test'), await person('admin@demo.test')]
+    type Told = Partial<Pick<ToolCallRecord, 'source_type' | 'source' | 'approval'>>
+    const record = (caller: OrgCaller, tool_name: string, told: Told = {}) =>
+      app.service.toolCalls.follow(caller, { tool_name, args: {} }, async (call) => {
+        Object.assign(call, { source_type: 'page', source: pageOrigin, outcome: 'succeeded', ...told })
+      })
+    await record(mine(demo), 'mine')
+    await record(admins(demo), 'the admin’s')
+    await record(mine(other), 'in another organization')
+    await record(mine(demo), 'elsewhere', { source: 'https://elsewhere.example' })
+    await record(mine(demo), 'unasked', { source_type: 'connector', source: 'crm', approval: 'not_needed' })
+    await record(mine(demo), 'asked', { source_type: 'connector', source: 'crm', approval: 'declined' })
+    await record(mine(demo), 'unknown', { source_type: null, source: null })
+
+    expect(await recentFor(app, member)).toEqual(['mine', 'asked'])
+    expect(await recentFor(app, { sub: 'adm', email: 'admin@demo.test', email_verified: true })).toEqual([
+      'the admin’s',
+    ])
+    expect(await recentFor(app, { sub: 'mem', email: 'member@demo.test', email_verified: false })).toBeUndefined()
+    expect(await recentFor(app, { sub: 'else', email: 'else@demo.test', email_verified: true })).toBeUndefined()
+    expect(await recentFor(app, undefined)).toBeUndefined()
+
+    await app.service.database.asService(
+      (sql) => sql`update users set email_verified = false where email = 'admin@demo.test'`,
+    )
+    expect(await recentFor(app, { sub: 'adm', email: 'admin@demo.test', email_verified: true })).toBeUndefined()
+  })
+
+  test('are the last fifty', async () => {
+    const app = await useShop()
+    const { call } = await app.caller('member@demo.test')
+    ;(await openPage(app)).answer(() => 'done')
+    for (let n = 0; n < 55; n += 1) await call('add')
+    const { calls } = await (await app.page(member)).next('calls/recent')
+    expect(calls).toHaveLength(50)
+    const newest = (await list(app, '?limit=50')).map(({ id }) => id)
+    expect(calls.map(({ call_id }) => call_id).toReversed()).toEqual(newest)
+  })
+})
+
+describe('the recorder', () => {
+  const batches = async (app: Pick<Shop, 'service'>, organizationId: string) =>
+    app.service.database.asOrg(
+      organizationId,
+      (sql) => sql<{ actor: string; target: string; data: Record<string, unknown> }>`
+        select actor, target, data from audit_events where action = 'tool_calls.recorded' order by sequence`,
+    )
+
+  /** A recorder of its own over a database whose transactions go wrong in some way. */
+  async function useRecorder(
+    asOrg?: (real: Database['asOrg']) => Database['asOrg'],
+    limits?: { organization: number; node: number },
+  ) {
+    const app = await useTestService()
+    const { database } = app.service
+    const broken = { ...database, ...(asOrg && { asOrg: asOrg(database.asOrg) }) }
+    const recorder = createToolCallRecorder({ ...app.service, database: broken }, limits)
+    const organizationId = await app.organization('demo')
+    const report = () => verifyToolCalls(app.stores, organizationId)
+    return { app, recorder, organizationId, caller: callerOf(organizationId), report }
+  }
+
+  test('writes one audit event for many calls, which carries their hash', async () => {
+    const { app, recorder, organizationId, caller, report } = await useRecorder()
+    await Promise.all(Array.from({ length: 6_000 }, (_, n) => follow(recorder, caller, 'add', { n })))
+    await recorder.close()
+    const events = await batches(app, organizationId)
+    expect(events.map(({ actor, data }) => [actor, data.count])).toEqual([
+      ['hub', 5_000],
+      ['hub', 1_000],
+    ])
+    expect(events[0]?.data).toEqual({
+      count: 5_000,
+      hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+    })
+    expect(await report()).toEqual({ batches: 2, records: 6_000 })
+    expect(await verifyAuditChain(app.stores, organizationId)).not.toHaveProperty('broken')
+  })
+
+  test('keeps what it could not write, and writes it once the database is back', async () => {
+    let isAway = true
+    const away: Database['asOrg'] = () => Promise.reject(serviceUnavailable('The database is not reachable'))
+    const { recorder, caller, report } = await useRecorder((real) => (id, work) => (isAway ? away : real)(id, work))
+    await follow(recorder, caller, 'one')
+    await recorder.flush()
+    await follow(recorder, caller, 'two')
+    await recorder.flush()
+    expect(await report()).toEqual({ batches: 0, records: 0 })
+    isAway = false
+    await recorder.close()
+    expect(await report()).toEqual({ batches: 2, records: 2 })
+  })
+
+  test('writes a batch once, also if the response to its commit was lost', async () => {
+    let failures = 1
+    const { recorder, caller, report } = await useRecorder((real) => async (id, work) => {
+      const result = await real(id, work)
+      failures -= 1
+      if (failures === 0) throw serviceUnavailable('The database is not reachable')
+      return result
+    })
+    await follow(recorder, caller, 'one')
+    await recorder.flush()
+    await follow(recorder, caller, 'two')
+    await recorder.close()
+    expect(await report()).toEqual({ batches: 2, records: 2 })
+  })
+
+  test.each([
+    ['of an organization', { organization: 5, node: 100 }],
+    ['of a node', { organization: 100, node: 5 }],
+  ])('runs no call while the records %s that wait have reached their limit', async (_, limits) => {
+    let isAway = true
+    const away: Database['asOrg'] = () => Promise.reject(serviceUnavailable('The database is not reachable'))
+    const { recorder, caller, report } = await useRecorder(
+      (real) => (id, work) => (isAway ? away : real)(id, work),
+      limits,
+    )
+    let runs = 0
+    const call = () =>
+      recorder.follow(caller, { tool_name: 'add', args: {} }, async () => {
+        runs += 1
+      })
+    const results = await Promise.allSettled(Array.from({ length: 7 }, call))
+    expect(results.filter(({ status }) => status === 'rejected')).toHaveLength(2)
+    await expect(call()).rejects.toMatchObject({ envelope: { status: 503 } })
+    expect(runs).toBe(5)
+    isAway = false
+    await call()
+    await recorder.close()
+    expect(await report()).toMatchObject({ records: 6 })
+  })
+
+  test('starts another batch for calls that are far apart, and when one is too large', async () => {
+    const { app, recorder, caller, report } = await useRecorder()
+    await follow(recorder, caller, 'one')
+    app.clock.now += batchLimits.spanMs + 1
+    await follow(recorder, caller, 'two')
+    const long = { ...caller, user: { ...caller.user, email: `${'é'.repeat(1024 * 1024)}@example.com` } }
+    await follow(recorder, long, 'three')
+    await follow(recorder, caller, 'four')
+    await recorder.close()
+    expect(await report()).toEqual({ batches: 3, records: 4 })
+  })
+
+  test('gives up a batch that can never be written, and counts it as missing', async () => {
+    let failures = 1
+    const { app, recorder, organizationId, caller } = await useRecorder((real) => async (id, work) => {
+      failures -= 1
+      if (failures === 0) throw new Error('This will never work')
+      return real(id, work)
+    })
+    await follow(recorder, caller, 'one')
+    await follow(recorder, caller, 'two')
+    await recorder.flush()
+    await follow(recorder, caller, 'three')
+    await recorder.close()
+    expect(app.logged()).toContain('This will never work')
+    expect((await batches(app, organizationId)).map(({ data }) => data)).toMatchObject([{ count: 1, lost: 2 }])
+  })
+
+  test('writes what is left when the service stops', async () => {
+    const { stores, service, organization } = await useTestService()
+    const organizationId = await organization('demo')
+    const stopping = await createService(stores, service)
+    const call = { signal: new AbortController().signal, progress: () => undefined }
+    const called = stopping.hub.callTool(callerOf(organizationId), { tool_name: 'nothing', args: {} }, call)
+    await expect(called).rejects.toThrow()
+    await stopping.close()
+    expect(await verifyToolCalls(stores, organizationId)).toEqual({ batches: 1, records: 1 })
+  })
+})
+
+describe('the verification', () => {
+  const edits: Record<string, string> = {
+    id: 'gen_random_uuid()',
+    first_at: `first_at - interval '1 ms'`,
+    last_at: `last_at + interval '1 ms'`,
+    count: 'count + 1',
+    records: `records || '\\x00'`,
+  }
+  let app: TestService
+  let owner: pg.Client
+  beforeAll(async () => {
+    app = await startTestService()
+    owner = new pg.Client(app.stores.owner)
+    await owner.connect()
+    for (const table of ['tool_call_batches', 'tool_call_users'])
+      await owner.query(`alter table ${table} no force row level security`)
+    await owner.query('alter table tool_call_users drop constraint tool_call_users_organization_id_batch_id_fkey')
+  })
+  afterAll(async () => {
+    await owner.end()
+    await app.close()
+  })
+
+  test.each([
+    ...Object.entries(edits).map(([column, value]) => [
+      `its ${column} was changed`,
+      `update tool_call_batches set ${column} = ${value} where organization_id = $1`,
+    ]),
+    ['it was deleted', 'delete from tool_call_batches where organization_id = $1'],
+    [
+      'it was added',
+      `insert into tool_call_batches select organization_id, gen_random_uuid(), first_at, last_at, count, records
+       from tool_call_batches where organization_id = $1`,
+    ],
+    ['a user of it was removed', 'delete from tool_call_users where organization_id = $1'],
+    [
+      'a user of it was added',
+      `insert into tool_call_users select organization_id, gen_random_uuid(), id
+       from tool_call_batches where organization_id = $1`,
+    ],
+  ])('finds a batch if %s', async (_, statement) => {
+    const { database, toolCalls } = app.service
+    const id = newId()
+    await database.asOrg(id, (sql) => sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`)
+    for (const tool of ['one', 'two', 'three']) await follow(toolCalls, callerOf(id), tool)
+    await toolCalls.flush(id)
+    expect(await verifyToolCalls(app.stores, id)).toEqual({ batches: 1, records: 3 })
+    expect((await owner.query(statement, [id])).rowCount).toBeGreaterThan(0)
+    expect(await verifyToolCalls(app.stores, id)).toHaveProperty('broken')
+  })
+
+  test('covers every column', async () => {
+    const { rows } = await owner.query(
+      `select attname from pg_attribute where attrelid = 'tool_call_batches'::regclass and attnum > 0 and not attisdropped`,
+    )
+    expect(rows.map(({ attname }) => attname).toSorted()).toEqual(['organization_id', ...Object.keys(edits)].toSorted())
+  })
+})

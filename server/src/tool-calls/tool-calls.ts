@@ -1,0 +1,166 @@
+import type { OrgCaller } from '../access.ts'
+import type { Input, Output } from '../operation.ts'
+import type { ServerMessage } from '../runtime/protocol.ts'
+import type { Service } from '../service.ts'
+import type { Database } from '../stores/database.ts'
+import type { TicketHolder } from '../tickets/tickets.ts'
+import { batchLimits, readRecords, type ToolCallRecord } from './batch.ts'
+import type * as contract from './contract.ts'
+
+/** A position between records, which are ordered by time and id. */
+interface Position {
+  at: string
+  id: string
+}
+
+interface Search {
+  /** Records before this position, which is not included. */
+  before: Position
+  notBefore: string
+  /** Null finds the calls of every user. */
+  users: readonly string[] | null
+  isWanted(record: ToolCallRecord): boolean
+  limit: number
+}
+
+interface Found {
+  /** The newest first. */
+  records: ToolCallRecord[]
+  /** Where to continue; undefined if there are no more. */
+  next?: Position | undefined
+}
+
+const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+const firstTime = new Date(0).toISOString()
+const lastTime = '9999-12-31T23:59:59.999Z'
+/** How many batches one search reads before it returns what it has. */
+const mostBatches = 40
+
+export async function listToolCalls(
+  { database, toolCalls }: Service,
+  { organization }: OrgCaller,
+  {
+    limit,
+    cursor,
+    user_id,
+    tool,
+    outcome,
+    start_date = firstTime,
+    end_date = lastTime,
+  }: Input<typeof contract.listToolCalls>,
+): Promise<Output<typeof contract.listToolCalls>> {
+  await toolCalls.flush(organization.id)
+  const end = { at: end_date, id: lastId }
+  const { records, next } = await findCalls(database, organization.id, {
+    before: cursor === undefined ? end : earlier(readCursor(cursor), end),
+    notBefore: start_date,
+    users: user_id === undefined ? null : [user_id],
+    isWanted: (record) =>
+      (user_id === undefined || record.user_id === user_id) &&
+      (tool === undefined || record.tool === tool) &&
+      (outcome === undefined || record.outcome === outcome),
+    limit,
+  })
+  return { tool_calls: records, next_cursor: next ? `${Date.parse(next.at)}_${next.id}` : null }
+}
+
+/** What the widget shows of an earlier call. */
+export type RecentCall = (ServerMessage & { type: 'calls/recent' })['calls'][number]
+
+const mostRecentCalls = 50
+
+/**
+ * The latest calls that the page's user has seen in the widget, or could have: calls to pages of the same origin, and
+ * calls to connectors that the user was asked about. Users without a verified address have none.
+ */
+export async function findRecentCalls(
+  { database, toolCalls }: Pick<Service, 'database' | 'toolCalls'>,
+  { organization_id, origin, end_user }: TicketHolder,
+): Promise<RecentCall[]> {
+  const email = end_user?.verified_email
+  if (email === undefined) return []
+  const users = await database.asOrg(
+    organization_id,
+    (sql) => sql<{ id: string }>`
+      select u.id from members m join users u on u.id = m.user_id where u.email = ${email} and u.email_verified`,
+  )
+  if (users.length === 0) return []
+  await toolCalls.flush(organization_id)
+  const ids = users.map(({ id }) => id)
+  const { records } = await findCalls(database, organization_id, {
+    before: { at: lastTime, id: lastId },
+    notBefore: firstTime,
+    users: ids,
+    isWanted: ({ user_id, user_email, source_type, source, approval }) =>
+      ids.includes(user_id) &&
+      user_email === email &&
+      (source_type === 'page' ? source === origin : source_type === 'connector' && asked.has(approval)),
+    limit: mostRecentCalls,
+  })
+  return records.toReversed().map(({ id, at, tool, client_name, outcome, failure_code }) => ({
+    call_id: id,
+    at: Date.parse(at),
+    name: tool,
+    ...(client_name !== null && { client_name }),
+    outcome,
+    ...(failure_code !== null && { failure_code }),
+  }))
+}
+
+const asked = new Set<string>(['allowed', 'always_allowed', 'declined'])
+
+interface StoredBatch extends Position {
+  records: Buffer
+}
+
+/**
+ * Batches overlap in time: calls end in another order than they started in, on several nodes. Batches are read from the
+ * one that ends last, and a record's place is known once no unread batch ends after it.
+ */
+async function findCalls({ asOrg }: Database, organizationId: string, search: Search): Promise<Found> {
+  const { before, notBefore, users, isWanted, limit } = search
+  let found: ToolCallRecord[] = []
+  let position: Position = { at: lastTime, id: lastId }
+  for (let count = 1; ; count += 1) {
+    const [batch] = await asOrg(
+      organizationId,
+      (sql) => sql<StoredBatch>`
+        select last_at as at, id, records from tool_call_batches
+        where (last_at, id) < (${position.at}::timestamptz, ${position.id}::uuid)
+          and last_at <= ${before.at}::timestamptz + ${batchLimits.spanMs} * interval '1 millisecond'
+          and last_at >= ${notBefore}::timestamptz and first_at <= ${before.at}::timestamptz
+          and (${users}::uuid[] is null or id in (
+            select batch_id from tool_call_users where user_id = any (${users}::uuid[])))
+        order by last_at desc, id desc limit 1`,
+    )
+    const isFilled = found[limit] !== undefined && (!batch || found[limit].at > batch.at)
+    if (!batch || isFilled) return cut(found, limit)
+    // Only from a position that is earlier than the last one: the next search would read the same batches again.
+    if (count > mostBatches && batch.at < before.at) {
+      const { records, next } = cut(found, limit)
+      const settled = records.filter(({ at }) => at > batch.at)
+      return settled.length === records.length && next
+        ? { records, next }
+        : { records: settled, next: { at: batch.at, id: lastId } }
+    }
+    const wanted = (await readRecords(batch.records)).filter(
+      (record) => isBefore(record, before) && record.at >= notBefore && isWanted(record),
+    )
+    found = [...found, ...wanted].sort((a, b) => (isBefore(a, b) ? 1 : -1)).slice(0, limit + 1)
+    position = batch
+  }
+}
+
+const cut = (found: ToolCallRecord[], limit: number): Found => {
+  const records = found.slice(0, limit)
+  return { records, next: found.length > limit ? records.at(-1) : undefined }
+}
+
+const isBefore = (a: Position, b: Position): boolean => (a.at === b.at ? a.id < b.id : a.at < b.at)
+
+const earlier = (a: Position, b: Position): Position => (isBefore(a, b) ? a : b)
+
+function readCursor(cursor: string): Position {
+  const [at = '', id = ''] = cursor.split('_')
+  return { at: new Date(Number(at)).toISOString(), id }
+}
