@@ -1400,6 +1400,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit-events/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export audit events as JSON Lines
+         * @description Streams every event after a head, oldest first, one JSON object per line: for a SIEM. Needs a plan with audit logs. Store the `head` of the last line, and pass it as `from` next time. A response ends with the newest event, or after five minutes; it is complete if it ends without a connection error. The response is a 409 with `AUDIT_HEAD_NOT_FOUND` if the trail doesn’t contain `from`. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["exportAuditEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1458,6 +1478,36 @@ export interface components {
             created_at: string;
             /** @description HMAC over the event and the previous hash, with a key that isn’t in the database */
             hash: string;
+        };
+        AuditHeadNotFoundError: {
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
+            defined: true;
+            /**
+             * @description Type of the error
+             * @constant
+             */
+            code: "AUDIT_HEAD_NOT_FOUND";
+            /**
+             * @description HTTP status
+             * @constant
+             */
+            status: 409;
+            /**
+             * @description Explanation for a person to read
+             * @default The organization’s audit trail doesn’t contain this head. It belongs to another organization, or events were changed or removed: ask the operator to run `npx inlay audit verify --from` with it.
+             */
+            message: string;
+            /** @description Details of the error */
+            data: {
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
+                code: "AUDIT_HEAD_NOT_FOUND";
+            };
         };
         AuditVerification: {
             /**
@@ -1842,6 +1892,31 @@ export interface components {
             total_completion_tokens: number;
             /** @description Prompt and completion tokens together */
             total_tokens: number;
+        };
+        ExportedAuditEvent: {
+            /** @description ID of the event */
+            id: string;
+            /** @description Position in the organization’s trail, from 1 without gaps */
+            sequence: number;
+            /** @description Email address of the user who made the change, or the part of the service that did */
+            actor: string;
+            /** @description What was done, such as `publishable_key.created` */
+            action: string;
+            /** @description ID of the resource that was changed */
+            target: string;
+            /** @description Details of the change, without secrets */
+            data: {
+                [key: string]: unknown;
+            };
+            /**
+             * Format: date-time
+             * @description When the change was made
+             */
+            created_at: string;
+            /** @description HMAC over the event and the previous hash, with a key that isn’t in the database */
+            hash: string;
+            /** @description This event as a head: pass it as `from` to continue after it */
+            head: string;
         };
         FullSkillVersion: {
             /** @description Version number */
@@ -5905,21 +5980,21 @@ export interface operations {
                      *         {
                      *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
                      *           "at": "2026-11-14T16:05:12.480Z",
-                     *           "user_id": "text",
-                     *           "user_email": "text",
-                     *           "client_id": "inlay-hub",
-                     *           "client_name": "text",
+                     *           "user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1002",
+                     *           "user_email": "ada@example.com",
+                     *           "client_id": "dcr_EXAMPLE",
+                     *           "client_name": "Claude",
                      *           "source_type": "page",
-                     *           "source": "text",
-                     *           "tool": "text",
-                     *           "definition_hash": "text",
-                     *           "arguments_hash": "text",
-                     *           "approval": "not_needed",
-                     *           "approval_at": "2026-11-14T16:05:12.480Z",
-                     *           "governance": "none",
+                     *           "source": "https://shop.example.com",
+                     *           "tool": "add_to_cart",
+                     *           "definition_hash": "9a3e0c1f5bEXAMPLE",
+                     *           "arguments_hash": "q1kX0nJm2Vb8wPzEXAMPLE",
+                     *           "approval": "allowed",
+                     *           "approval_at": "2026-11-14T16:05:14.120Z",
+                     *           "governance": "allowed",
                      *           "outcome": "succeeded",
-                     *           "failure_code": "text",
-                     *           "duration_ms": 1
+                     *           "failure_code": null,
+                     *           "duration_ms": 1840
                      *         }
                      *       ],
                      *       "next_cursor": null
@@ -10735,6 +10810,98 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    exportAuditEvents: {
+        parameters: {
+            query?: {
+                /** @description Only events after this one: `head` of an exported event, or of the list’s `verification` */
+                from?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "sequence": 42,
+                     *       "actor": "ada@example.com",
+                     *       "action": "publishable_key.created",
+                     *       "target": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
+                     *       "data": {
+                     *         "name": "Shop"
+                     *       },
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "hash": "5f1d7a84e02c4b6d9c3fEXAMPLE",
+                     *       "head": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2:42:5f1d7a84e02c4b6d9c3fEXAMPLE"
+                     *     }
+                     */
+                    "application/jsonl": components["schemas"]["ExportedAuditEvent"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUDIT_HEAD_NOT_FOUND`: The organization’s audit trail doesn’t contain this head. It belongs to another organization, or events were changed or removed: ask the operator to run `npx inlay audit verify --from` with it.. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditHeadNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */

@@ -23,7 +23,8 @@ interface Operation {
 }
 
 interface Content {
-  content: { 'application/json': { schema: Schema; example?: unknown } }
+  /** As JSON; an export has lines of JSON instead. */
+  content: Partial<Record<'application/json' | 'application/jsonl', { schema: Schema; example?: unknown }>>
 }
 
 interface Schema {
@@ -319,8 +320,10 @@ function range(low: number | undefined, high: number | undefined, unit: string):
 const finite = (bound: number | undefined) =>
   bound !== undefined && Math.abs(bound) < Number.MAX_SAFE_INTEGER ? bound : undefined
 
-const schemaOf = (content: Content | undefined) => content?.content['application/json'].schema
-const writtenExample = (content: Content | undefined) => content?.content['application/json'].example
+const asJson = (content: Content | undefined) =>
+  content?.content['application/json'] ?? content?.content['application/jsonl']
+const schemaOf = (content: Content | undefined) => asJson(content)?.schema
+const writtenExample = (content: Content | undefined) => asJson(content)?.example
 const formatJson = (value: unknown) => JSON.stringify(value, null, 2)
 const code = (text: string) => `<code>${escapeHtml(text)}</code>`
 const note = (text: string) => (text ? `<small>${escapeHtml(text)}</small>` : '')

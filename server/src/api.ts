@@ -149,4 +149,5 @@ export const api = [
   route(directoriesContract.listDirectoryGroups, directories.listDirectoryGroups),
 
   route(auditContract.listAuditEvents, audit.listAuditEvents),
+  route(auditContract.exportAuditEvents, audit.exportAuditEvents),
 ]

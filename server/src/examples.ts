@@ -71,6 +71,19 @@ const [userId, organizationId, keyId, siteId, endUserId, threadId] = ['a1', 'b2'
 
 /** Values of properties by name. `place.property` is for one schema, or one operation, only. */
 const values: Record<string, unknown> = {
+  'ToolCall.approval': 'allowed',
+  'ToolCall.approval_at': '2026-11-14T16:05:14.120Z',
+  'ToolCall.arguments_hash': 'q1kX0nJm2Vb8wPzEXAMPLE',
+  'ToolCall.client_id': 'dcr_EXAMPLE',
+  'ToolCall.client_name': 'Claude',
+  'ToolCall.definition_hash': '9a3e0c1f5bEXAMPLE',
+  'ToolCall.duration_ms': 1840,
+  'ToolCall.failure_code': null,
+  'ToolCall.governance': 'allowed',
+  'ToolCall.source': 'https://shop.example.com',
+  'ToolCall.tool': 'add_to_cart',
+  'ToolCall.user_email': 'ada@example.com',
+  'ToolCall.user_id': '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1002',
   action: 'publishable_key.created',
   actor: 'ada@example.com',
   active_threads: 40,

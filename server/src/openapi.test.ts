@@ -15,6 +15,9 @@ interface Schema {
   properties: { defined: { const: boolean }; status: { const: number }; data: Schema; code: { const: string } }
 }
 
+type Body = { schema: Schema; example?: unknown }
+type Content = { 'application/json': Body; 'application/jsonl'?: Body }
+
 interface Described {
   operationId: string
   tags: string[]
@@ -28,7 +31,7 @@ interface Described {
   }
   'x-access': Access
   security?: unknown[]
-  responses: Record<string, { content: { 'application/json': { schema: Schema; example?: unknown } } }>
+  responses: Record<string, { content: Content }>
 }
 
 interface Specification {
@@ -57,6 +60,9 @@ const withoutDescriptions = (schemas: Schema[]): unknown =>
 test('it is OpenAPI 3.1.1 of interface version 1.0.0', () => {
   expect(specification).toMatchObject({ openapi: '3.1.1', info: { version: '1.0.0' } })
 })
+
+const contentOf = ({ lines }: Operation, response: { content: Content } | undefined) =>
+  response?.content[lines ? 'application/jsonl' : 'application/json']
 
 test('it is valid and has nothing for a linter to say', async () => {
   const problems = await lintFromString({
@@ -105,7 +111,7 @@ test.each(operations)('$id says who may call it and how it can fail', (operation
 
   const { 200: success, default: other, ...failures } = description.responses
   expect(other?.content['application/json'].schema.$ref).toMatch(/UndefinedError$/)
-  expect(success?.content['application/json'].schema).toBeDefined()
+  expect(contentOf(operation, success)?.schema).toBeDefined()
   const found = Object.keys(failures).flatMap((status) =>
     errorVariants(description, status)
       .filter(({ properties }) => properties.defined.const)
@@ -150,7 +156,7 @@ test('every property is described', () => {
 test.each(operations)('$id has an example of its request and its response, which its schemas accept', (operation) => {
   const { requestBody, responses } = described(operation)
   const request = requestBody?.content['application/json'].example
-  const response = responses[200]?.content['application/json'].example
+  const response = contentOf(operation, responses[200])?.example
   if (operation.body)
     expect(operation.body.safeParse(request), JSON.stringify(request)).toMatchObject({ success: true })
   expect(operation.response.safeParse(response), JSON.stringify(response)).toMatchObject({ success: true })

@@ -99,7 +99,7 @@ function describeOperation(operation: Operation, schemas: Record<string, unknown
     responses: {
       200: {
         description: 'The request succeeded.',
-        content: { ...withExample(schema(operation.response, 'output'), 'response'), ...describeRows(operation) },
+        content: describeContent(operation, withExample(schema(operation.response, 'output'), 'response')),
       },
       ...describeErrors(errorsOf(operation)),
       default: {
@@ -218,7 +218,12 @@ function clean(schema: unknown): Record<string, unknown> {
   return JSON.parse(text.replaceAll('"#/$defs/', '"#/components/schemas/'))
 }
 
-const describeRows = ({ rows }: Operation) =>
-  rows ? Object.fromEntries(rowTypes.map((type) => [type, { schema: { type: 'string' } }])) : {}
+/** In other formats than JSON, a response is described as text. */
+function describeContent({ rows, lines }: Operation, asJson: Record<'application/json', object>): object {
+  // OpenAPI 3.1 has no word for lines, so the schema and the example are those of one line.
+  if (lines) return { 'application/jsonl': asJson['application/json'] }
+  const formats = rows ? rowTypes.map((type) => [type, { schema: { type: 'string' } }]) : []
+  return { ...asJson, ...Object.fromEntries(formats) }
+}
 
 const json = (schema: unknown) => ({ 'application/json': { schema } })

@@ -36,6 +36,8 @@ export interface Operation<
   response: Response
   /** The list in the response that `format` in the query can turn into CSV or JSON Lines, with `next_cursor` as a header. */
   rows?: string
+  /** Whether the response is JSON Lines: `response` is the shape of a line, and the handler returns pages of lines. */
+  lines?: boolean
   /** Beside those that follow from the access level. */
   errors: readonly ErrorCode[]
   /** Documented variants that only this operation has, by their `data.code`. */
@@ -67,7 +69,7 @@ export type Handler<O extends Operation> = (
   caller: CallerOf<O['access']>,
   input: Input<O>,
   http: HttpExchange,
-) => Promise<Output<O>>
+) => Promise<O extends { lines: true } ? AsyncIterable<Output<O>[]> : Output<O>>
 
 export interface Route {
   operation: Operation

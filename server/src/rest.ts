@@ -10,7 +10,7 @@ import { InvalidJson, parseJson } from './lib/json.ts'
 import { resources } from './oauth/access-tokens.ts'
 import type { Observation } from './observation.ts'
 import { defaultBodyLimit, type HttpExchange, needsBody, type Operation, type Route } from './operation.ts'
-import { sendRows } from './row-formats.ts'
+import { sendLines, sendRows } from './row-formats.ts'
 import type { Service } from './service.ts'
 
 type Fields = Record<string, unknown>
@@ -81,6 +81,7 @@ export function createRest(service: Service, access: AccessControl, routes: read
         const key = operation.creates ? request.headers['idempotency-key'] : undefined
         if (key === undefined) {
           const value = await handler(service, caller as never, input, exchange)
+          if (operation.lines) return await sendLines(value as AsyncIterable<unknown[]>, response, headers)
           if (operation.rows && sendRows(operation, input, value, response, headers)) return
           sendJson(response, 200, headers, JSON.stringify(value))
           return

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { z } from 'zod'
 import type { Operation } from './operation.ts'
@@ -7,6 +8,10 @@ interface Format {
   contentType: string
   write(rows: readonly Row[], columns: readonly string[]): string
 }
+
+const jsonLines = 'application/jsonl; charset=utf-8'
+
+const writeLines = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('')
 
 /** How the rows of a list are written if `format` asks for something else than JSON. */
 const formats: Record<string, Format> = {
@@ -18,11 +23,12 @@ const formats: Record<string, Format> = {
         .join(''),
   },
   jsonl: {
-    contentType: 'application/jsonl; charset=utf-8',
-    write: (rows) => rows.map((row) => `${JSON.stringify(row)}\n`).join(''),
+    contentType: jsonLines,
+    write: writeLines,
   },
 }
 
+/** The media types of these formats. */
 export const rowTypes = Object.values(formats).map(({ contentType }) => contentType.replace(/;.*/, ''))
 
 /** RFC 4180. Spreadsheets run cells that start like a formula, so those get an apostrophe in front. */
@@ -54,4 +60,23 @@ export function sendRows(
   })
   response.end(body)
   return true
+}
+
+/** Sends pages of lines, each when the client has read the ones before. A client that stops reading is cut off (http.ts). */
+export async function sendLines(
+  pages: AsyncIterable<readonly unknown[]>,
+  response: ServerResponse,
+  headers: Record<string, string>,
+): Promise<void> {
+  response.writeHead(200, { ...headers, 'content-type': jsonLines, 'cache-control': 'no-store' })
+  const gone = new AbortController()
+  response.once('close', () => gone.abort())
+  if (response.req.method !== 'HEAD') {
+    for await (const page of pages) {
+      if (!response.write(writeLines(page)))
+        await once(response, 'drain', { signal: gone.signal }).catch(() => undefined)
+      if (gone.signal.aborted) return
+    }
+  }
+  response.end()
 }

@@ -45,6 +45,7 @@ describe('drives every operation', () => {
       operation.path as never,
       {
         params: { ...(path && { path }), ...(sample?.query && { query: sample.query }) },
+        ...(operation.lines && { parseAs: 'text' }),
         ...(sample?.body && { body: sample.body() }),
       } as never,
     )

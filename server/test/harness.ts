@@ -6,6 +6,7 @@ import { Writable } from 'node:stream'
 import { inject as injectRequest } from 'light-my-request'
 import pg from 'pg'
 import { expect, inject, onTestFinished } from 'vitest'
+import { z } from 'zod'
 import { api } from '../src/api.ts'
 import { type App, createApp } from '../src/app.ts'
 import { type Config, readConfig } from '../src/config.ts'
@@ -144,7 +145,7 @@ export async function startTestService(env: Record<string, string> = {}): Promis
         },
         ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       })
-      const answer = { status: response.status, headers: response.headers, body: await response.json() }
+      const answer = { status: response.status, headers: response.headers, body: await readBody(response) }
       checkAnswer(method, path, answer)
       return answer
     },
@@ -154,6 +155,15 @@ export async function startTestService(env: Record<string, string> = {}): Promis
       remove()
     },
   }
+}
+
+/** Lines are read as a list. */
+async function readBody(response: Response): Promise<TestResponse['body']> {
+  if (!response.headers.get('content-type')?.startsWith('application/jsonl')) return response.json()
+  return (await response.text())
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line))
 }
 
 /** As `fetch`, without a socket between. */
@@ -183,7 +193,7 @@ export async function useTestService(env?: Record<string, string>): Promise<Test
 function checkAnswer(method: string, path: string, { status, body }: TestResponse): void {
   const operation = findOperation(method, path)
   if (status === 200 && operation) {
-    const result = operation.response.safeParse(body)
+    const result = (operation.lines ? z.array(operation.response) : operation.response).safeParse(body)
     expect(result.error?.issues, `${method} ${path} answers as its contract says`).toBeUndefined()
   }
   if (status !== 200) {

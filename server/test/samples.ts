@@ -242,4 +242,5 @@ export const samples: Record<string, Sample> = {
   listDirectoryGroups: { prepare: directory },
 
   listAuditEvents: {},
+  exportAuditEvents: {},
 }

@@ -88,6 +88,11 @@ export interface ChainHead {
 export const formatHead = ({ organizationId, sequence, hash }: ChainHead): string =>
   `${organizationId}:${sequence}:${hash}`
 
+export function readHead(text: string): ChainHead | undefined {
+  const [head] = findHeads(text)
+  return head && formatHead(head) === text ? head : undefined
+}
+
 /** Every head in a text, such as an earlier report. */
 export const findHeads = (text: string): ChainHead[] =>
   [...text.matchAll(/\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}):(\d{1,15}):([0-9a-f]{64})\b/g)].map(

@@ -1,6 +1,8 @@
 import { z } from 'zod'
+import { variant } from '../errors.ts'
 import { operation } from '../operation.ts'
 import { moment, Page, Timestamp } from '../shapes.ts'
+import { readHead } from './chain.ts'
 
 const AuditEvent = z
   .strictObject({
@@ -14,6 +16,13 @@ const AuditEvent = z
     hash: z.string().describe('HMAC over the event and the previous hash, with a key that isn’t in the database'),
   })
   .meta({ id: 'AuditEvent' })
+
+const ExportedEvent = z
+  .strictObject({
+    ...AuditEvent.shape,
+    head: z.string().describe('This event as a head: pass it as `from` to continue after it'),
+  })
+  .meta({ id: 'ExportedAuditEvent' })
 
 const Verification = z
   .strictObject({
@@ -62,4 +71,35 @@ export const listAuditEvents = operation({
     verification: Verification.describe('Whether the whole trail is intact'),
   }),
   errors: [],
+})
+
+export const exportErrors = {
+  AUDIT_HEAD_NOT_FOUND: variant(
+    409,
+    'AUDIT_HEAD_NOT_FOUND',
+    'The organization’s audit trail doesn’t contain this head. It belongs to another organization, or events were changed or removed: ask the operator to run `npx inlay audit verify --from` with it.',
+  ),
+}
+
+export const exportAuditEvents = operation({
+  id: 'exportAuditEvents',
+  method: 'get',
+  path: '/audit-events/export',
+  access: 'admin',
+  tag: 'Audit events',
+  summary: 'Export audit events as JSON Lines',
+  description:
+    'Streams every event after a head, oldest first, one JSON object per line: for a SIEM. Needs a plan with audit logs. Store the `head` of the last line, and pass it as `from` next time. A response ends with the newest event, or after five minutes; it is complete if it ends without a connection error. The response is a 409 with `AUDIT_HEAD_NOT_FOUND` if the trail doesn’t contain `from`.',
+  query: z.strictObject({
+    from: z
+      .string()
+      .max(200)
+      .refine((text) => readHead(text) !== undefined, 'A head is expected: <organization id>:<sequence>:<hash>')
+      .optional()
+      .describe('Only events after this one: `head` of an exported event, or of the list’s `verification`'),
+  }),
+  response: ExportedEvent,
+  lines: true,
+  errors: [],
+  ownErrors: exportErrors,
 })

@@ -149,6 +149,71 @@ describe('the list', () => {
 })
 
 // Abuse case 62.
+describe('the export', () => {
+  const read = async (query = '', as = token) => app.request('GET', `/audit-events/export${query}`, { token: as })
+
+  test('has every event, the oldest first, and continues after any of them', async () => {
+    const { status, headers, body } = await read()
+    expect([status, headers.get('content-type')]).toEqual([200, 'application/jsonl; charset=utf-8'])
+    expect(headers.get('cache-control')).toBe('no-store')
+    const sequences = body.map(({ sequence }: Event) => sequence)
+    expect(sequences).toEqual(Array.from({ length: body.length }, (_, index) => index + 1))
+    const { events, verification } = await list()
+    expect(body.at(-1)).toEqual({ ...events[0], head: verification.head })
+    expect((await read(`?from=${body[99].head}`)).body).toEqual(body.slice(100))
+    expect((await read(`?from=${verification.head}`)).body, 'nothing is new').toEqual([])
+  })
+
+  test('goes on over many pages, up to the newest event at its start', async () => {
+    const growing = await useTestService()
+    const as = await growing.tokenFor('admin@demo.test', 'demo')
+    const organizationId = await growing.organization('demo')
+    const add = (count: number) =>
+      growing.service.database.asOrg(organizationId, async (sql) => {
+        for (let n = 0; n < count; n += 1)
+          await recordAudit(sql, { organizationId, actor: 'ann' }, 'thing.made', '', {})
+      })
+    await add(450)
+    const { body } = await growing.request('GET', '/audit-events/export', { token: as })
+    const { verification } = await list('', growing, as)
+    expect(body.at(-1).head).toBe(verification.head)
+    expect(body).toHaveLength(verification.length)
+  })
+
+  test('refuses a head that the trail doesn’t contain', async () => {
+    const { body } = await read()
+    const [organizationId, , hash] = body[50].head.split(':')
+    const others = (
+      await app.request('GET', '/organizations/by-slug/other', {
+        token: await app.tokenFor('admin@other.test', 'other'),
+      })
+    ).body.id
+    for (const head of [
+      `${organizationId}:52:${hash}`,
+      `${organizationId}:51:${'0'.repeat(64)}`,
+      `${organizationId}:999999:${hash}`,
+      `${organizationId}:0:${hash}`,
+      `${others}:51:${hash}`,
+    ]) {
+      const refused = await read(`?from=${head}`)
+      expect([refused.status, refused.body.data]).toEqual([409, { code: 'AUDIT_HEAD_NOT_FOUND' }])
+    }
+  })
+
+  test.each(['', '5', 'abc:1:abc', 'x 019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001:1:'.padEnd(100, '0')])(
+    'refuses "%s", which isn’t a head',
+    async (from) => {
+      const { body } = await read(`?from=${encodeURIComponent(from)}`)
+      expect(body.data).toMatchObject({ code: 'VALIDATION_ERROR', field: 'from' })
+    },
+  )
+
+  test('needs a plan with audit logs', async () => {
+    const { status, body } = await read('', await app.tokenFor('admin@other.test', 'other'))
+    expect([status, body.data.code]).toEqual([403, 'ACCESS_DENIED'])
+  })
+})
+
 describe('the verification', () => {
   /** A service whose owner can tamper with the trail, and its chain as the last page saw it. */
   async function makeVictim() {

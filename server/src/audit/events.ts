@@ -1,11 +1,11 @@
 import type { OrgCaller } from '../access.ts'
-import { accessDenied } from '../errors.ts'
+import { accessDenied, fail } from '../errors.ts'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Input, Output } from '../operation.ts'
 import { missingFeature } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
-import { formatHead } from './chain.ts'
-import type * as contract from './contract.ts'
+import { emptyChain, formatHead, readHead } from './chain.ts'
+import * as contract from './contract.ts'
 import { type ChainReport, verifyAuditChain } from './verify.ts'
 
 type AuditEvent = Output<typeof contract.listAuditEvents>['events'][number]
@@ -41,6 +41,51 @@ export async function listAuditEvents(
       head: formatHead({ organizationId: organization.id, sequence: length, hash: head }),
       broken_at: broken?.sequence ?? null,
     },
+  }
+}
+
+type ExportedEvent = Output<typeof contract.exportAuditEvents>
+
+/** Events that are read at once, and how long one response may take: a caller whose access ends gets no more after that. */
+const exportedAtOnce = 200
+const longestExportMs = 5 * 60_000
+
+/** Everything after a head, up to the event that is the newest one now. */
+export async function exportAuditEvents(
+  { database, clock }: Service,
+  { organization }: OrgCaller,
+  { from }: Input<typeof contract.exportAuditEvents>,
+): Promise<AsyncIterable<ExportedEvent[]>> {
+  const beginning = { organizationId: organization.id, sequence: 0, hash: emptyChain }
+  const start = (from && readHead(from)) || beginning
+  const length = await database.asOrg(organization.id, async (sql) => {
+    const refusal = await missingFeature(sql, 'audit_logs')
+    if (refusal) throw accessDenied(refusal)
+    const [chain] = await sql<{ length: number; hash: string | null }>`
+      select chain.length, encode(event.hash, 'hex') as hash
+      from audit_chains chain left join audit_events event on event.sequence = ${start.sequence}`
+    const known = start.sequence === 0 ? emptyChain : chain?.hash
+    if (start.organizationId !== organization.id || start.hash !== known)
+      throw fail(contract.exportErrors.AUDIT_HEAD_NOT_FOUND, 'AUDIT_HEAD_NOT_FOUND')
+    return chain?.length ?? 0
+  })
+  return readPages(start.sequence)
+
+  async function* readPages(last: number): AsyncGenerator<ExportedEvent[]> {
+    const end = clock() + longestExportMs
+    while (last < length && clock() < end) {
+      const after = last
+      const events = await database.asOrg(
+        organization.id,
+        (sql) => sql<AuditEvent>`
+          select id, sequence, actor, action, target, data, created_at, encode(hash, 'hex') as hash
+          from audit_events where sequence > ${after} and sequence <= ${length}
+          order by sequence limit ${exportedAtOnce}`,
+      )
+      if (events.length === 0) return
+      yield events.map((event) => ({ ...event, head: formatHead({ organizationId: organization.id, ...event }) }))
+      last = events.at(-1)?.sequence ?? length
+    }
   }
 }
 
