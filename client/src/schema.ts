@@ -572,6 +572,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/tool-calls/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get what is kept of tool calls
+         * @description Every call leaves a record. This setting is about its arguments and its result. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["getToolCallSettings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change what is kept of tool calls
+         * @description Arguments and results are often personal data, so tell your users before you keep them. They are kept for users who are end users of the organization too, and deleted with the end user. A smaller number of days also applies to contents that are already stored; a larger one doesn’t. With 0, stored contents can’t be read any more, and are deleted within minutes. Needs an access token for an organization in which you have the admin role.
+         */
+        patch: operations["updateToolCallSettings"];
+        trace?: never;
+    };
+    "/tool-calls/{id}/contents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the arguments and the result of a tool call
+         * @description Returns them if the organization kept contents when the call was made, and they haven’t expired. Otherwise the response is a 404. Each text is cut after 16,384 characters, so it may not be complete JSON. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["getToolCallContents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/connectors": {
         parameters: {
             query?: never;
@@ -3021,6 +3065,23 @@ export interface components {
             failure_code: string | null;
             /** @description Time from the call to its end, in milliseconds */
             duration_ms: number;
+        };
+        ToolCallContents: {
+            /** @description ID of the call */
+            id: string;
+            /** @description The arguments as JSON */
+            arguments: string;
+            /** @description The result as JSON; null if the call has none */
+            result: string | null;
+            /**
+             * Format: date-time
+             * @description When the contents are deleted
+             */
+            expires_at: string;
+        };
+        ToolCallSettings: {
+            /** @description For how many days arguments and results of tool calls are kept; 0 keeps none, which is the default */
+            contents_days: number;
         };
         UndefinedError: {
             /**
@@ -6035,6 +6096,222 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getToolCallSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "contents_days": 30
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ToolCallSettings"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    updateToolCallSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "contents_days": 30
+                 *     }
+                 */
+                "application/json": components["schemas"]["ToolCallSettings"];
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "contents_days": 30
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ToolCallSettings"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getToolCallContents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "arguments": "{\"product_id\":\"ink-blue\"}",
+                     *       "result": "{\"content\":[{\"type\":\"text\",\"text\":\"Added\"}],\"isError\":false}",
+                     *       "expires_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ToolCallContents"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */

@@ -24,3 +24,28 @@ create table tool_call_users (
   foreign key (organization_id, batch_id) references tool_call_batches on delete cascade
 );
 create index tool_call_users_batch on tool_call_users (organization_id, batch_id);
+
+-- For how many days arguments and results are kept; 0 keeps none.
+alter table organizations add column tool_call_contents_days smallint not null default 0
+  check (tool_call_contents_days between 0 and 365);
+
+-- Arguments and results of calls, as JSON, cut to a limit. They are deleted when they expire, and with the end user.
+create table tool_call_contents (
+  organization_id uuid not null references organizations (id) on delete cascade,
+  call_id uuid not null,
+  user_email text not null,
+  arguments text not null,
+  -- Null if the call has no result.
+  result text,
+  -- When the call started.
+  at timestamptz(3) not null,
+  expires_at timestamptz(3) not null,
+  primary key (organization_id, call_id)
+);
+create index tool_call_contents_user on tool_call_contents (organization_id, user_email);
+create index tool_call_contents_expiry on tool_call_contents (expires_at);
+-- Beside the wall of after_each.sql: a node finds out which organizations have something to delete, and deletes it inside.
+create policy expired on tool_call_contents for select
+  using (current_setting('inlay.task', true) = 'expiry' and expires_at < now());
+-- For the calls of an end user.
+create index end_users_email on end_users (organization_id, email);

@@ -38,6 +38,7 @@ import * as threadsContract from './threads/contract.ts'
 import * as threads from './threads/threads.ts'
 import * as ticketsContract from './tickets/contract.ts'
 import * as tickets from './tickets/tickets.ts'
+import * as toolCallContents from './tool-calls/contents.ts'
 import * as toolCallsContract from './tool-calls/contract.ts'
 import * as toolCalls from './tool-calls/tool-calls.ts'
 import * as usageContract from './usage/contract.ts'
@@ -87,6 +88,9 @@ export const api = [
   route(hubContract.listSources, hub.listSources),
   route(hubContract.listTools, hub.listTools),
   route(toolCallsContract.listToolCalls, toolCalls.listToolCalls),
+  route(toolCallsContract.getToolCallSettings, toolCallContents.getToolCallSettings),
+  route(toolCallsContract.updateToolCallSettings, toolCallContents.updateToolCallSettings),
+  route(toolCallsContract.getToolCallContents, toolCallContents.getToolCallContents),
 
   route(connectorsContract.listConnectors, connectors.listConnectors),
   route(connectorsContract.createConnector, connectors.createConnector),

@@ -71,6 +71,9 @@ const [userId, organizationId, keyId, siteId, endUserId, threadId] = ['a1', 'b2'
 
 /** Values of properties by name. `place.property` is for one schema, or one operation, only. */
 const values: Record<string, unknown> = {
+  'ToolCallContents.arguments': '{"product_id":"ink-blue"}',
+  'ToolCallContents.result': '{"content":[{"type":"text","text":"Added"}],"isError":false}',
+  contents_days: 30,
   'ToolCall.approval': 'allowed',
   'ToolCall.approval_at': '2026-11-14T16:05:14.120Z',
   'ToolCall.arguments_hash': 'q1kX0nJm2Vb8wPzEXAMPLE',

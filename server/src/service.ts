@@ -14,6 +14,7 @@ import { createKeyLookup, type KeyLookup } from './publishable-keys/key-lookup.t
 import { createRuntime, type Runtime } from './runtime/runtime.ts'
 import type { Stores } from './stores/stores.ts'
 import { type BillingProvider, createBilling } from './subscriptions/billing-provider.ts'
+import { createContentsDays, keepExpiring } from './tool-calls/contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/recorder.ts'
 
 /** What a capability's functions work with: passed in, never reached for. */
@@ -68,7 +69,7 @@ export async function createService(
     publicFetch,
   }
   const activity = createActivity(foundation)
-  const toolCalls = createToolCallRecorder(foundation)
+  const toolCalls = createToolCallRecorder(foundation, createContentsDays(foundation))
   const builtInNames = new Set(tools.map(({ name }) => name))
   const hub = await createHub(
     foundation,
@@ -88,6 +89,7 @@ export async function createService(
     runtime,
     async close() {
       await departures.close()
+      await expiry.close()
       await runtime.close()
       await hub.close()
       await toolCalls.close()
@@ -97,5 +99,6 @@ export async function createService(
     },
   }
   const departures = keepFinishing(service)
+  const expiry = keepExpiring(foundation)
   return service
 }

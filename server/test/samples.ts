@@ -134,6 +134,17 @@ const connector = (app: TestService, slug: Slug) => post(app, slug, '/connectors
 const skillText = () => `---\nname: sample-${randomUUID()}\ndescription: Use it for samples.\n---\n# Sample\n`
 const skill = (app: TestService, slug: Slug) => post(app, slug, '/organization-skills', { content: skillText() })
 
+async function callWithContents({ organization, service }: TestService, slug: Slug) {
+  const id = randomUUID()
+  await service.database.asOrg(
+    await organization(slug),
+    (sql) => sql`
+      insert into tool_call_contents (organization_id, call_id, user_email, arguments, result, at, expires_at)
+      values (current_organization(), ${id}, 'ann@example.com', '{}', '{}', now(), now() + interval '1 day')`,
+  )
+  return { id }
+}
+
 export const samples: Record<string, Sample> = {
   getCurrentUser: {},
   logout: {},
@@ -175,6 +186,9 @@ export const samples: Record<string, Sample> = {
   listHubSources: {},
   listHubTools: {},
   listToolCalls: {},
+  getToolCallSettings: {},
+  updateToolCallSettings: { body: () => ({ contents_days: 0 }) },
+  getToolCallContents: { prepare: callWithContents },
 
   listConnectors: {},
   createConnector: { body: newConnector },

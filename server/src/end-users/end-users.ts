@@ -5,6 +5,7 @@ import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
 import { eraseEndUserThreads } from '../threads/threads.ts'
+import { eraseEndUserContents } from '../tool-calls/contents.ts'
 import { eraseEndUserUsage } from '../usage/usage.ts'
 import type * as contract from './contract.ts'
 
@@ -39,7 +40,7 @@ export async function getEndUser(
   return user
 }
 
-/** Deletes the end user, with threads and the identity in usage; usage itself stays counted. A repeated request succeeds. */
+/** Deletes the end user, with threads, contents of tool calls and the identity in usage; usage itself stays counted. A repeated request succeeds. */
 export async function eraseEndUser(
   service: Service,
   caller: OrgCaller,
@@ -52,6 +53,7 @@ export async function eraseEndUser(
     if (!known) throw notFound('end_user', id)
     await eraseEndUserUsage(sql, id)
     await eraseEndUserThreads(sql, id)
+    await eraseEndUserContents(sql, id)
     await sql`delete from end_users where id = ${id}`
     await recordDeparture(sql, id)
     await recordAudit(sql, trailOf(caller), 'end_user.erased', id)

@@ -41,6 +41,7 @@ export const topics = {
   endUser: (id: string) => `end-user:${id}`,
   connectors: (organizationId: string) => `connectors:${organizationId}`,
   governance: (organizationId: string) => `governance:${organizationId}`,
+  toolCallSettings: (organizationId: string) => `tool-call-settings:${organizationId}`,
 }
 
 const channel = 'changes'

@@ -72,6 +72,7 @@ describe('a transaction sees', () => {
     ['no rows without an organization', () => database.asOrg('', visible), () => []],
     ['no rows as the service', () => database.asService(visible), () => []],
     ['no rows but departures as the finisher', () => database.asFinisher(visible), () => []],
+    ['no rows but expired contents as the expirer', () => database.asExpirer(visible), () => []],
     ['no rows of a stranger', () => database.asUser(newId(), visible), () => []],
     ['no rows of an address nobody invited', () => database.asInvitee('nobody@example.com', visible), () => []],
     ['no rows of an empty person', () => database.asUser('', visible), () => []],

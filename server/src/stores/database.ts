@@ -25,6 +25,8 @@ export interface Database {
   asKeyHolder<T>(keyHash: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the unfinished departures of all organizations, and no other rows of any tenant. */
   asFinisher<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees the expired contents of tool calls of all organizations, and no other rows of any tenant. */
+  asExpirer<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees no tenant's rows: for tables that belong to nobody, such as users. */
   asService<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   close(): Promise<void>
@@ -183,6 +185,7 @@ export function openDatabase({
     asInvitee: (email, work) => transaction('inlay.invited_email', email, work),
     asKeyHolder: (keyHash, work) => transaction('inlay.key_hash', keyHash, work),
     asFinisher: (work) => transaction('inlay.task', 'departures', work),
+    asExpirer: (work) => transaction('inlay.task', 'expiry', work),
     asService: (work) => transaction('inlay.organization_id', '', work),
     async close() {
       await pool.end()

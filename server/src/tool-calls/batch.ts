@@ -1,6 +1,7 @@
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import type { z } from 'zod'
+import type { CallContents } from './contents.ts'
 import type { ToolCallRecord as Shape } from './contract.ts'
 
 export type ToolCallRecord = z.input<typeof Shape>
@@ -16,11 +17,13 @@ export const recordedAction = 'tool_calls.recorded'
 
 export const batchLimits = {
   records: 5_000,
-  bytes: 2 * 1024 * 1024,
+  bytes: 3 * 1024 * 1024,
   /** Between the start of the first call and the start of the last one, so that a search by time can stop early. */
   spanMs: 30 * 60_000,
 }
 
+/** A record takes about this much memory. */
+const bytesPerRecord = 400
 /** Of a new batch. It grows when more is needed. */
 const smallBytes = 8 * 1024
 /** A full batch with its last line. Such buffers are used again, since fresh memory is slow. */
@@ -38,6 +41,11 @@ export class Batch {
   lastAt = 0
   /** Lost records that the audit event of this batch reports. */
   lost = 0
+  /** Of calls of organizations that keep contents. */
+  readonly contents: CallContents[] = []
+  /** What it counts for in the limits of memory: records, and contents by their size. */
+  weight = 0
+  #contentBytes = 0
   #lines: Buffer = Buffer.allocUnsafeSlow(smallBytes)
 
   constructor(id: string) {
@@ -46,10 +54,15 @@ export class Batch {
 
   hasRoomFor({ at }: StoredCall): boolean {
     const span = Math.max(this.lastAt, at) - Math.min(this.firstAt, at)
-    return this.count < batchLimits.records && this.bytes < batchLimits.bytes && span <= batchLimits.spanMs
+    return (
+      this.count < batchLimits.records &&
+      this.bytes + this.#contentBytes < batchLimits.bytes &&
+      span <= batchLimits.spanMs
+    )
   }
 
-  add(call: StoredCall): void {
+  /** Returns what the call adds to the weight. */
+  add(call: StoredCall, contents: CallContents | undefined): number {
     const line = `${JSON.stringify(call)}\n`
     this.#makeRoom(line.length * 3)
     this.bytes += this.#lines.write(line, this.bytes)
@@ -57,9 +70,19 @@ export class Batch {
     this.users.add(call.user_id)
     this.firstAt = Math.min(this.firstAt, call.at)
     this.lastAt = Math.max(this.lastAt, call.at)
+    if (!contents) return this.#weigh(1)
+    this.contents.push(contents)
+    const bytes = 2 * (contents.arguments.length + (contents.result?.length ?? 0))
+    this.#contentBytes += bytes
+    return this.#weigh(1 + Math.ceil(bytes / bytesPerRecord))
   }
 
   compress = (): Promise<Buffer> => gzip(this.#lines.subarray(0, this.bytes), { level: 1 })
+
+  #weigh(weight: number): number {
+    this.weight += weight
+    return weight
+  }
 
   /** After this the batch is not used any more. */
   release(): void {

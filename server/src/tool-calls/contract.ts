@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { isId } from '../lib/ids.ts'
 import { operation } from '../operation.ts'
-import { moment, Timestamp } from '../shapes.ts'
+import { Id, moment, Timestamp } from '../shapes.ts'
 
 const Outcome = z.enum(['succeeded', 'tool_error', 'failed', 'refused', 'cancelled', 'timed_out'])
 
@@ -68,5 +68,63 @@ export const listToolCalls = operation({
     next_cursor: z.string().nullable().describe('For the next page; null on the last one'),
   }),
   rows: 'tool_calls',
+  errors: [],
+})
+
+export const getToolCallContents = operation({
+  id: 'getToolCallContents',
+  method: 'get',
+  path: '/tool-calls/{id}/contents',
+  access: 'admin',
+  tag: 'Tool calls',
+  resource: 'tool_call_contents',
+  summary: 'Get the arguments and the result of a tool call',
+  description:
+    'Returns them if the organization kept contents when the call was made, and they haven’t expired. Otherwise the response is a 404. Each text is cut after 16,384 characters, so it may not be complete JSON.',
+  params: Id,
+  response: z
+    .strictObject({
+      id: z.string().describe('ID of the call'),
+      arguments: z.string().describe('The arguments as JSON'),
+      result: z.string().nullable().describe('The result as JSON; null if the call has none'),
+      expires_at: Timestamp.describe('When the contents are deleted'),
+    })
+    .meta({ id: 'ToolCallContents' }),
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+const Settings = z
+  .strictObject({
+    contents_days: z
+      .int()
+      .min(0)
+      .max(365)
+      .describe('For how many days arguments and results of tool calls are kept; 0 keeps none, which is the default'),
+  })
+  .meta({ id: 'ToolCallSettings' })
+
+export const getToolCallSettings = operation({
+  id: 'getToolCallSettings',
+  method: 'get',
+  path: '/tool-calls/settings',
+  access: 'admin',
+  tag: 'Tool calls',
+  summary: 'Get what is kept of tool calls',
+  description: 'Every call leaves a record. This setting is about its arguments and its result.',
+  response: Settings,
+  errors: [],
+})
+
+export const updateToolCallSettings = operation({
+  id: 'updateToolCallSettings',
+  method: 'patch',
+  path: '/tool-calls/settings',
+  access: 'admin',
+  tag: 'Tool calls',
+  summary: 'Change what is kept of tool calls',
+  description:
+    'Arguments and results are often personal data, so tell your users before you keep them. They are kept for users who are end users of the organization too, and deleted with the end user. A smaller number of days also applies to contents that are already stored; a larger one doesn’t. With 0, stored contents can’t be read any more, and are deleted within minutes.',
+  body: Settings,
+  response: Settings,
   errors: [],
 })

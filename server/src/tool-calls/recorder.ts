@@ -10,6 +10,7 @@ import type { Foundation } from '../service.ts'
 import type { Database } from '../stores/database.ts'
 import type { Relayed } from '../tool.ts'
 import { Batch, recordedAction, type StoredCall } from './batch.ts'
+import { type CallContents, type ContentsDays, describeContents, writeContents } from './contents.ts'
 
 /**
  * Records tool calls without holding them up: in memory first, then in batches every few seconds, each with one audit
@@ -36,7 +37,7 @@ interface Queue {
   argumentsKey: string
   /** Records that could not be written, since the last batch that could. */
   lost: number
-  /** Records that wait, and calls that run: those must find room when they end. */
+  /** The weight of the batches, and calls that run: those must find room when they end. */
   held: number
   writing: Promise<boolean>
   /** A write that has not begun: whoever wants another one waits for this one. */
@@ -51,6 +52,7 @@ type Needed = Pick<Foundation, 'database' | 'secrets' | 'clock' | 'log'>
 
 export function createToolCallRecorder(
   { database, secrets, clock, log }: Needed,
+  contentsDays: ContentsDays,
   limits = mostWaiting,
 ): ToolCallRecorder {
   const serverKey = secrets.derive('tool call arguments')[0]?.key as Buffer
@@ -76,7 +78,7 @@ export function createToolCallRecorder(
     return queue
   }
 
-  function add(organizationId: string, queue: Queue, record: StoredCall): void {
+  function add(organizationId: string, queue: Queue, record: StoredCall, contents: CallContents | undefined): void {
     let batch = queue.isOpen ? queue.batches.at(-1) : undefined
     if (!batch?.hasRoomFor(record)) {
       const isFollowing = batch !== undefined
@@ -85,7 +87,10 @@ export function createToolCallRecorder(
       queue.isOpen = true
       if (isFollowing) void write(organizationId, queue)
     }
-    batch.add(record)
+    // One was reserved when the call started.
+    const more = batch.add(record, contents) - 1
+    queue.held += more
+    held += more
   }
 
   /** Writes the batches that exist now. Returns false if the database is away. */
@@ -108,8 +113,8 @@ export function createToolCallRecorder(
       }
       queue.batches.shift()
       batch.release()
-      queue.held -= batch.count
-      held -= batch.count
+      queue.held -= batch.weight
+      held -= batch.weight
     }
     if (queue.held + queue.lost === 0) queues.delete(organizationId)
     return true
@@ -154,6 +159,7 @@ export function createToolCallRecorder(
     async follow({ organization, user, token }, { tool_name, args }, run) {
       const started = performance.now()
       if (isFull(queues.get(organization.id))) await flush(held >= limits.node ? undefined : organization.id)
+      const days = contentsDays.cached(organization.id) ?? (await contentsDays.load(organization.id))
       const queue = enter(organization.id)
       const record: StoredCall = {
         id: newId(),
@@ -174,14 +180,17 @@ export function createToolCallRecorder(
         failure_code: null,
         duration_ms: 0,
       }
+      let result: unknown
       try {
-        return await run(record)
+        const returned = await run(record)
+        result = returned
+        return returned
       } catch (error) {
         describeFailure(record, error)
         throw error
       } finally {
         record.duration_ms = Math.round(performance.now() - started)
-        add(organization.id, queue, record)
+        add(organization.id, queue, record, days > 0 ? describeContents(record, days, args, result) : undefined)
       }
     },
     flush,
@@ -243,6 +252,7 @@ async function writeBatch({ asOrg }: Database, organizationId: string, batch: Ba
       returning user_id`
     // The connection may have broken after an earlier commit of the same batch.
     if (written.length === 0) return
+    if (batch.contents.length > 0) await writeContents(sql, batch.contents)
     const data = { count, hash: hash('sha256', records), ...(lost > 0 && { lost }) }
     await recordAudit(sql, { organizationId, actor: 'hub' }, recordedAction, id, data)
   })

@@ -13,6 +13,7 @@ import { resources } from '../oauth/access-tokens.ts'
 import { createService } from '../service.ts'
 import type { Database } from '../stores/database.ts'
 import { batchLimits, type ToolCallRecord } from './batch.ts'
+import { createContentsDays } from './contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './recorder.ts'
 import { verifyToolCalls } from './verify.ts'
 
@@ -468,7 +469,11 @@ describe('the recorder', () => {
     const app = await useTestService()
     const { database } = app.service
     const broken = { ...database, ...(asOrg && { asOrg: asOrg(database.asOrg) }) }
-    const recorder = createToolCallRecorder({ ...app.service, database: broken }, limits)
+    const recorder = createToolCallRecorder(
+      { ...app.service, database: broken },
+      createContentsDays(app.service),
+      limits,
+    )
     const organizationId = await app.organization('demo')
     const report = () => verifyToolCalls(app.stores, organizationId)
     return { app, recorder, organizationId, caller: callerOf(organizationId), report }
@@ -550,7 +555,7 @@ describe('the recorder', () => {
     await follow(recorder, caller, 'one')
     app.clock.now += batchLimits.spanMs + 1
     await follow(recorder, caller, 'two')
-    const long = { ...caller, user: { ...caller.user, email: `${'é'.repeat(1024 * 1024)}@example.com` } }
+    const long = { ...caller, user: { ...caller.user, email: `${'é'.repeat(2 * 1024 * 1024)}@example.com` } }
     await follow(recorder, long, 'three')
     await follow(recorder, caller, 'four')
     await recorder.close()

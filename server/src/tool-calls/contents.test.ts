@@ -1,0 +1,139 @@
+import { expect, test } from 'vitest'
+import { offer } from '../../test/page.ts'
+import { member, type Shop, useShop } from '../../test/shop.ts'
+import { serviceUnavailable } from '../errors.ts'
+import type { Database } from '../stores/database.ts'
+import { createContentsDays, keepExpiring } from './contents.ts'
+import { createToolCallRecorder } from './recorder.ts'
+
+const asAdmin = async (shop: Shop) => ({ token: await shop.tokenFor('admin@demo.test', 'demo') })
+
+const keepFor = async (shop: Shop, contents_days: number) => {
+  const body = { contents_days }
+  const answer = await shop.request('PATCH', '/tool-calls/settings', { ...(await asAdmin(shop)), body })
+  expect(answer.body).toEqual(body)
+}
+
+/** The id of the latest call, and its contents, as an administrator reads them. */
+async function read(shop: Shop) {
+  const { body } = await shop.request('GET', '/tool-calls?limit=1', await asAdmin(shop))
+  const { id, at } = body.tool_calls[0]
+  return { id, at, ...(await shop.request('GET', `/tool-calls/${id}/contents`, await asAdmin(shop))) }
+}
+
+const stored = async (shop: Shop) =>
+  shop.service.database.asOrg(await shop.organization('demo'), (sql) => sql`select call_id from tool_call_contents`)
+
+/** A shop with a page whose tool returns its input, and its user’s assistant. */
+async function useCalls(contents_days: number) {
+  const shop = await useShop()
+  await keepFor(shop, contents_days)
+  const page = await shop.page(member)
+  await offer(page, 'add')
+  page.answer(({ args }) => args.say ?? 'done')
+  const { call } = await shop.caller('member@demo.test')
+  return { shop, page, call: (args: Record<string, unknown> = {}) => call('add', args) }
+}
+
+test('contents aren’t kept unless the organization wants it', async () => {
+  const { shop, call } = await useCalls(0)
+  await call({ secret: 1 })
+  expect((await read(shop)).body.data).toMatchObject({ code: 'RESOURCE_NOT_FOUND', resource: 'tool_call_contents' })
+  expect(await stored(shop)).toEqual([])
+})
+
+test('contents are what was sent and what came back, for as many days as the organization wants', async () => {
+  const { shop, call } = await useCalls(30)
+  await call({ say: 'a\0b', n: 1 })
+  const { id, at, body } = await read(shop)
+  expect(body).toEqual({
+    id,
+    arguments: '{"say":"a\\u0000b","n":1}',
+    result: expect.stringContaining('"content":[{"type":"text","text":"a\\u0000b"}],"isError":false'),
+    expires_at: new Date(Date.parse(at) + 30 * 24 * 60 * 60 * 1000).toISOString(),
+  })
+})
+
+test('contents of a call without a result have its arguments alone', async () => {
+  const { shop, page, call } = await useCalls(30)
+  const ended = call({ n: 1 }).catch(() => undefined)
+  page.socket.terminate()
+  shop.pass(60_000)
+  await ended
+  expect((await read(shop)).body).toMatchObject({ arguments: '{"n":1}', result: null })
+})
+
+test('contents are cut to a limit', async () => {
+  const { shop, call } = await useCalls(30)
+  await call({ say: '😀'.repeat(20_000) })
+  const { body } = await read(shop)
+  expect([body.arguments.length, body.result.length]).toEqual([16_384, 16_384])
+})
+
+test('contents of callers who aren’t end users are not kept, since no erasure would delete them', async () => {
+  const { shop } = await useCalls(30)
+  const { call } = await shop.caller('admin@demo.test')
+  await call('nothing').catch(() => undefined)
+  expect((await read(shop)).status).toBe(404)
+})
+
+test('erasing the end user deletes contents, also those that wait to be written', async () => {
+  const { shop, call } = await useCalls(30)
+  const { token } = await asAdmin(shop)
+  await call({ n: 1 })
+  expect((await read(shop)).status).toBe(200)
+  await call({ n: 2 })
+  const { users } = (await shop.request('GET', '/end-users', { token })).body
+  const { id } = users.find(({ email }: { email: string }) => email === 'member@demo.test')
+  expect((await shop.request('DELETE', `/end-users/${id}`, { token })).status).toBe(200)
+  expect((await read(shop)).status).toBe(404)
+  await shop.service.toolCalls.flush()
+  expect(await stored(shop)).toEqual([])
+  const { tool_calls } = (await shop.request('GET', '/tool-calls', { token })).body
+  expect(tool_calls, 'the records stay, like the audit trail').toHaveLength(2)
+})
+
+test('a shorter time applies to what is stored, and expired contents are hidden, then deleted', async () => {
+  const { shop, call } = await useCalls(30)
+  await call()
+  await keepFor(shop, 60)
+  const { at, body } = await read(shop)
+  expect(Date.parse(body.expires_at) - Date.parse(at), 'a longer time does not').toBe(30 * 24 * 60 * 60 * 1000)
+  await keepFor(shop, 0)
+  expect((await read(shop)).status).toBe(404)
+  expect(await stored(shop)).toHaveLength(1)
+  await keepExpiring(shop.service).close()
+  expect(await stored(shop)).toEqual([])
+  const { events } = (await shop.request('GET', '/audit-events?action=tool_call_settings.updated', await asAdmin(shop)))
+    .body
+  expect(events.map(({ data }: { data: object }) => data)).toEqual([
+    { contents_days: 0, before: 60 },
+    { contents_days: 60, before: 30 },
+    { contents_days: 30, before: 0 },
+  ])
+})
+
+test('the setting is a number of days from 0 to 365', async () => {
+  const shop = await useShop()
+  const { token } = await asAdmin(shop)
+  expect((await shop.request('GET', '/tool-calls/settings', { token })).body).toEqual({ contents_days: 0 })
+  for (const contents_days of [-1, 366, 1.5, '7', null]) {
+    const { body } = await shop.request('PATCH', '/tool-calls/settings', { token, body: { contents_days } })
+    expect(body.data).toMatchObject({ code: 'VALIDATION_ERROR', field: 'contents_days' })
+  }
+})
+
+test('contents that wait count for as many records as they take memory', async () => {
+  const { shop } = await useCalls(30)
+  const away: Database['asOrg'] = () => Promise.reject(serviceUnavailable('The database is not reachable'))
+  const needed = { ...shop.service, database: { ...shop.service.database, asOrg: away } }
+  const recorder = createToolCallRecorder(needed, createContentsDays(shop.service), { organization: 50, node: 100 })
+  const organization = { id: await shop.organization('demo'), name: '', slug: '' }
+  const user = { id: organization.id, email: 'member@demo.test', name: '', avatar_url: '' }
+  const token = { id: '', expires_at: 0, organization_id: organization.id, grant_id: undefined, client_id: undefined }
+  const caller = { organization, user, token, email_verified: true, role: 'member' as const }
+  const call = () => recorder.follow(caller, { tool_name: 'add', args: { text: 'x'.repeat(16_384) } }, async () => 1)
+  await call()
+  await expect(call()).rejects.toMatchObject({ envelope: { status: 503 } })
+  await recorder.close()
+})
