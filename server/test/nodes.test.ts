@@ -242,6 +242,25 @@ describe.skipIf(!redisUrl)('a question', { timeout: 60_000 }, () => {
     expect(await page.next('tool/run')).toMatchObject({ call_id: 'call-1' })
   })
 
+  test('that is allowed after its caller’s node has ended it runs nothing, although the page’s node had not heard', async () => {
+    const pair = await startPair()
+    const { me, proxy } = pair
+    const page = await pageOfTwo(pair)
+    const client = new AbortController()
+    const answered = expect(me.call('add', {}, { signal: client.signal })).rejects.toThrow()
+    const { call_id } = await page.next('tool/call')
+    proxy.cut()
+    client.abort()
+    await answered
+    proxy.restore()
+    await vi.waitFor(async () => {
+      page.send({ type: 'tool/approval', call_id, state: 'allowed' })
+      await page.settled()
+      expect(page.unread('tool/cancel')[0]).toMatchObject({ call_id, reason: 'The call has ended' })
+    }, patience)
+    expect(page.unread('tool/run')).toEqual([])
+  })
+
   test('is declined in a page at another node', async () => {
     const error = { code: 'declined', message: 'No' } as const
     const { answered } = await ask((page, call_id) => page.send({ type: 'tool/result', call_id, error }))
