@@ -36,7 +36,7 @@ const forge = (claims: Record<string, unknown> = {}, header: Record<string, unkn
     ...claims,
   })
     .setProtectedHeader({ alg: 'HS256', typ: 'at+jwt', ...header })
-    .sign(new TextEncoder().encode(key))
+    .sign(new TextEncoder().encode(key), { crit: { unknown: false } })
 
 const answerTo = async (authorization?: string, server: ToolServer = fixture.server) => {
   const verified = await server.verify({ headers: authorization === undefined ? {} : { authorization } })
@@ -89,6 +89,7 @@ describe('a token with one thing wrong', () => {
       'an asymmetric signature',
       () => new SignJWT({}).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt' }).sign(elliptic),
     ],
+    ['critical_header', 'a critical header', () => forge({}, { crit: ['unknown'], unknown: 1 })],
     ['signature', 'another secret', () => forge({}, {}, 'another secret, as long as the first one')],
     ['signature', 'no signature to speak of', async () => (await forge()).replace(/\.[^.]*$/, '.AAAA')],
     ['format', 'no signature', async () => (await forge()).replace(/\.[^.]*$/, '.')],

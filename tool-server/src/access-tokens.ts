@@ -1,12 +1,10 @@
-import type { CryptoKey } from 'jose'
-import { type Checks, findBroken, isText, isTexts, isTime, skew, splitScope } from './checks.ts'
-import { hasType, type Jws, readJws, tokenSigner } from './jws.ts'
-import { Refused } from './refusals.ts'
-import { signaturesOf, type Verify } from './signatures.ts'
+import { type CryptoKey, type JWTPayload, SignJWT } from 'jose'
+import { type Checks, check, isText, splitScope, verifyJwt } from './jwt.ts'
+import { Refused, refuse } from './refusals.ts'
 
-/** The person for whom a tool is used, and the hub that uses it. */
+/** The user who a tool is called for, and the hub that calls it. */
 export interface Caller {
-  /** Who the person is at their identity provider. It names one person only together with the issuer. */
+  /** The user's id at the identity provider. It's unique only together with the issuer. */
   subject: string
   /** The identity provider. */
   issuer: string
@@ -19,50 +17,42 @@ export interface Caller {
 }
 
 export interface AccessTokensOptions {
-  /** Issuer and audience alike: the server writes these tokens for itself. */
+  /** Issuer and audience of the tokens, because the server issues them for itself. */
   resource: string
-  /** The first signs, all of them verify. */
+  /** The first one signs, all of them verify. */
   secrets: readonly string[]
   /** In seconds. */
   lifetime: number
-  /** Of each client id, the identity provider. */
+  /** The identity provider of each client id. */
   issuers: ReadonlyMap<unknown, string>
 }
 
-interface Expected extends Pick<AccessTokensOptions, 'resource' | 'issuers'> {
-  /** In seconds. */
-  now: number
+const header = { alg: 'HS256', typ: 'at+jwt' }
+
+const checks: Checks<Pick<AccessTokensOptions, 'resource' | 'issuers'>> = {
+  audience: ({ aud }, { resource }) => aud === resource,
+  subject: ({ sub }) => isText(sub),
+  // Removing a hub from the configuration also ends the tokens that it holds.
+  client_id: ({ idp, client_id }, { issuers }) => isText(idp) && issuers.get(client_id) === idp,
 }
 
-const checks = {
-  issuer: ({ claims }, { resource }) => claims.iss === resource,
-  audience: ({ claims }, { resource }) => claims.aud === resource,
-  subject: ({ claims }) => isText(claims.sub),
-  // A hub that is no longer trusted loses the tokens that are out.
-  client_id: ({ claims }, { issuers }) => isText(claims.idp) && issuers.get(claims.client_id) === claims.idp,
-  expired: ({ claims }, { now }) => isTime(claims.exp) && claims.exp > now - skew,
-} satisfies Checks<string, Expected>
-
-export type AccessReason = 'missing' | 'format' | 'type' | 'signature' | keyof typeof checks | 'scope'
-
 /**
- * Only the server that signs these tokens reads them, so a secret that its nodes share is enough, and a check costs a
- * fraction of that of an asymmetric signature.
+ * Only the server that signs these tokens verifies them, so a secret that its nodes share is enough and costs less than
+ * an asymmetric signature.
  */
 export function createAccessTokens({ resource, secrets, lifetime, issuers }: AccessTokensOptions) {
-  const prepare = once(async () => {
-    const keys = await Promise.all(secrets.map(importSecret))
-    return {
-      sign: tokenSigner(keys[0] as CryptoKey, { alg: 'HS256', typ: 'at+jwt' }),
-      verifies: keys.map((key) => signaturesOf(key, 'HS256').verify),
-    }
-  })
+  let importing: Promise<CryptoKey[]> | undefined
+  // Imported with the first token: Workers allow no asynchronous work before the first request.
+  const importKeys = () => {
+    importing ??= Promise.all(secrets.map(importSecret))
+    return importing
+  }
 
   async function issue(caller: Caller, now: number): Promise<string> {
     const { subject, issuer, clientId, scopes, email, groups, roles } = caller
-    const { sign } = await prepare()
-    const iat = Math.floor(now)
-    return sign({
+    const [key] = (await importKeys()) as [CryptoKey]
+    const iat = Math.floor(now / 1000)
+    return new SignJWT({
       iss: resource,
       aud: resource,
       sub: subject,
@@ -76,35 +66,44 @@ export function createAccessTokens({ resource, secrets, lifetime, issuers }: Acc
       exp: iat + lifetime,
       jti: crypto.randomUUID(),
     })
+      .setProtectedHeader(header)
+      .sign(key)
   }
 
   async function verify(authorization: string | undefined, wanted: readonly string[], now: number): Promise<Caller> {
     if (!authorization) refuse('missing')
-    const token = readJws(bearer.exec(authorization)?.[1] ?? '') ?? refuse('format')
-    if (!hasType(token, 'at+jwt') || token.header.alg !== 'HS256') refuse('type')
-    if (!(await isSignedByAny((await prepare()).verifies, token))) refuse('signature')
-    const broken = findBroken<keyof typeof checks, Expected>(checks, token, { resource, issuers, now })
-    if (broken) refuse(broken)
-    const caller = readCaller(token.claims)
+    const token = /^Bearer +([\w.-]+)$/i.exec(authorization)?.[1] ?? refuse('format')
+    const claims = await verifyWithAnyKey(token, now)
+    check(checks, claims, { resource, issuers })
+    const caller = readCaller(claims)
     if (!wanted.every((scope) => caller.scopes.includes(scope))) refuse('scope')
     return caller
+  }
+
+  async function verifyWithAnyKey(token: string, now: number): Promise<JWTPayload> {
+    const options = {
+      algorithms: [header.alg],
+      typ: header.typ,
+      issuer: resource,
+      audience: resource,
+      requiredClaims: ['exp'],
+      currentDate: new Date(now),
+      clockTolerance: 60,
+    }
+    for (const key of await importKeys()) {
+      try {
+        return await verifyJwt(token, () => key, options)
+      } catch (error) {
+        if (!(error instanceof Refused && error.reason === 'signature')) throw error
+      }
+    }
+    return refuse('signature')
   }
 
   return { issue, verify }
 }
 
-const bearer = /^Bearer +([\w.-]+)$/i
-
-function refuse(reason: AccessReason): never {
-  throw new Refused(reason)
-}
-
-async function isSignedByAny(verifies: readonly Verify[], { signed, signature }: Jws): Promise<boolean> {
-  for (const verify of verifies) if (await verify(signed, signature)) return true
-  return false
-}
-
-const readCaller = (claims: Record<string, unknown>): Caller => ({
+const readCaller = (claims: JWTPayload): Caller => ({
   subject: String(claims.sub),
   issuer: String(claims.idp),
   clientId: String(claims.client_id),
@@ -112,24 +111,17 @@ const readCaller = (claims: Record<string, unknown>): Caller => ({
   ...readProfile(claims),
 })
 
-/** What a token may also say about a person. A claim of another type is left out. */
-export const readProfile = ({ email, groups, roles }: Record<string, unknown>) => ({
+/** Optional claims about the user. Claims of another type are left out. */
+export const readProfile = ({ email, groups, roles }: JWTPayload) => ({
   ...(isText(email) && { email }),
   ...(isTexts(groups) && { groups }),
   ...(isTexts(roles) && { roles }),
 })
 
-/** Extractable, because the secret is in this process anyway and Node asks for it. */
+const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText)
+
 const importSecret = (secret: string): Promise<CryptoKey> =>
-  crypto.subtle.importKey('raw', new TextEncoder().encode(secret), { name: 'HMAC', hash: 'SHA-256' }, true, [
+  crypto.subtle.importKey('raw', new TextEncoder().encode(secret), { name: 'HMAC', hash: 'SHA-256' }, false, [
     'sign',
     'verify',
   ])
-
-function once<T>(make: () => T): () => T {
-  let made: T | undefined
-  return () => {
-    made ??= make()
-    return made
-  }
-}

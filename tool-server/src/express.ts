@@ -5,14 +5,14 @@ import type { ToolServer } from './tool-server.ts'
 
 type Middleware = (request: IncomingMessage, response: ServerResponse, next: () => void) => Promise<void>
 
-/** Metadata and tokens. To be used on the application itself, not under a path: the addresses are fixed. */
+/** Serves metadata and tokens. Mount it at the root of the application, because its paths are fixed. */
 export const toolServerRoutes =
   (server: ToolServer): Middleware =>
   async (request, response, next) => {
     if (!(await serve(server, request, response))) next()
   }
 
-/** Leaves who calls in `response.locals.caller`. */
+/** Sets `response.locals.caller`, or responds with 401 or 403. */
 export const requireCaller =
   (server: ToolServer, ...scopes: Scope[]): Middleware =>
   async (request, response, next) => {

@@ -1,5 +1,5 @@
 import type { Caller } from './access-tokens.ts'
-import { toResponse } from './answers.ts'
+import { toResponse } from './http.ts'
 import type { Scope } from './scopes.ts'
 import type { ToolServer } from './tool-server.ts'
 
@@ -9,7 +9,7 @@ interface Context {
 }
 type Middleware = (context: Context, next: () => Promise<void>) => Promise<Response | undefined>
 
-/** Metadata and tokens. To be used on the application itself, not under a path: the addresses are fixed. */
+/** Serves metadata and tokens. Mount it at the root of the application, because its paths are fixed. */
 export const toolServerRoutes =
   (server: ToolServer): Middleware =>
   async (context, next) => {
@@ -18,7 +18,7 @@ export const toolServerRoutes =
     return response
   }
 
-/** Leaves who calls in the context's `caller`. */
+/** Sets `caller` in the context, or responds with 401 or 403. */
 export const requireCaller =
   (server: ToolServer, ...scopes: Scope[]): Middleware =>
   async (context, next) => {

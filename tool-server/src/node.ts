@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Caller } from './access-tokens.ts'
-import type { Answer } from './answers.ts'
+import type { Answer } from './http.ts'
 import type { Scope } from './scopes.ts'
 import { maxBody, type ToolServer } from './tool-server.ts'
 
-/** Whether the request was for the tool server's metadata or tokens, and so is answered. */
+/** Responds to requests for metadata and tokens. Returns false for every other request. */
 export async function serve(server: ToolServer, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
   const { method = 'GET', url = '/', headers } = request
   const end = url.indexOf('?')
@@ -14,7 +14,7 @@ export async function serve(server: ToolServer, request: IncomingMessage, respon
   return answer !== undefined
 }
 
-/** Who calls. Undefined when nobody may, and then the request is answered. */
+/** Returns the caller. Without a valid token it responds with 401 or 403 and returns undefined. */
 export async function authorize(
   server: ToolServer,
   request: IncomingMessage,
@@ -41,12 +41,12 @@ function readBody(request: IncomingMessage & { body?: unknown }): Promise<string
       if (size <= maxBody) chunks.push(chunk)
     })
     request.on('end', () => resolve(size > maxBody ? undefined : Buffer.concat(chunks).toString()))
-    // Whoever leaves in the middle does not wait for the answer.
+    // A client that disconnects while it sends the body gets no response.
     request.on('error', () => resolve(undefined))
   })
 }
 
-/** Somebody before us, `express.urlencoded()` for one, has read the form. What came twice is an array there. */
+/** Writes a form again that middleware such as `express.urlencoded()` has parsed. Repeated fields are arrays there. */
 function writeForm(body: unknown): string | undefined {
   const pairs = Object.entries(body ?? {}).flatMap(([name, value]) =>
     [value].flat().map((each) => [name, String(each)]),

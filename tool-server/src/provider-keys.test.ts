@@ -78,9 +78,9 @@ test.each<[string, (issuer: string) => string, RegExp]>([
   ],
   ['names keys over plain HTTP', (issuer) => json({ issuer, jwks_uri: 'http://idp.example.com/jwks' }), /https/],
   ['names no keys', (issuer) => json({ issuer }), /https/],
-  ['is no object', () => json(null), /no object/],
+  ['is no object', () => json(null), /isn't a JSON object/],
   ['is no JSON', () => 'HTTP 200 <html>', /JSON/],
-  ['is endless', () => json('x'.repeat(300 * 1024)), /too much/],
+  ['is endless', () => json('x'.repeat(300 * 1024)), /larger than 256 KiB/],
   ['is elsewhere', () => 'HTTP 302 ', /302/],
   ['failed', () => 'HTTP 500 {}', /500/],
 ])('nobody is believed whose discovery document %s', async (_, write, message) => {

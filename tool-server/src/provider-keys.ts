@@ -1,50 +1,55 @@
-import type { JWK } from 'jose'
-import { readLimited } from './limited-text.ts'
-import { PublicKeys } from './public-keys.ts'
-import { requireSafeUrl } from './safe-url.ts'
-import type { Verify } from './signatures.ts'
+import { type CryptoKey, createLocalJWKSet, type JWK, type JWTHeaderParameters } from 'jose'
+import { readLimited, requireSafeUrl } from './http.ts'
+import { refuse } from './refusals.ts'
 
-/** In milliseconds. */
+// In milliseconds.
 const fresh = 10 * 60_000
-/** Keys that cannot be fetched again are believed for so long: an outage of the provider is not at once ours. */
+/** Keys are used for this long while the provider can't be reached. */
 const stale = 60 * 60_000
-/** However many unknown key ids arrive, they cause one fetch in this time. */
+/** Time between two fetches, however many unknown key ids arrive. */
 const coolDown = 30_000
 const coolDownAfterFailure = 5_000
 const timeLimit = 5_000
+/** In bytes. */
 const sizeLimit = 256 * 1024
 
 export interface ProviderKeysOptions {
   issuer: string
-  /** Where its keys are. Without it, the provider's discovery document says so. */
+  /** The address of the keys. Without it, the provider's discovery document names it. */
   jwksUri?: string | undefined
   fetch: typeof fetch
   clock: () => number
 }
 
-/** The keys of one identity provider. Its address comes from the configuration, never from a token. */
+const noKeys = createLocalJWKSet({ keys: [] })
+
+/**
+ * The keys of one identity provider. Their address comes from the configuration, never from a token.
+ * jose's `createRemoteJWKSet` has no discovery, no size limit, and no keys while the provider is unreachable.
+ */
 export class ProviderKeys {
   readonly #options: ProviderKeysOptions
-  #keys = new PublicKeys([])
+  #keys = noKeys
   #fetchedAt = Number.NEGATIVE_INFINITY
   #nextFetch = Number.NEGATIVE_INFINITY
   #fetching: Promise<void> | undefined
+  /** Why the last fetch failed, if it did. */
   #failure: unknown
 
   constructor(options: ProviderKeysOptions) {
     this.#options = options
   }
 
-  /** Why the last fetch failed, if it did. */
-  get failure(): unknown {
-    return this.#failure
-  }
-
-  async find(keyId: string, alg: string): Promise<Verify | undefined> {
-    const known = await this.#keys.find(keyId, alg)
-    if (known && this.#age() < fresh) return known
+  async find(header: JWTHeaderParameters): Promise<CryptoKey> {
+    const known = this.#age() < fresh ? await this.#keys(header).catch(() => undefined) : undefined
+    if (known) return known
     await this.#refresh()
-    return this.#age() < stale ? this.#keys.find(keyId, alg) : undefined
+    try {
+      return await (this.#age() < stale ? this.#keys : noKeys)(header)
+    } catch (error) {
+      if (this.#failure) refuse('provider_unreachable', this.#failure)
+      throw error
+    }
   }
 
   #age(): number {
@@ -62,7 +67,7 @@ export class ProviderKeys {
   async #fetch(): Promise<void> {
     const { clock } = this.#options
     try {
-      this.#keys = new PublicKeys(await fetchKeys(this.#options))
+      this.#keys = createLocalJWKSet({ keys: await fetchKeys(this.#options) })
       this.#failure = undefined
       this.#fetchedAt = clock()
       this.#nextFetch = clock() + coolDown
@@ -75,14 +80,14 @@ export class ProviderKeys {
 
 async function fetchKeys({ issuer, jwksUri, fetch }: ProviderKeysOptions): Promise<JWK[]> {
   const { keys } = await fetchObject(fetch, jwksUri ?? (await discoverJwksUri(issuer, fetch)))
-  if (!Array.isArray(keys)) throw new Error('The identity provider publishes no keys')
-  return keys.filter((key) => typeof key === 'object' && key !== null)
+  if (!Array.isArray(keys)) throw new Error("The identity provider's key set has no keys")
+  return keys.filter((key) => typeof key === 'object' && key !== null && !Array.isArray(key))
 }
 
 async function discoverJwksUri(issuer: string, fetch: ProviderKeysOptions['fetch']): Promise<string> {
   const document = await fetchObject(fetch, `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
-  if (document.issuer !== issuer) throw new Error(`The discovery document is that of another issuer`)
-  return requireSafeUrl(String(document.jwks_uri), 'The jwks_uri of the identity provider').href
+  if (document.issuer !== issuer) throw new Error(`The discovery document of ${issuer} names another issuer`)
+  return requireSafeUrl(String(document.jwks_uri), "The identity provider's jwks_uri").href
 }
 
 async function fetchObject(fetch: ProviderKeysOptions['fetch'], url: string): Promise<Record<string, unknown>> {
@@ -90,11 +95,11 @@ async function fetchObject(fetch: ProviderKeysOptions['fetch'], url: string): Pr
   const response = await fetch(url, { headers: { accept: 'application/json' }, redirect: 'manual', signal })
   if (response.status !== 200) {
     await response.body?.cancel()
-    throw new Error(`The identity provider answered ${response.status}`)
+    throw new Error(`${url} responded with status ${response.status} instead of 200`)
   }
   const text = await readLimited(response.body, sizeLimit)
-  if (text === undefined) throw new Error('The identity provider answered with too much')
+  if (text === undefined) throw new Error(`The response of ${url} is larger than 256 KiB`)
   const value: unknown = JSON.parse(text)
-  if (typeof value !== 'object' || value === null) throw new Error('The identity provider answered with no object')
+  if (typeof value !== 'object' || value === null) throw new Error(`The response of ${url} isn't a JSON object`)
   return value as Record<string, unknown>
 }

@@ -1,10 +1,43 @@
-import type { AccessReason } from './access-tokens.ts'
-import type { GrantReason } from './token-endpoint.ts'
-import type { TransactionReason } from './transaction-tokens.ts'
+/** Why a request was refused. */
+export type Reason =
+  // the form at the token endpoint
+  | 'form'
+  | 'grant_type'
+  | 'client'
+  | 'requested_resource'
+  // the format and the header of a token
+  | 'missing'
+  | 'not_one'
+  | 'format'
+  | 'assertion'
+  | 'critical_header'
+  | 'algorithm'
+  | 'key_id'
+  | 'type'
+  // its signature
+  | 'provider_unreachable'
+  | 'unknown_key'
+  | 'signature'
+  // its claims
+  | 'issuer'
+  | 'audience'
+  | 'client_id'
+  | 'subject'
+  | 'expired'
+  | 'issued_at'
+  | 'not_before'
+  | 'lifetime'
+  | 'resource'
+  | 'scope'
+  | 'token_id'
+  | 'confirmation'
+  | 'transaction'
+  | 'operation'
+  // its use
+  | 'replay_store_unreachable'
+  | 'replayed'
 
-type Reason = GrantReason | AccessReason | TransactionReason
-
-/** Thrown inside, with a reason that stays inside: the caller is told less. */
+/** Thrown inside the package. The response to the caller says less than the reason does. */
 export class Refused extends Error {
   override readonly name = 'Refused'
   readonly reason: Reason
@@ -15,17 +48,28 @@ export class Refused extends Error {
   }
 }
 
-/** For the log of the server, never for the caller. It holds no token and no secret. */
+export function refuse(reason: Reason, cause?: unknown): never {
+  throw new Refused(reason, { cause })
+}
+
+/** For the server's log, never for the caller. It contains no tokens and no secrets. */
 export interface Refusal {
-  /** What was refused: a token, the use of one, or an operation of a service behind the server. */
+  /** A request for an access token, a request with one, or a call to a service behind the server. */
   of: 'grant' | 'access' | 'transaction'
   reason: Reason
   cause?: unknown
 }
 
-/** Somebody else's callback does not change an answer. */
-export function report(onRefusal: ((refusal: Refusal) => void) | undefined, refusal: Refusal): void {
+export type OnRefusal = ((refusal: Refusal) => void) | undefined
+
+/** Reports a refusal and returns its reason. Throws every other error again. */
+export function report(onRefusal: OnRefusal, of: Refusal['of'], error: unknown): Reason {
+  if (!(error instanceof Refused)) throw error
+  const { reason, cause } = error
   try {
-    onRefusal?.(refusal)
-  } catch {}
+    onRefusal?.({ of, reason, ...(cause !== undefined && { cause }) })
+  } catch {
+    // An error in the application's callback must not change the response.
+  }
+  return reason
 }

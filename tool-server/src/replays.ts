@@ -1,18 +1,18 @@
-/** Remembers which assertions were used. Several nodes need one that they share. */
+/** Records which assertions were used. Several nodes must share one store. */
 export interface ReplayStore {
   /**
-   * True for the first who claims an id, false for everybody after, until that moment (in seconds since 1970) has passed.
-   * Must be atomic, as `SET … NX EXAT` of Redis is. When it throws, the assertion is refused.
+   * Returns true for the first claim of an id and false for every other claim until `until`, in seconds since 1970. Must
+   * be atomic, like Redis' `SET … NX EXAT`. If it throws, the assertion is refused.
    */
   claim(id: string, until: number): boolean | Promise<boolean>
 }
 
-/** Long enough that little is kept in vain, short enough that few sets have to be asked. */
+/** In seconds. A longer span keeps ids for longer than necessary, a shorter one makes more sets to search. */
 const span = 60
 
 /**
- * For one node. Ids that lapse within the same minute share a set, which is dropped as a whole. Only what a trusted
- * provider signed comes this far, so nobody else can make it grow.
+ * A store for one node. Ids that expire within the same minute share a set, which is dropped as a whole. Only assertions
+ * that a trusted provider signed are recorded, so nobody else can fill the memory.
  */
 export function rememberInMemory(clock: () => number = Date.now): ReplayStore {
   const sets = new Map<number, Set<string>>()

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, randomUUID, sign } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto'
 import fc from 'fast-check'
 import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, type JWK, SignJWT, UnsecuredJWT } from 'jose'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -185,28 +185,69 @@ describe('abuse case 41: an assertion with one thing wrong', () => {
     expect(await redeem(await assert(expiry))).toMatchObject({ status })
   })
 
-  test('whose critical header nobody knows', async () => {
+  test.each([
+    { crit: ['b64'], b64: true },
+    { crit: ['b64'], b64: false },
+    { crit: ['unknown'], unknown: 1 },
+  ])('with the critical header %j', async (critical) => {
     const [, payload, signature] = (await assert()).split('.')
-    const head = Buffer.from(JSON.stringify({ ...header(), crit: ['b64'], b64: true })).toString('base64url')
+    const head = Buffer.from(JSON.stringify({ ...header(), ...critical })).toString('base64url')
     expect(await redeem(`${head}.${payload}.${signature}`)).toEqual(invalidGrant)
     expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'critical_header' }])
   })
 
-  test.each([
-    ['a short RSA key', makeShortRsa, 'RS256', {}],
+  test.each<[string, () => Record<'privateKey' | 'publicKey', KeyObject>, string, Partial<JWK>, RegExp?]>([
+    ['a short RSA key', makeShortRsa, 'RS256', {}, /2048 bits/],
     ['a key for encryption', makeEcdsa, 'ES256', { use: 'enc' }],
     ['a key for another algorithm', makeEcdsa, 'ES256', { alg: 'ES384' }],
     ['a key that is not for verifying', makeEcdsa, 'ES256', { key_ops: ['deriveBits'] }],
-  ])('signed with %s that the provider publishes', async (_, makeKeys, alg, traits) => {
+    ['a key that is not a point on its curve', makeEcdsa, 'ES256', { y: 'A'.repeat(43) }, /./],
+    ['a key that has the id of another', makeEcdsa, 'ES256', { kid: 'twice' }, /multiple matching keys/],
+  ])('signed with %s that the provider publishes', async (_, makeKeys, alg, traits, message) => {
     await using own = await setUp()
     const { privateKey, publicKey } = makeKeys()
-    own.provider.publish({ ...publicKey.export({ format: 'jwk' }), kid: 'weak', ...traits } as JWK)
-    const head = Buffer.from(JSON.stringify({ ...header(), alg, kid: 'weak' }))
+    const { kid } = { kid: 'weak', ...traits }
+    own.provider.publish({ ...makeEcdsa().publicKey.export({ format: 'jwk' }), kid: 'twice' } as JWK)
+    own.provider.publish({ ...publicKey.export({ format: 'jwk' }), kid, ...traits } as JWK)
+    const head = Buffer.from(JSON.stringify({ ...header(), alg, kid }))
     const signed = `${head.toString('base64url')}.${Buffer.from(JSON.stringify(own.claims())).toString('base64url')}`
     const signature = sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' })
     const assertion = `${signed}.${signature.toString('base64url')}`
     expect(await answerOf(own.server.fetch(tokenRequest(assertion)))).toEqual(invalidGrant)
-    expect(own.refusals).toEqual([{ of: 'grant', reason: 'unknown_key' }])
+    const cause = message && { cause: expect.objectContaining({ message: expect.stringMatching(message) }) }
+    expect(own.refusals).toEqual([{ of: 'grant', reason: 'unknown_key', ...cause }])
+  })
+
+  test('signed with a key whose private half the provider publishes', async () => {
+    await using own = await setUp()
+    const { privateKey } = await generateKeyPair('ES256', { extractable: true })
+    own.provider.publish({ ...(await exportJWK(privateKey)), kid: 'leaked' })
+    const assertion = await new SignJWT(own.claims())
+      .setProtectedHeader({ ...header(), kid: 'leaked' })
+      .sign(privateKey)
+    expect(await answerOf(own.server.fetch(tokenRequest(assertion)))).toEqual(invalidGrant)
+    expect(own.refusals).toMatchObject([{ reason: 'unknown_key', cause: { code: 'ERR_JWKS_INVALID' } }])
+  })
+})
+
+describe('an assertion signed with', () => {
+  test.each(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'])(
+    '%s is accepted',
+    async (alg) => {
+      await using own = await setUp(alg)
+      expect(await answerOf(own.server.fetch(tokenRequest(await own.provider.sign(own.claims()))))).toMatchObject({
+        status: 200,
+      })
+    },
+    60_000,
+  )
+
+  test.each(['none', 'HS256', 'HS512', 'RS1', 'ML-DSA-44', 'toString', '__proto__'])('%s is refused', async (alg) => {
+    const [head = '', payload, signature] = (await assert()).split('.')
+    const changed = { ...JSON.parse(Buffer.from(head, 'base64url').toString()), alg }
+    const encoded = Buffer.from(JSON.stringify(changed)).toString('base64url')
+    expect(await redeem(`${encoded}.${payload}.${signature}`)).toEqual(invalidGrant)
+    expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'algorithm' }])
   })
 })
 

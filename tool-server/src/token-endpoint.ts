@@ -1,15 +1,20 @@
+import { decodeJwt, type JWTHeaderParameters, type JWTPayload } from 'jose'
 import { type Caller, readProfile } from './access-tokens.ts'
-import { type Answer, answerJson } from './answers.ts'
-import { type AssertionReason, findBrokenClaim } from './assertion-checks.ts'
-import { skew, splitScope } from './checks.ts'
-import { type Jws, readJws } from './jws.ts'
+import { type Answer, answerJson, noStore } from './http.ts'
+import { asymmetricAlgorithms, type Checks, check, isText, lifetimeOf, splitScope, verifyJwt } from './jwt.ts'
 import type { ProviderKeys } from './provider-keys.ts'
-import { Refused } from './refusals.ts'
+import { type Reason, refuse } from './refusals.ts'
 import type { ReplayStore } from './replays.ts'
 
 export const grantType = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 
-/** A client, and the identity provider whose assertions it may bring. */
+// In seconds. Identity providers issue assertions for about five minutes.
+const longestLifetime = 3600
+const skew = 60
+
+const longestTokenId = 256
+
+/** A client, and the identity provider whose assertions it may present. */
 export interface TrustedHub {
   clientId: string
   secret: Uint8Array
@@ -29,82 +34,61 @@ export interface TokenEndpointOptions {
 export interface TokenRequest {
   contentType: string | undefined
   authorization: string | undefined
-  /** Undefined when it was too long to be read. */
+  /** Undefined if it was too long. */
   body: string | undefined
 }
 
-export type GrantReason =
-  | 'form'
-  | 'grant_type'
-  | 'client'
-  | 'assertion'
-  | AssertionReason
-  | 'requested_resource'
-  | 'provider_unreachable'
-  | 'unknown_key'
-  | 'signature'
-  | 'replay_store_unreachable'
-  | 'replayed'
+/** A form that can't be read has no grant type. */
+export const answerRefusedGrant = (reason: Reason): Answer => {
+  const error = reason === 'form' || reason === 'grant_type' ? 'unsupported_grant_type' : 'invalid_grant'
+  return answerJson(400, { error }, noStore)
+}
 
-/** The interface knows two errors. A form that cannot be read has no grant type. */
-const errorOf = (reason: GrantReason): 'unsupported_grant_type' | 'invalid_grant' =>
-  reason === 'form' || reason === 'grant_type' ? 'unsupported_grant_type' : 'invalid_grant'
-
-const noStore = { 'cache-control': 'no-store' }
-
-export const answerRefusedGrant = (reason: GrantReason): Answer => answerJson(400, { error: errorOf(reason) }, noStore)
-
-/** Reads from the cheapest refusal to the dearest; nothing is fetched or verified for whoever is not a known client. */
+/** Authenticates the client first, so that strangers cause no fetches and no signature checks. */
 export async function grant(endpoint: TokenEndpointOptions, request: TokenRequest, now: number): Promise<Answer> {
   const form = readForm(request)
   if (form.get('grant_type') !== grantType) refuse('grant_type')
   const hub = authenticate(endpoint.hubs, form, request.authorization)
-  const assertion = readJws(form.get('assertion') ?? '') ?? refuse('assertion')
   const { resource, lifetime } = endpoint
   if ((form.get('resource') ?? resource) !== resource) refuse('requested_resource')
   const requested = form.has('scope') ? splitScope(form.get('scope')) : endpoint.scopes
   const scopes = endpoint.scopes.filter((scope) => requested.includes(scope))
-  const broken = findBrokenClaim(assertion, { issuer: hub.issuer, resource, clientId: hub.clientId, scopes, now })
-  if (broken) refuse(broken)
-  await checkSignature(hub.keys, assertion)
-  await spend(endpoint.replays, assertion)
+  const claims = await verifyAssertion(form.get('assertion') ?? '', hub, resource, now)
+  check(checks, claims, { resource, clientId: hub.clientId, scopes })
+  await spend(endpoint.replays, claims)
 
   // `scope` is optional in an assertion: without it the client gets the scopes that it requests.
-  const asserted = assertion.claims.scope === undefined ? undefined : splitScope(assertion.claims.scope)
+  const asserted = claims.scope === undefined ? undefined : splitScope(claims.scope)
   const granted = asserted ? scopes.filter((scope) => asserted.includes(scope)) : scopes
   const caller = {
-    subject: assertion.claims.sub as string,
+    subject: String(claims.sub),
     issuer: hub.issuer,
     clientId: hub.clientId,
     scopes: granted,
-    ...readProfile(assertion.claims),
+    ...readProfile(claims),
   }
   const body = {
     access_token: await endpoint.issue(caller, now),
     token_type: 'Bearer',
     expires_in: lifetime,
-    // RFC 6749, section 5.1: sent only if it differs from what the assertion says.
+    // RFC 6749, section 5.1: sent only if it differs from the scope of the assertion.
     scope: asserted && granted.length === new Set(asserted).size ? undefined : granted.join(' '),
   }
   return answerJson(200, body, noStore)
-}
-
-function refuse(reason: GrantReason, cause?: unknown): never {
-  throw new Refused(reason, { cause })
 }
 
 function readForm({ contentType, body }: TokenRequest): Map<string, string> {
   const form = new Map<string, string>()
   if (body === undefined || !/^application\/x-www-form-urlencoded *(;|$)/i.test(contentType ?? '')) refuse('form')
   for (const [name, value] of new URLSearchParams(body)) {
-    // RFC 6749, section 3.2: a parameter comes once, and one without a value has not come.
+    // RFC 6749, section 3.2: parameters must not be repeated, and those without a value count as omitted.
     if (form.has(name)) refuse('form')
     if (value !== '') form.set(name, value)
   }
   return form
 }
 
-/** By `client_secret_post` or `client_secret_basic`, never both at once. */
+/** Accepts `client_secret_post` or `client_secret_basic`, but not both in one request. */
 function authenticate(hubs: TokenEndpointOptions['hubs'], form: Map<string, string>, authorization?: string) {
   const inForm = { id: form.get('client_id'), secret: form.get('client_secret') }
   const given = authorization === undefined ? inForm : readBasic(authorization)
@@ -125,10 +109,10 @@ function readBasic(authorization: string): { id?: string; secret?: string } {
   }
 }
 
-/** RFC 6749, section 2.3.1: both halves are form-encoded before they are joined. */
+/** RFC 6749, section 2.3.1: id and secret are form-encoded before they are joined. */
 const decodeFormValue = (value: string): string => decodeURIComponent(value.replaceAll('+', ' '))
 
-/** Takes as long for a wrong secret as for the right one. */
+/** Takes the same time for a wrong secret as for the right one. */
 function isSecret(expected: Uint8Array, given: string): boolean {
   const bytes = encoder.encode(given)
   let difference = expected.length ^ bytes.length
@@ -138,17 +122,55 @@ function isSecret(expected: Uint8Array, given: string): boolean {
 
 const encoder = new TextEncoder()
 
-async function checkSignature(keys: ProviderKeys, { header, signed, signature }: Jws): Promise<void> {
-  const { kid, alg } = header as { kid: string; alg: string }
-  const verify = await keys.find(kid, alg)
-  if (!verify) refuse(keys.failure ? 'provider_unreachable' : 'unknown_key', keys.failure)
-  if (!(await verify(signed, signature))) refuse('signature')
+function verifyAssertion(assertion: string, { issuer, keys }: TrustedHub, resource: string, now: number) {
+  const findKey = (header: JWTHeaderParameters) => {
+    if (header.crit !== undefined) refuse('critical_header')
+    if (!isText(header.kid)) refuse('key_id')
+    // jose checks the issuer too, but after the signature, which would report an unknown key instead.
+    if (decodeJwt(assertion).iss !== issuer) refuse('issuer')
+    return keys.find(header)
+  }
+  const options = {
+    algorithms: asymmetricAlgorithms,
+    typ: 'oauth-id-jag+jwt',
+    issuer,
+    audience: resource,
+    requiredClaims: ['exp'],
+    // With this option jose also refuses assertions that were issued in the future.
+    maxTokenAge: longestLifetime,
+    currentDate: new Date(now),
+    clockTolerance: skew,
+  }
+  return verifyJwt(assertion, findKey, options, { format: 'assertion', algorithm: 'algorithm' })
 }
 
-async function spend(replays: ReplayStore, { claims }: Jws): Promise<void> {
+interface Expected {
+  clientId: string
+  resource: string
+  /** The scopes that can be granted. If the assertion has a scope, it must name one of them. */
+  scopes: readonly string[]
+}
+
+/** The rules for assertions that jose doesn't check. */
+const checks: Checks<Expected> = {
+  audience: ({ aud }, { resource }) => onlyOne(aud) === resource,
+  client_id: ({ client_id }, { clientId }) => client_id === clientId,
+  subject: ({ sub }) => isText(sub),
+  lifetime: (claims) => lifetimeOf(claims) <= longestLifetime,
+  resource: (claims, { resource }) => claims.resource === undefined || onlyOne(claims.resource) === resource,
+  scope: ({ scope }, { scopes }) =>
+    scope === undefined ? scopes.length > 0 : splitScope(scope).some((each) => scopes.includes(each)),
+  token_id: ({ jti }) => isText(jti) && jti.length <= longestTokenId,
+  // `cnf` requires a proof of possession, which this endpoint doesn't verify.
+  confirmation: ({ cnf }) => cnf === undefined,
+}
+
+const onlyOne = (value: unknown): unknown => (Array.isArray(value) && value.length === 1 ? value[0] : value)
+
+async function spend(replays: ReplayStore, { iss, jti, exp }: JWTPayload): Promise<void> {
   let isFirst: boolean
   try {
-    isFirst = await replays.claim(`${claims.iss} ${claims.jti}`, Number(claims.exp) + skew)
+    isFirst = await replays.claim(`${iss} ${jti}`, Number(exp) + skew)
   } catch (error) {
     return refuse('replay_store_unreachable', error)
   }

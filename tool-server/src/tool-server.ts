@@ -1,65 +1,70 @@
-import { type AccessReason, type Caller, createAccessTokens } from './access-tokens.ts'
-import { type Answer, answerJson, toResponse } from './answers.ts'
-import { type Headed, headerOf } from './headers.ts'
-import { readLimited } from './limited-text.ts'
-import { authorizationServer, protectedResource } from './metadata.ts'
+import { type Caller, createAccessTokens } from './access-tokens.ts'
+import {
+  type Answer,
+  answerJson,
+  type Headed,
+  headerOf,
+  noStore,
+  readLimited,
+  requireSafeUrl,
+  toResponse,
+} from './http.ts'
 import { ProviderKeys } from './provider-keys.ts'
-import { type Refusal, Refused, report } from './refusals.ts'
+import { type Reason, type Refusal, report } from './refusals.ts'
 import { type ReplayStore, rememberInMemory } from './replays.ts'
-import { requireSafeUrl } from './safe-url.ts'
 import { type Scope, scopes } from './scopes.ts'
-import { answerRefusedGrant, type GrantReason, grant, type TokenRequest, type TrustedHub } from './token-endpoint.ts'
+import { answerRefusedGrant, grant, grantType, type TokenRequest, type TrustedHub } from './token-endpoint.ts'
 
-// What the author of a server meets besides.
+// The other types and functions that an application uses.
 export { type Answer, type Caller, type Headed, type Refusal, type ReplayStore, type Scope, toResponse }
 
-/** A tool hub that may act for people, and the identity provider that says for whom. */
+/** A tool hub that may act for users, and the identity provider that vouches for them. */
 export interface Hub {
   clientId: string
   clientSecret: string
-  /** The identity provider, exactly as its discovery document names itself. */
+  /** The identity provider, exactly as its discovery document spells it. */
   issuer: string
-  /** Where the provider's keys are. Without it, its discovery document says so. */
+  /** The address of the provider's keys. Without it, the discovery document names it. */
   jwksUri?: string
 }
 
 export interface ToolServerOptions {
-  /** The resource ID: the address of the MCP endpoint as the world knows it. It is the token issuer's name too. */
+  /** The resource ID: the public URL of the MCP endpoint. It's also the issuer of the access tokens. */
   resource: string
   hubs: readonly Hub[]
-  /** Sign the access tokens, the same on all nodes. At least 32 characters; the first signs, all of them verify. */
+  /** Secrets for access tokens, the same on all nodes. At least 32 characters; the first signs, all of them verify. */
   secrets: readonly string[]
-  /** Of access tokens, in seconds, 300 to 3600. Without it 1800. */
+  /** Lifetime of access tokens in seconds, 300 to 3600. The default is 1800. */
   lifetime?: number
-  /** Without it each process remembers its own assertions, so several nodes need one. */
+  /** Records used assertions. The default is the process's memory, so several nodes need a store that they share. */
   replays?: ReplayStore
-  /** Is told why somebody was refused, who is told less. */
+  /** Is called with the reason for each refusal. The response to the caller says less. */
   onRefusal?: (refusal: Refusal) => void
   fetch?: typeof fetch
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   clock?: () => number
 }
 
 export type Verified = { ok: true; caller: Caller } | { ok: false; answer: Answer }
 
-/** A request before it belongs to a framework. */
+/** A request of any framework. */
 export interface Asked extends Headed {
   method: string
   path: string
-  /** At most `maxBody` bytes; undefined when there are more. */
+  /** Returns undefined if the body has more than `maxBody` bytes. */
   readBody(): Promise<string | undefined>
 }
 
 export interface ToolServer {
-  /** Answers requests for metadata and tokens. Others are not for it, and get undefined. */
+  /** Responds to requests for metadata and tokens. Returns undefined for every other request. */
   fetch(request: Request): Promise<Response | undefined>
-  /** The same for adapters. */
+  /** The same, for adapters. */
   answer(asked: Asked): Promise<Answer | undefined>
-  /** Who calls, if the request has an access token with all these scopes. */
+  /** Returns the caller if the request has an access token with all these scopes. */
   verify(request: Headed, scopes?: readonly Scope[]): Promise<Verified>
 }
 
-/** In bytes, of a request for a token. */
+/** Maximum size of a token request, in bytes. */
 export const maxBody = 32 * 1024
 
 export function createToolServer(options: ToolServerOptions): ToolServer {
@@ -72,11 +77,11 @@ export function createToolServer(options: ToolServerOptions): ToolServer {
   const endpoint = { resource, scopes, hubs, replays, issue: tokens.issue, lifetime }
   const path = new URL(resource).pathname.replace(/\/$/, '')
   const metadataUrl = new URL(`${wellKnown}/oauth-protected-resource${path}`, resource).href
-  const aboutResource = publish(protectedResource(resource, scopes))
+  const aboutResource = publish(protectedResource(resource))
   const documents = new Map([
     [`${wellKnown}/oauth-protected-resource`, aboutResource],
     [`${wellKnown}/oauth-protected-resource${path}`, aboutResource],
-    [`${wellKnown}/oauth-authorization-server${path}`, publish(authorizationServer(resource, scopes))],
+    [`${wellKnown}/oauth-authorization-server${path}`, publish(authorizationServer(resource))],
   ])
 
   async function answer(asked: Asked): Promise<Answer | undefined> {
@@ -93,22 +98,17 @@ export function createToolServer(options: ToolServerOptions): ToolServer {
       body: await asked.readBody(),
     }
     try {
-      return await grant(endpoint, request, clock() / 1000)
+      return await grant(endpoint, request, clock())
     } catch (error) {
-      if (!(error instanceof Refused)) throw error
-      const { reason, cause } = error
-      report(onRefusal, { of: 'grant', reason, ...(cause !== undefined && { cause }) })
-      return answerRefusedGrant(reason as GrantReason)
+      return answerRefusedGrant(report(onRefusal, 'grant', error))
     }
   }
 
   async function verify(request: Headed, wanted: readonly Scope[] = []): Promise<Verified> {
     try {
-      return { ok: true, caller: await tokens.verify(headerOf(request, 'authorization'), wanted, clock() / 1000) }
+      return { ok: true, caller: await tokens.verify(headerOf(request, 'authorization'), wanted, clock()) }
     } catch (error) {
-      if (!(error instanceof Refused)) throw error
-      report(onRefusal, { of: 'access', reason: error.reason })
-      return { ok: false, answer: challenge(metadataUrl, error.reason as AccessReason, wanted) }
+      return { ok: false, answer: challenge(metadataUrl, report(onRefusal, 'access', error), wanted) }
     }
   }
 
@@ -117,7 +117,7 @@ export function createToolServer(options: ToolServerOptions): ToolServer {
     verify,
     async fetch(request) {
       const { pathname } = new URL(request.url)
-      // Whoever leaves in the middle does not wait for the answer.
+      // A client that disconnects while it sends the body gets no response.
       const readBody = () => readLimited(request.body, maxBody).catch(() => undefined)
       const answered = await answer({ method: request.method, path: pathname, headers: request.headers, readBody })
       return answered && toResponse(answered)
@@ -127,15 +127,35 @@ export function createToolServer(options: ToolServerOptions): ToolServer {
 
 const wellKnown = '/.well-known'
 
+/** RFC 9728. */
+const protectedResource = (resource: string) => ({
+  resource,
+  authorization_servers: [resource],
+  scopes_supported: scopes,
+})
+
+/** RFC 8414, with the profile of the identity assertion grant. */
+const authorizationServer = (resource: string) => ({
+  issuer: resource,
+  token_endpoint: new URL('/oauth/token', resource).href,
+  // The MCP SDK refuses metadata without this endpoint, which responds to every request with an error.
+  authorization_endpoint: new URL('/oauth/authorize', resource).href,
+  response_types_supported: [],
+  grant_types_supported: [grantType],
+  authorization_grant_profiles_supported: ['urn:ietf:params:oauth:grant-profile:id-jag'],
+  token_endpoint_auth_methods_supported: ['client_secret_post', 'client_secret_basic'],
+  scopes_supported: scopes,
+})
+
 const publish = (document: object): Answer => answerJson(200, document, { 'cache-control': 'public, max-age=3600' })
 
-/** RFC 6749, section 4.1.2.1, without a redirect: no client has a redirect URI here. */
-const noAuthorization = answerJson(400, { error: 'unsupported_response_type' }, { 'cache-control': 'no-store' })
+/** RFC 6749, section 4.1.2.1, but without a redirect, because clients have no redirect URIs here. */
+const noAuthorization = answerJson(400, { error: 'unsupported_response_type' }, noStore)
 
 const notAllowed = (method: string): Answer => ({ status: 405, headers: { allow: method }, body: '' })
 
-/** RFC 6750 and RFC 9728: where to go for a token, and what it has to allow. */
-function challenge(metadataUrl: string, reason: AccessReason, wanted: readonly Scope[]): Answer {
+/** RFC 6750 and RFC 9728: names the metadata, which leads to a token, and the scopes that the token needs. */
+function challenge(metadataUrl: string, reason: Reason, wanted: readonly Scope[]): Answer {
   const isScope = reason === 'scope'
   const error = isScope ? 'insufficient_scope' : 'invalid_token'
   const parts = [
@@ -143,11 +163,11 @@ function challenge(metadataUrl: string, reason: AccessReason, wanted: readonly S
     `resource_metadata="${metadataUrl}"`,
     `scope="${(wanted.length ? wanted : scopes).join(' ')}"`,
   ]
-  const headers = { 'www-authenticate': `Bearer ${parts.join(', ')}`, 'cache-control': 'no-store' }
+  const headers = { 'www-authenticate': `Bearer ${parts.join(', ')}`, ...noStore }
   return answerJson(isScope ? 403 : 401, { error }, headers)
 }
 
-/** Hubs of the same identity provider share what is known of its keys. */
+/** Hubs with the same identity provider share its cached keys. */
 function trustHubs(hubs: readonly Hub[], fetch: typeof globalThis.fetch, clock: () => number) {
   const providers = new Map<string, ProviderKeys>()
   const trust = ({ clientId, clientSecret, issuer, jwksUri }: Hub): [string, TrustedHub] => {
@@ -163,12 +183,13 @@ function checkOptions({ resource, hubs, secrets, lifetime = 1800 }: ToolServerOp
   const { hash, search } = requireSafeUrl(resource, 'resource')
   if (hash || search) throw new TypeError('resource must have neither a query nor a fragment')
   if (!secrets.length || secrets.some((secret) => secret.length < 32)) {
-    throw new TypeError('secrets must be at least one, each of at least 32 characters')
+    throw new TypeError('secrets must have at least one entry, and each at least 32 characters')
   }
   if (!(lifetime >= 300 && lifetime <= 3600)) throw new RangeError('lifetime must be 300 to 3600 seconds')
-  if (new Set(hubs.map(({ clientId }) => clientId)).size < hubs.length) throw new TypeError('clientId must be unique')
+  if (new Set(hubs.map(({ clientId }) => clientId)).size < hubs.length)
+    throw new TypeError('each hub must have a unique clientId')
   for (const { clientId, clientSecret, issuer, jwksUri } of hubs) {
-    if (!clientId || !clientSecret) throw new TypeError('a hub must have a clientId and a clientSecret')
+    if (!clientId || !clientSecret) throw new TypeError('each hub must have a clientId and a clientSecret')
     requireSafeUrl(issuer, 'issuer')
     if (jwksUri !== undefined) requireSafeUrl(jwksUri, 'jwksUri')
   }

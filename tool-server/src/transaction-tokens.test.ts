@@ -118,7 +118,20 @@ async function forge(claims: Record<string, unknown> = {}, header: Record<string
   const payload = decodeJwt(await tokens.mint(request))
   return new SignJWT({ ...payload, ...claims })
     .setProtectedHeader({ alg: 'ES256', typ: 'txntoken+jwt', kid: key.kid, ...header })
-    .sign(await importJWK(by, 'ES256'))
+    .sign(await importJWK(by, 'ES256'), { crit: { unknown: false } })
+}
+
+/** Uses the public key as the secret of an HMAC. */
+async function signWithPublicKey(): Promise<string> {
+  const secret = new TextEncoder().encode(JSON.stringify((await tokens.jwks()).keys[0]))
+  const header = { alg: 'HS256', typ: 'txntoken+jwt', kid: key.kid }
+  return new SignJWT(decodeJwt(await tokens.mint(request))).setProtectedHeader(header).sign(secret)
+}
+
+/** 64 bytes leave four spare bits in the last character. */
+function respell(token: string): string {
+  const other = { A: 'B', Q: 'R', g: 'h', w: 'x' }[token.slice(-1)]
+  return `${token.slice(0, -1)}${other}`
 }
 
 describe('a token with one thing wrong', () => {
@@ -140,6 +153,10 @@ describe('a token with one thing wrong', () => {
     ['type', 'the type of an access token', () => forge({}, { typ: 'at+jwt' })],
     ['unknown_key', 'an unknown key', () => forge({}, { kid: 'another' })],
     ['signature', 'the key of somebody else', () => forge({}, {}, makeKey())],
+    ['critical_header', 'a critical header', () => forge({}, { crit: ['unknown'], unknown: 1 })],
+    ['type', 'a symmetric signature', signWithPublicKey],
+    ['format', 'a signature in another encoding', async () => respell(await forge())],
+    ['format', 'more than 16 KiB', () => forge({ padding: 'x'.repeat(16 * 1024) })],
     ['format', 'no token', async () => 'x.y.z'],
     ['not_one', 'no header', async () => ''],
     ['not_one', 'two of it', async () => [await forge(), await forge()]],

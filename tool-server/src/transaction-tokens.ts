@@ -1,59 +1,55 @@
-import { calculateJwkThumbprint, importJWK, type JWK } from 'jose'
+import { calculateJwkThumbprint, createLocalJWKSet, importJWK, type JWK, SignJWT } from 'jose'
 import type { Caller } from './access-tokens.ts'
-import { type Answer, answerJson } from './answers.ts'
-import { type Checks, findBroken, isText, isTime } from './checks.ts'
-import { type Headed, headerOf } from './headers.ts'
-import { hasType, readJws, tokenSigner } from './jws.ts'
-import { PublicKeys } from './public-keys.ts'
-import { type Refusal, Refused, report } from './refusals.ts'
-import { isAsymmetric } from './signatures.ts'
+import { type Answer, answerJson, type Headed, headerOf } from './http.ts'
+import { asymmetricAlgorithms, type Checks, check, isText, lifetimeOf, verifyJwt } from './jwt.ts'
+import { type Refusal, refuse, report } from './refusals.ts'
 
-/** The header in which the token travels. */
+/** The header that carries the token. */
 export const transactionHeader = 'Txn-Token'
 
-const type = 'txntoken+jwt'
-/** In seconds. */
+const typ = 'txntoken+jwt'
+// In seconds.
 const defaultLifetime = 30
 const longestLifetime = 300
-/** In seconds. Less than elsewhere: the clocks are in one house, and the tokens live for seconds. */
+/** Less than for other tokens: the services are run by the same team, and the tokens live for seconds. */
 const skew = 5
 
 export interface TransactionTokensOptions {
-  /** The tool server, which asks the services behind it. */
+  /** The tool server, which calls the services behind it. */
   issuer: string
-  /** A private key as a JWK: EC P-256, Ed25519 or RSA. The services get its public half. */
+  /** A private key as a JWK: EC P-256, Ed25519 or RSA. The services get the public key. */
   key: JWK
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   clock?: () => number
 }
 
 export interface TransactionRequest {
   /** The one service that accepts the token. */
   audience: string
-  /** The one operation that it allows. */
+  /** The one operation that the token allows. */
   operation: string
-  /** For whom, as `verify` of the tool server said. */
+  /** The caller that the tool server's `verify` returned. */
   caller: Caller
-  /** What the operation is about, for instance the number of an order. */
+  /** The operation's subject matter, for instance the number of an order. */
   details?: Record<string, unknown>
-  /** In seconds, 1 to 300. Without it 30. */
+  /** In seconds, 1 to 300. The default is 30. */
   lifetime?: number
 }
 
-/** For the calls that a tool makes to the services behind its server. */
+/** Creates the tokens for calls from a tool server to the services behind it. */
 export function createTransactionTokens({ issuer, key, clock = Date.now }: TransactionTokensOptions) {
   const preparing = prepare(key)
-  // Whoever mints is told; until then nobody listens.
+  // `mint` and `jwks` report the error. Without this line, Node would end the process before they're called.
   preparing.catch(() => undefined)
 
   async function mint({ audience, operation, caller, details, lifetime = defaultLifetime }: TransactionRequest) {
-    if (!isText(audience)) throw new TypeError('A transaction token is for one service')
-    if (!/^[^\s]+$/.test(operation)) throw new TypeError('A transaction token is for one operation')
-    if (!(lifetime >= 1 && lifetime <= longestLifetime)) throw new RangeError('A transaction takes 1 to 300 seconds')
-    const { sign } = await preparing
+    if (!isText(audience)) throw new TypeError('audience must name one service')
+    if (!/^[^\s]+$/.test(operation)) throw new TypeError('operation must name one operation, without spaces')
+    if (!(lifetime >= 1 && lifetime <= longestLifetime)) throw new RangeError('lifetime must be 1 to 300 seconds')
+    const { privateKey, header } = await preparing
     const { subject, scopes: _, ...person } = caller
     const now = Math.floor(clock() / 1000)
-    return sign({
+    return new SignJWT({
       iss: issuer,
       aud: audience,
       sub: subject,
@@ -64,9 +60,11 @@ export function createTransactionTokens({ issuer, key, clock = Date.now }: Trans
       iat: now,
       exp: now + lifetime,
     })
+      .setProtectedHeader(header)
+      .sign(privateKey)
   }
 
-  /** What the services verify the tokens with. */
+  /** The public key, which the services verify the tokens with. */
   const jwks = async (): Promise<{ keys: JWK[] }> => ({ keys: [(await preparing).publicKey] })
 
   return { mint, jwks }
@@ -75,24 +73,24 @@ export function createTransactionTokens({ issuer, key, clock = Date.now }: Trans
 async function prepare(key: JWK) {
   const { kty, crv, x, y, n, e } = key
   const alg = key.alg ?? { EC: 'ES256', OKP: 'EdDSA', RSA: 'RS256' }[String(kty)]
-  const privateKey = isAsymmetric(alg) && (await importJWK(key, alg, { extractable: true }))
+  const privateKey = alg && asymmetricAlgorithms.includes(alg) && (await importJWK(key, alg))
   if (!privateKey || privateKey instanceof Uint8Array || privateKey.type !== 'private') {
-    throw new TypeError('Transaction tokens are signed with a private key')
+    throw new TypeError('key must be a private key: EC P-256, Ed25519 or RSA')
   }
   const kid = key.kid ?? (await calculateJwkThumbprint(key))
   const publicKey: JWK = JSON.parse(JSON.stringify({ kty, crv, x, y, n, e, alg, kid, use: 'sig' }))
-  return { publicKey, sign: tokenSigner(privateKey, { alg: String(alg), typ: type, kid }) }
+  return { publicKey, privateKey, header: { alg, typ, kid } }
 }
 
 export interface TransactionVerifierOptions {
-  /** The tool server that mints. */
+  /** The tool server that creates the tokens. */
   issuer: string
   /** This service. */
   audience: string
-  /** The public keys of the tool server: while they change, the old and the new. */
+  /** The tool server's public keys. During a key rotation, both the old one and the new one. */
   jwks: { keys: JWK[] }
   onRefusal?: (refusal: Refusal) => void
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   clock?: () => number
 }
 
@@ -100,49 +98,43 @@ export interface Transaction {
   id: string
   subject: string
   operation: string
-  /** Who the person is beyond the subject, and what the operation is about. */
+  /** The caller's other properties, and the details of the operation. */
   context: Record<string, unknown>
 }
 
 export type VerifiedTransaction = { ok: true; transaction: Transaction } | { ok: false; answer: Answer }
 
-interface Expected extends Pick<TransactionVerifierOptions, 'issuer' | 'audience'> {
-  operation: string
-  /** In seconds. */
-  now: number
+const checks: Checks<{ issuer: string; audience: string; operation: string }> = {
+  issuer: ({ req_wl }, { issuer }) => req_wl === issuer,
+  audience: ({ aud }, { audience }) => aud === audience,
+  subject: ({ sub }) => isText(sub),
+  transaction: ({ txn }) => isText(txn),
+  lifetime: (claims) => lifetimeOf(claims) <= longestLifetime,
+  operation: ({ scope }, { operation }) => scope === operation,
 }
 
-const checks = {
-  issuer: ({ claims }, { issuer }) => claims.iss === issuer && claims.req_wl === issuer,
-  audience: ({ claims }, { audience }) => claims.aud === audience,
-  subject: ({ claims }) => isText(claims.sub),
-  transaction: ({ claims }) => isText(claims.txn),
-  expired: ({ claims }, { now }) => isTime(claims.exp) && claims.exp > now - skew,
-  issued_at: ({ claims }, { now }) => isTime(claims.iat) && claims.iat <= now + skew,
-  lifetime: ({ claims }) => Number(claims.exp) - Number(claims.iat) <= longestLifetime,
-  operation: ({ claims }, { operation }) => claims.scope === operation,
-} satisfies Checks<string, Expected>
-
-export type TransactionReason = 'not_one' | 'format' | 'type' | 'unknown_key' | 'signature' | keyof typeof checks
-
-/** At a service behind a tool server. */
+/** Verifies transaction tokens at a service behind a tool server. */
 export function createTransactionVerifier(options: TransactionVerifierOptions) {
   const { issuer, audience, jwks, onRefusal, clock = Date.now } = options
-  const keys = new PublicKeys(jwks.keys)
+  const keys = createLocalJWKSet(jwks)
 
   async function read(request: Headed, operation: string): Promise<Transaction> {
-    const header = headerOf(request, transactionHeader)
-    // One that came twice arrives joined by a comma.
-    if (!header || header.includes(',')) refuse('not_one')
-    const token = readJws(header) ?? refuse('format')
-    const { alg, kid } = token.header
-    if (!hasType(token, type) || !isAsymmetric(alg)) refuse('type')
-    const verifySignature = (await keys.find(kid, alg)) ?? refuse('unknown_key')
-    if (!(await verifySignature(token.signed, token.signature))) refuse('signature')
-    const expected = { issuer, audience, operation, now: clock() / 1000 }
-    const broken = findBroken<keyof typeof checks, Expected>(checks, token, expected)
-    if (broken) refuse(broken)
-    const { txn, sub, tctx } = token.claims as { txn: string; sub: string; tctx?: Record<string, unknown> }
+    const token = headerOf(request, transactionHeader)
+    // Repeated headers arrive joined by a comma.
+    if (!token || token.includes(',')) refuse('not_one')
+    const claims = await verifyJwt(token, keys, {
+      algorithms: asymmetricAlgorithms,
+      typ,
+      issuer,
+      audience,
+      requiredClaims: ['exp'],
+      // With this option jose also refuses tokens that were issued in the future.
+      maxTokenAge: longestLifetime,
+      currentDate: new Date(clock()),
+      clockTolerance: skew,
+    })
+    check(checks, claims, { issuer, audience, operation })
+    const { txn, sub, tctx } = claims as { txn: string; sub: string; tctx?: Record<string, unknown> }
     return { id: txn, subject: sub, operation, context: { ...tctx } }
   }
 
@@ -150,17 +142,13 @@ export function createTransactionVerifier(options: TransactionVerifierOptions) {
     try {
       return { ok: true, transaction: await read(request, operation) }
     } catch (error) {
-      if (!(error instanceof Refused)) throw error
-      report(onRefusal, { of: 'transaction', reason: error.reason })
-      const isKnown = error.reason === 'operation'
-      const [status, code] = isKnown ? [403, 'insufficient_scope'] : [401, 'invalid_token']
-      return { ok: false, answer: answerJson(Number(status), { error: code }, {}) }
+      const isOperation = report(onRefusal, 'transaction', error) === 'operation'
+      const answer = isOperation
+        ? answerJson(403, { error: 'insufficient_scope' }, {})
+        : answerJson(401, { error: 'invalid_token' }, {})
+      return { ok: false, answer }
     }
   }
 
   return { verify }
-}
-
-function refuse(reason: TransactionReason): never {
-  throw new Refused(reason)
 }
