@@ -22,7 +22,7 @@ async function earnToken(changes?: Record<string, unknown>, server = fixture.ser
   return JSON.parse(body).access_token
 }
 
-/** What the server itself would sign, but for the changes. */
+/** A token as the server itself would sign it, except for the changes. */
 const forge = (claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}, key = secret) =>
   new SignJWT({
     iss: resource,
@@ -40,7 +40,7 @@ const forge = (claims: Record<string, unknown> = {}, header: Record<string, unkn
 
 const answerTo = async (authorization?: string, server: ToolServer = fixture.server) => {
   const verified = await server.verify({ headers: authorization === undefined ? {} : { authorization } })
-  if (verified.ok) throw new Error('It was let in')
+  if (verified.ok) throw new Error('The server accepted the token')
   const { status, body, headers } = verified.answer
   return { status, body, challenge: headers['www-authenticate'] }
 }
@@ -52,7 +52,7 @@ const invalidToken = {
   challenge: `Bearer error="invalid_token", ${metadata}, scope="mcp:tools:read mcp:tools:call"`,
 }
 
-test('a token names the person, the provider, the hub and what is allowed', async () => {
+test('a token names the user, the provider, the hub and the scopes', async () => {
   const profile = { email: 'ann@example.com', groups: ['shop'], roles: ['buyer'] }
   expect(await fixture.server.verify(withToken(await earnToken(profile)))).toEqual({
     ok: true,
@@ -91,7 +91,7 @@ describe('a token with one thing wrong', () => {
     ],
     ['critical_header', 'a critical header', () => forge({}, { crit: ['unknown'], unknown: 1 })],
     ['signature', 'another secret', () => forge({}, {}, 'another secret, as long as the first one')],
-    ['signature', 'no signature to speak of', async () => (await forge()).replace(/\.[^.]*$/, '.AAAA')],
+    ['signature', 'a signature of three bytes', async () => (await forge()).replace(/\.[^.]*$/, '.AAAA')],
     ['format', 'no signature', async () => (await forge()).replace(/\.[^.]*$/, '.')],
     ['format', 'another kind of token', async () => 'opaque'],
   ])('%s: %s', async (reason, _, make) => {
@@ -99,7 +99,7 @@ describe('a token with one thing wrong', () => {
     expect(fixture.refusals).toEqual([{ of: 'access', reason }])
   })
 
-  test('exp 59 s ago is no such thing', async () => {
+  test('exp 59 s ago is accepted', async () => {
     expect(await fixture.server.verify(withToken(await forge({ exp: seconds() - 59 })))).toMatchObject({ ok: true })
   })
 
@@ -118,7 +118,7 @@ describe('a token with one thing wrong', () => {
 })
 
 describe('a request', () => {
-  test('without a token is told where to get one, and of no error', async () => {
+  test('without a token gets the address of the metadata, and no error code', async () => {
     const challenge = `Bearer ${metadata}, scope="mcp:tools:read mcp:tools:call"`
     expect(await answerTo()).toEqual({ ...invalidToken, challenge })
     expect(fixture.refusals).toEqual([{ of: 'access', reason: 'missing' }])
@@ -132,7 +132,7 @@ describe('a request', () => {
     expect(await answerTo(write(await earnToken()))).toEqual(invalidToken)
   })
 
-  test('may write the scheme as it likes', async () => {
+  test('may write the scheme in lower case', async () => {
     const authorization = `bearer ${await earnToken()}`
     expect(await fixture.server.verify({ headers: { authorization } })).toMatchObject({ ok: true })
   })
@@ -159,13 +159,13 @@ describe('secrets', () => {
   const older = 'the secret that was used until yesterday'
   const newer = 'the secret that is used from this day on'
 
-  test('may be changed without a token lost', async () => {
+  test('can be rotated without losing a token', async () => {
     const token = await earnToken({}, fixture.another({ secrets: [older] }))
     expect(await fixture.another({ secrets: [newer, older] }).verify(withToken(token))).toMatchObject({ ok: true })
     expect(await fixture.another({ secrets: [newer] }).verify(withToken(token))).toMatchObject({ ok: false })
   })
 
-  test('that come first sign', async () => {
+  test('that come first are the ones that sign', async () => {
     const token = await earnToken({}, fixture.another({ secrets: [newer, older] }))
     expect(await fixture.another({ secrets: [newer] }).verify(withToken(token))).toMatchObject({ ok: true })
   })

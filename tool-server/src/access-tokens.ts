@@ -1,4 +1,4 @@
-import { type CryptoKey, type JWTPayload, SignJWT } from 'jose'
+import { CompactSign, type CryptoKey, type JWTPayload } from 'jose'
 import { type Checks, check, isText, splitScope, verifyJwt } from './jwt.ts'
 import { Refused, refuse } from './refusals.ts'
 
@@ -52,7 +52,7 @@ export function createAccessTokens({ resource, secrets, lifetime, issuers }: Acc
     const { subject, issuer, clientId, scopes, email, groups, roles } = caller
     const [key] = (await importKeys()) as [CryptoKey]
     const iat = Math.floor(now / 1000)
-    return new SignJWT({
+    const claims = {
       iss: resource,
       aud: resource,
       sub: subject,
@@ -65,9 +65,9 @@ export function createAccessTokens({ resource, secrets, lifetime, issuers }: Acc
       iat,
       exp: iat + lifetime,
       jti: crypto.randomUUID(),
-    })
-      .setProtectedHeader(header)
-      .sign(key)
+    }
+    // jose's SignJWT would clone the claims first, which takes twice as long.
+    return new CompactSign(encoder.encode(JSON.stringify(claims))).setProtectedHeader(header).sign(key)
   }
 
   async function verify(authorization: string | undefined, wanted: readonly string[], now: number): Promise<Caller> {
@@ -120,8 +120,7 @@ export const readProfile = ({ email, groups, roles }: JWTPayload) => ({
 
 const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText)
 
+const encoder = new TextEncoder()
+
 const importSecret = (secret: string): Promise<CryptoKey> =>
-  crypto.subtle.importKey('raw', new TextEncoder().encode(secret), { name: 'HMAC', hash: 'SHA-256' }, false, [
-    'sign',
-    'verify',
-  ])
+  crypto.subtle.importKey('raw', encoder.encode(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify'])

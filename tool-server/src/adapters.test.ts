@@ -11,7 +11,7 @@ import * as forHono from './hono.ts'
 import { authorize, serve } from './node.ts'
 import type { ToolServer } from './tool-server.ts'
 
-/** The same application three times: the tool server's own addresses, a page for callers, and a page for everybody. */
+/** The same application on each framework: the tool server's own paths, a page for callers, and a page for everybody. */
 const applications: Record<string, (server: ToolServer) => RequestListener> = {
   'node:http': (server) => async (request, response) => {
     if (await serve(server, request, response)) return
@@ -48,7 +48,7 @@ interface Scenario {
   path: string
   post?: (fixture: Fixture) => Promise<string>
   headers?: Record<string, string>
-  /** Comes with an access token of this scope. */
+  /** The request has an access token with this scope. */
   scope?: string
   status: number
   body: string | object
@@ -79,7 +79,7 @@ const scenarios: Record<string, Scenario> = {
     status: 400,
     body: '{"error":"unsupported_grant_type"}',
   },
-  'refuses what came twice': {
+  'refuses repeated fields': {
     path: '/oauth/token',
     post: async (fixture) => `${await form(fixture)}&client_id=${hub.clientId}`,
     status: 400,
@@ -98,21 +98,21 @@ const scenarios: Record<string, Scenario> = {
     status: 400,
     body: '{"error":"unsupported_grant_type"}',
   },
-  'gives tokens to POST alone': { path: '/oauth/token', status: 405, body: '' },
+  'gives tokens only to POST requests': { path: '/oauth/token', status: 405, body: '' },
   'shows its metadata': {
     path: '/.well-known/oauth-protected-resource/mcp',
     status: 200,
     body: expect.objectContaining({ resource }),
   },
-  'lets a caller in': { path: '/call', scope: 'mcp:tools:call', status: 200, body: 'called by ann' },
-  'keeps a caller out who may only read': {
+  'accepts a caller': { path: '/call', scope: 'mcp:tools:call', status: 200, body: 'called by ann' },
+  'refuses a caller who may only read': {
     path: '/call',
     scope: 'mcp:tools:read',
     status: 403,
     body: '{"error":"insufficient_scope"}',
   },
-  'keeps strangers out': { path: '/call', status: 401, body: '{"error":"invalid_token"}' },
-  'leaves the rest alone': { path: '/anything', status: 200, body: 'open to all' },
+  'refuses requests without a token': { path: '/call', status: 401, body: '{"error":"invalid_token"}' },
+  'leaves other paths to the application': { path: '/anything', status: 200, body: 'open to all' },
 }
 
 describe.each(Object.entries(applications))('%s', (_, listen) => {
@@ -151,13 +151,13 @@ describe.each(Object.entries(applications))('%s', (_, listen) => {
     expect(typeof body === 'string' ? text : JSON.parse(text)).toEqual(body)
   })
 
-  test('says what lacks in the header', async () => {
+  test('names the metadata and the missing scope in the header', async () => {
     const { headers } = await fetch(`${origin}/call`)
     const metadata = 'https://tools.example.com/.well-known/oauth-protected-resource/mcp'
     expect(headers.get('www-authenticate')).toBe(`Bearer resource_metadata="${metadata}", scope="mcp:tools:call"`)
   })
 
-  test('goes on after a client left in the middle of a form', async () => {
+  test('keeps serving after a client disconnected while it sent a form', async () => {
     const asking = httpRequest(`${origin}/oauth/token`, {
       method: 'POST',
       headers: { 'content-type': 'application/x-www-form-urlencoded', 'content-length': '1000' },

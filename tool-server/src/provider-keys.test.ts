@@ -18,7 +18,7 @@ test('keys are fetched once for many assertions, and again after ten minutes', a
   expect(fixture.provider.keyFetches()).toBe(2)
 })
 
-test('new keys of the provider are found, and the old ones are no longer believed', async () => {
+test('after a rotation the new keys are used, and the old ones are no longer accepted', async () => {
   await using fixture = await setUp()
   const old = await fixture.provider.sign(fixture.claims())
   expect(await redeem(fixture)).toEqual(accepted)
@@ -40,7 +40,7 @@ test('a storm of unknown key ids causes one fetch in thirty seconds', async () =
   expect(fixture.provider.keyFetches()).toBe(2)
 })
 
-test('while the provider is away, known keys are believed for an hour', async () => {
+test('while the provider is unreachable, its last keys are used for an hour', async () => {
   await using fixture = await setUp()
   expect(await redeem(fixture)).toEqual(accepted)
   fixture.provider.behave((request) => request.socket.destroy())
@@ -54,7 +54,7 @@ test('while the provider is away, known keys are believed for an hour', async ()
   expect(await redeem(fixture)).toEqual(accepted)
 })
 
-test('a provider that was never there is asked again after five seconds, not before', async () => {
+test('the fetch from an unreachable provider is repeated after five seconds, not before', async () => {
   await using fixture = await setUp()
   let asked = 0
   fixture.provider.behave((request) => {
@@ -78,12 +78,12 @@ test.each<[string, (issuer: string) => string, RegExp]>([
   ],
   ['names keys over plain HTTP', (issuer) => json({ issuer, jwks_uri: 'http://idp.example.com/jwks' }), /https/],
   ['names no keys', (issuer) => json({ issuer }), /https/],
-  ['is no object', () => json(null), /isn't a JSON object/],
-  ['is no JSON', () => 'HTTP 200 <html>', /JSON/],
-  ['is endless', () => json('x'.repeat(300 * 1024)), /larger than 256 KiB/],
-  ['is elsewhere', () => 'HTTP 302 ', /302/],
-  ['failed', () => 'HTTP 500 {}', /500/],
-])('nobody is believed whose discovery document %s', async (_, write, message) => {
+  ['is not an object', () => json(null), /isn't a JSON object/],
+  ['is not JSON', () => 'HTTP 200 <html>', /JSON/],
+  ['is larger than 256 KiB', () => json('x'.repeat(300 * 1024)), /larger than 256 KiB/],
+  ['is a redirect', () => 'HTTP 302 ', /302/],
+  ['is an error', () => 'HTTP 500 {}', /500/],
+])('an assertion is refused if the discovery document %s', async (_, write, message) => {
   await using fixture = await setUp()
   const [, status, body] = /^HTTP (\d+) (.*)$/s.exec(write(fixture.provider.issuer)) ?? []
   fixture.provider.behave((_request, response) => {
@@ -94,7 +94,7 @@ test.each<[string, (issuer: string) => string, RegExp]>([
   expect(refusal).toMatchObject({ reason: 'provider_unreachable', cause: { message: expect.stringMatching(message) } })
 })
 
-test('keys may be named in the configuration, and then nothing else is fetched', async () => {
+test('with a jwksUri in the configuration, nothing else is fetched', async () => {
   await using fixture = await setUp()
   const { issuer } = fixture.provider
   const addresses: string[] = []
@@ -109,7 +109,7 @@ test('keys may be named in the configuration, and then nothing else is fetched',
   expect(addresses).toEqual([`${issuer}/jwks`])
 })
 
-test('a provider that does not answer is given up after five seconds', async () => {
+test('a fetch without a response ends after five seconds', async () => {
   await using fixture = await setUp()
   fixture.provider.behave(() => undefined)
   const answered = redeem(fixture)

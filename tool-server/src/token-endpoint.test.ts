@@ -35,8 +35,8 @@ const assert = (changes?: Record<string, unknown>, header?: Record<string, unkno
 
 const seconds = () => fixture.time.now / 1000
 
-describe('an assertion that holds', () => {
-  test('is worth an access token with the claims of RFC 9068, and nothing else is said', async () => {
+describe('a valid assertion', () => {
+  test('is exchanged for an access token with the claims of RFC 9068', async () => {
     const profile = { email: 'ann@example.com', groups: ['shop'], roles: ['buyer'] }
     const response = await fixture.server.fetch(tokenRequest(await assert(profile)))
     expect(response?.status).toBe(200)
@@ -74,7 +74,7 @@ describe('an assertion that holds', () => {
     expect(await redeem(await assert(changes, header))).toMatchObject({ status: 200 })
   })
 
-  test('may be brought with HTTP Basic, encoded as RFC 6749 says', async () => {
+  test('can be presented with HTTP Basic, encoded as in RFC 6749', async () => {
     const pair = [hub.clientId, hub.clientSecret].map((value) => encodeURIComponent(value).replaceAll('%20', '+'))
     const authorization = `Basic ${btoa(pair.join(':'))}`
     const form = { grant_type: jwtBearer, assertion: await assert(), client_id: hub.clientId }
@@ -96,7 +96,7 @@ describe('an assertion that holds', () => {
   })
 })
 
-/** Each is an assertion that differs from a good one in one thing. */
+/** Assertions that differ from a valid one in one property. */
 const broken: [reason: string, what: string, make: () => Promise<string>][] = [
   ['type', 'typ of a plain token', () => assert({}, { typ: 'JWT' })],
   ['type', 'no typ', () => assert({}, { typ: undefined })],
@@ -124,7 +124,7 @@ const broken: [reason: string, what: string, make: () => Promise<string>][] = [
   ['scope', 'only scopes that this server does not have', () => assert({ scope: 'admin mcp:tools:reads' })],
   ['token_id', 'no jti', () => assert({ jti: undefined })],
   ['token_id', 'a jti of 257 characters', () => assert({ jti: 'x'.repeat(257) })],
-  ['confirmation', 'a key that has to be proved', () => assert({ cnf: { jkt: 'thumbprint' } })],
+  ['confirmation', 'a key that needs proof of possession', () => assert({ cnf: { jkt: 'thumbprint' } })],
   ['key_id', 'no kid', () => assert({}, { kid: undefined })],
   ['unknown_key', 'a kid that the provider does not have', () => assert({}, { kid: 'another' })],
   ['algorithm', 'alg none', async () => `${await unsecured()}${'A'.repeat(86)}`],
@@ -132,7 +132,7 @@ const broken: [reason: string, what: string, make: () => Promise<string>][] = [
   ['signature', 'the signature of somebody else', signAsStranger],
   ['signature', 'claims of one and signature of another', mixTwo],
   ['assertion', 'an empty signature', unsecured],
-  ['assertion', 'three words', async () => 'not a.token'],
+  ['assertion', 'text that is not a token', async () => 'not a.token'],
   ['assertion', 'more than 16 KiB', () => assert({ padding: 'x'.repeat(16 * 1024) })],
 ]
 
@@ -155,7 +155,7 @@ async function signWithPublicKey(): Promise<string> {
 async function signAsStranger(): Promise<string> {
   const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true })
   const { kid } = decodeProtectedHeader(await assert())
-  // The key is in the header as well, where nobody should look for it.
+  // The header also contains the key, which the server must ignore.
   const withKey = { ...header(), kid: String(kid), jwk: await exportJWK(publicKey), jku: 'https://evil.example/jwks' }
   return new SignJWT(fixture.claims()).setProtectedHeader(withKey).sign(privateKey)
 }
@@ -180,7 +180,7 @@ describe('abuse case 41: an assertion with one thing wrong', () => {
   test.each([
     [59, 200],
     [61, 400],
-  ])('that expired %i s ago is answered %i', async (ago, status) => {
+  ])('that expired %i s ago gets status %i', async (ago, status) => {
     const expiry = { iat: seconds() - 300, exp: seconds() - ago }
     expect(await redeem(await assert(expiry))).toMatchObject({ status })
   })
@@ -279,7 +279,7 @@ describe('abuse case 42: something else in the place of the assertion or the gra
 })
 
 describe('abuse case 43: an assertion that was used', () => {
-  test('is refused by the same node, and after it has lapsed for its age', async () => {
+  test('is refused by the same node until it expires, and then because it has expired', async () => {
     const assertion = await assert()
     expect(await redeem(assertion)).toMatchObject({ status: 200 })
     expect(await redeem(assertion)).toEqual(invalidGrant)
@@ -299,7 +299,7 @@ describe('abuse case 43: an assertion that was used', () => {
     expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'replayed' }])
   })
 
-  test('of fifty at once, one is answered', async () => {
+  test('is accepted once if it is presented fifty times at once', async () => {
     const assertion = await assert()
     const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(assertion)))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
@@ -311,7 +311,7 @@ describe('abuse case 43: an assertion that was used', () => {
     expect(await redeem(await assert({ jti, sub: 'bob', exp: seconds() + 600 }))).toEqual(invalidGrant)
   })
 
-  test('cannot be told from a new one while the store is away, so both are refused', async () => {
+  test('is refused while the store is unavailable, and so is every other assertion', async () => {
     const cause = new Error('connection lost')
     const server = fixture.another({ replays: { claim: () => Promise.reject(cause) } })
     expect(await redeem(await assert(), {}, server)).toEqual(invalidGrant)
@@ -331,12 +331,16 @@ describe('a client', () => {
     ['with the beginning of its secret', { client_secret: hub.clientSecret.slice(0, -1) }],
     ['with more than its secret', { client_secret: `${hub.clientSecret}x` }],
     ['without a secret', { client_secret: '' }],
-    ['that nobody knows', { client_id: 'another' }],
+    ['that is unknown', { client_id: 'another' }],
     ['without a name', { client_id: '' }],
-    ['named like what every object has', { client_id: '__proto__' }],
+    ['named like a property of every object', { client_id: '__proto__' }],
     ['that authenticates twice', {}, { authorization: `Basic ${btoa('hub:the+secret+of%3A+the+hub')}` }],
-    ['that is somebody else in the form', { client_id: 'another', client_secret: '' }, basic('hub', hub.clientSecret)],
-    ['with a Basic header that is none', { client_secret: '' }, { authorization: 'Basic ?' }],
+    [
+      'that names another client in the form',
+      { client_id: 'another', client_secret: '' },
+      basic('hub', hub.clientSecret),
+    ],
+    ['with an invalid Basic header', { client_secret: '' }, { authorization: 'Basic ?' }],
     ['with a Basic header without a colon', { client_secret: '' }, { authorization: `Basic ${btoa('hub')}` }],
     ['with another kind of header', { client_secret: '' }, { authorization: 'Bearer x' }],
   ])('%s is refused', async (_, fields, headers) => {
@@ -345,7 +349,7 @@ describe('a client', () => {
     expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'client' }])
   })
 
-  test('brings assertions of its own identity provider, not of another client', async () => {
+  test('may present assertions of its own identity provider, not of another client’s', async () => {
     await using other = await setUp()
     const otherHub = { clientId: 'other', clientSecret: 'the secret of the other', issuer: other.provider.issuer }
     const server = fixture.another({ hubs: [{ ...hub, issuer: fixture.provider.issuer }, otherHub] })
@@ -357,7 +361,7 @@ describe('a client', () => {
     expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'issuer' }])
   })
 
-  test('may name the resource that it wants, if it is this one', async () => {
+  test('may name the resource, if it is this one', async () => {
     expect(await redeem(await assert(), { resource })).toMatchObject({ status: 200 })
     expect(await redeem(await assert(), { resource: 'https://other.example.com' })).toEqual(invalidGrant)
     expect(await redeem(await assert(), { scope: 'admin' })).toEqual(invalidGrant)

@@ -123,12 +123,16 @@ function isSecret(expected: Uint8Array, given: string): boolean {
 const encoder = new TextEncoder()
 
 function verifyAssertion(assertion: string, { issuer, keys }: TrustedHub, resource: string, now: number) {
-  const findKey = (header: JWTHeaderParameters) => {
+  const findKey = async (header: JWTHeaderParameters) => {
     if (header.crit !== undefined) refuse('critical_header')
     if (!isText(header.kid)) refuse('key_id')
-    // jose checks the issuer too, but after the signature, which would report an unknown key instead.
-    if (decodeJwt(assertion).iss !== issuer) refuse('issuer')
-    return keys.find(header)
+    try {
+      return await keys.find(header)
+    } catch (error) {
+      // The key is unknown because another provider issued the assertion.
+      if (decodeJwt(assertion).iss !== issuer) refuse('issuer')
+      throw error
+    }
   }
   const options = {
     algorithms: asymmetricAlgorithms,

@@ -51,14 +51,14 @@ describe('metadata', () => {
     expect(await response?.json()).toEqual({ error: 'unsupported_response_type' })
   })
 
-  test('of a server without a path is at the root alone', async () => {
+  test('of a server without a path is only at the root', async () => {
     const atRoot = { resource: 'https://tools.example.com' }
     const response = await get('/.well-known/oauth-authorization-server', atRoot)
     expect(await response?.json()).toMatchObject({ issuer: 'https://tools.example.com' })
     expect(await get('/.well-known/oauth-authorization-server/mcp', atRoot)).toBeUndefined()
   })
 
-  test('is only read', async () => {
+  test('is read-only', async () => {
     const url = new URL('/.well-known/oauth-protected-resource', resource)
     const response = await createToolServer(options).fetch(new Request(url, { method: 'POST' }))
     expect([response?.status, response?.headers.get('allow')]).toEqual([405, 'GET'])
@@ -70,7 +70,7 @@ describe('metadata', () => {
     '/oauth/tokens',
     '/.well-known/openid-configuration',
     '/.well-known/oauth-authorization-server',
-  ])('is not %s, which is somebody else’s', async (path) => {
+  ])('is not at %s, which belongs to the application', async (path) => {
     expect(await get(path)).toBeUndefined()
   })
 })
@@ -91,7 +91,7 @@ describe('options', () => {
     ['a hub without a secret', { hubs: [{ ...idp, clientSecret: '' }] }, 'clientSecret'],
     ['a hub without a name', { hubs: [{ ...idp, clientId: '' }] }, 'clientId'],
     ['two hubs of one name', { hubs: [idp, idp] }, 'unique'],
-  ])('%s are refused at once', (_, changes, message) => {
+  ])('%s are refused when the server is created', (_, changes, message) => {
     expect(() => createToolServer({ ...options, ...changes })).toThrow(message)
   })
 
@@ -99,7 +99,7 @@ describe('options', () => {
     ['plain HTTP on this machine', { resource: 'http://localhost:8790/mcp' }],
     ['the shortest life', { lifetime: 300 }],
     ['the longest life', { lifetime: 3600 }],
-  ])('%s is fine', (_, changes) => {
+  ])('%s is accepted', (_, changes) => {
     expect(() => createToolServer({ ...options, ...changes })).not.toThrow()
   })
 })

@@ -38,7 +38,7 @@ beforeEach(() => {
 const request = { audience, operation: 'orders.cancel', caller, details: { order: '1042' } }
 const carry = (token: string | string[]) => ({ headers: { 'txn-token': token } })
 
-test('a token says for whom, to whom, what and for how long, and nothing about the token it came from', async () => {
+test('a token names the user, the service, the operation and its expiry, and nothing of the access token', async () => {
   const token = await tokens.mint(request)
   expect(decodeProtectedHeader(token)).toEqual({ alg: 'ES256', typ: 'txntoken+jwt', kid: key.kid })
   expect(decodeJwt(token)).toEqual({
@@ -74,12 +74,12 @@ test('a token says for whom, to whom, what and for how long, and nothing about t
   })
 })
 
-test('details cannot pass for the person', async () => {
+test('details cannot replace properties of the caller', async () => {
   const token = await tokens.mint({ ...request, details: { email: 'eve@example.com' } })
   expect(decodeJwt(token).tctx).toMatchObject({ email: 'ann@example.com' })
 })
 
-test('public keys are all that is published', async () => {
+test('only the public key is published', async () => {
   const { keys } = await tokens.jwks()
   expect(keys).toEqual([{ kty: 'EC', crv: 'P-256', x: key.x, y: key.y, alg: 'ES256', kid: key.kid, use: 'sig' }])
 })
@@ -102,18 +102,18 @@ test.each<[string, Partial<typeof request> & { lifetime?: number }, string]>([
   ['no time', { lifetime: 0 }, '1 to 300'],
   ['too much time', { lifetime: 301 }, '1 to 300'],
   ['time that is no number', { lifetime: Number.NaN }, '1 to 300'],
-])('a token for %s is not minted', async (_, changes, message) => {
+])('a token for %s is not created', async (_, changes, message) => {
   await expect(tokens.mint({ ...request, ...changes })).rejects.toThrow(message)
 })
 
 test.each<[string, JWK]>([
   ['a public', { ...key, d: undefined } as unknown as JWK],
   ['a symmetric', { kty: 'oct', k: 'c2VjcmV0' }],
-])('%s key mints nothing', async (_, wrong) => {
+])('%s key cannot create tokens', async (_, wrong) => {
   await expect(createTransactionTokens({ issuer, key: wrong }).mint(request)).rejects.toThrow('a private key')
 })
 
-/** What the tool server would sign, but for the changes. */
+/** A token as the tool server would sign it, except for the changes. */
 async function forge(claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}, by: JWK = key) {
   const payload = decodeJwt(await tokens.mint(request))
   return new SignJWT({ ...payload, ...claims })
@@ -159,8 +159,8 @@ describe('a token with one thing wrong', () => {
     ['format', 'more than 16 KiB', () => forge({ padding: 'x'.repeat(16 * 1024) })],
     ['format', 'no token', async () => 'x.y.z'],
     ['not_one', 'no header', async () => ''],
-    ['not_one', 'two of it', async () => [await forge(), await forge()]],
-    ['not_one', 'two of it in one', async () => `${await forge()}, ${await forge()}`],
+    ['not_one', 'two headers', async () => [await forge(), await forge()]],
+    ['not_one', 'two tokens in one header', async () => `${await forge()}, ${await forge()}`],
   ])('%s: %s', async (reason, _, make) => {
     expect(await verify(carry(await make()), 'orders.cancel')).toEqual({ ok: false, answer: invalid })
     expect(refusals).toEqual([{ of: 'transaction', reason }])
@@ -171,7 +171,7 @@ describe('a token with one thing wrong', () => {
     expect(refusals).toEqual([{ of: 'transaction', reason: 'operation' }])
   })
 
-  test('an end 4 s ago is no such thing', async () => {
+  test('an end 4 s ago is accepted', async () => {
     const token = await tokens.mint(request)
     time = now + 34
     expect(await verify(carry(token), 'orders.cancel')).toMatchObject({ ok: true })

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { hub, resource, secret, setUp, tokenRequest } from '../test/fixture.ts'
 import { noWorkers, startWorker } from '../test/workers.ts'
 
-/** A Worker that is all metadata, tokens, and one page for callers. */
+/** A Worker that serves metadata, tokens, and one page for callers. */
 const worker = `
 import { createToolServer, toResponse } from './tool-server.ts'
 let server
@@ -17,7 +17,7 @@ export default {
   },
 }`
 
-test('runs where there is no Node: in the runtime of Cloudflare Workers', { timeout: 60_000 }, async ({ skip }) => {
+test('runs without Node, in the runtime of Cloudflare Workers', { timeout: 60_000 }, async ({ skip }) => {
   skip(noWorkers !== undefined, noWorkers)
   await using fixture = await setUp('RS256')
   fixture.time.now = Date.now()

@@ -12,12 +12,12 @@ export const jwtBearer = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 export interface Fixture extends AsyncDisposable {
   provider: TestProvider
   server: ToolServer
-  /** Another server of the same kind: another node, or one that is set up differently. */
+  /** Creates another node, or a server with other options. */
   another(options: Partial<ToolServerOptions>): ToolServer
   refusals: Refusal[]
-  /** Moves on when it is told to. */
+  /** The clock of the servers, in milliseconds. It moves only when a test changes it. */
   time: { now: number }
-  /** The claims of an assertion that is accepted. */
+  /** The claims of a valid assertion. */
   claims(changes?: Record<string, unknown>): Record<string, unknown>
 }
 
@@ -63,7 +63,7 @@ export const formRequest = (fields: Record<string, string> | string, headers: Re
     body: new URLSearchParams(fields).toString(),
   })
 
-/** A request for a token as the hub makes it. */
+/** A token request as the hub sends it. */
 export const tokenRequest = (assertion: string, fields: Record<string, string> = {}) =>
   formRequest({
     grant_type: jwtBearer,

@@ -5,15 +5,15 @@ import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'j
 
 export interface TestProvider extends AsyncDisposable {
   issuer: string
-  /** Signs as the provider does, whatever it is told to. */
+  /** Signs any claims with the provider's key. */
   sign(claims: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
-  /** New keys; the old ones are no longer published. */
+  /** Replaces the keys. The old ones are no longer published. */
   rotate(): Promise<void>
-  /** Takes the place of what the provider would answer, until it is undefined again. */
+  /** Replaces the provider's responses. Undefined restores them. */
   behave(listener: RequestListener | undefined): void
   /** Adds to the published keys. */
   publish(jwk: JWK): void
-  /** How often the keys were asked for. */
+  /** How often the keys were fetched. */
   keyFetches(): number
 }
 

@@ -2,15 +2,15 @@ import { createRequire } from 'node:module'
 import { type BuildOptions, build } from 'esbuild'
 import type { Miniflare, MiniflareOptions } from 'miniflare'
 
-/** Why there can be no Workers here: their runtime does not exist for every platform. */
+/** Why Workers can't run here, if they can't: their runtime doesn't exist for every platform. */
 export const noWorkers = findProblem()
 
 function findProblem(): string | undefined {
   const requireAsMiniflare = createRequire(import.meta.resolve('miniflare'))
-  // What is not installed at all is a mistake.
+  // A missing package is a mistake in the setup, so this throws.
   requireAsMiniflare.resolve('workerd')
   try {
-    // It looks for its binary, and does nothing else.
+    // Loading the package only looks for its binary.
     requireAsMiniflare('workerd')
     return undefined
   } catch (error) {
@@ -18,7 +18,7 @@ function findProblem(): string | undefined {
   }
 }
 
-/** In the runtime of Cloudflare Workers, on a port of its own. */
+/** Starts a Worker in the runtime of Cloudflare Workers, on a free port. */
 export async function startWorker(
   source: Pick<BuildOptions, 'entryPoints' | 'stdin'>,
   options: Omit<MiniflareOptions, 'modules' | 'script' | 'workers'>,
