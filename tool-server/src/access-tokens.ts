@@ -66,7 +66,7 @@ export function createAccessTokens({ resource, secrets, lifetime, issuers }: Acc
       exp: iat + lifetime,
       jti: crypto.randomUUID(),
     }
-    // jose's SignJWT would clone the claims first, which takes twice as long.
+    // Takes about half as long as SignJWT, which clones the claims first.
     return new CompactSign(encoder.encode(JSON.stringify(claims))).setProtectedHeader(header).sign(key)
   }
 
