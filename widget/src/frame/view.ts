@@ -67,7 +67,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   const header = make('header', {}, make('h1', {}, 'Agent'), status, close)
   const problem = make('p', { className: 'problem', role: 'alert', hidden: true })
   const nothing = make('p', { className: 'nothing' })
-  const earlierCalls = make('ol', { className: 'calls', ariaLabel: 'Earlier calls' })
+  const earlierCalls = make('ol', { className: 'calls', ariaLabel: 'Earlier' })
   const calls = make('ol', { className: 'calls', ariaLabel: 'Calls' })
   const content = make('div', { className: 'content' }, problem, nothing, earlierCalls, calls)
   const main = make('main', {}, content)

@@ -197,7 +197,7 @@ test('a user sees their calls after a reload, the newest in view', async () => {
   await question(page).getByText('"product_id"').waitFor()
   await choose(page, 'Decline')
   await declined
-  const isNewestInView = (list: 'Calls' | 'Earlier calls') =>
+  const isNewestInView = (list: 'Calls' | 'Earlier') =>
     frameOf(page)
       .getByRole('list', { name: list, exact: true })
       .evaluate((calls) => {
@@ -209,12 +209,12 @@ test('a user sees their calls after a reload, the newest in view', async () => {
 
   await page.reload()
   await waitUntilConnected(page)
-  const earlier = frameOf(page).getByRole('list', { name: 'Earlier calls' }).getByRole('listitem')
+  const earlier = frameOf(page).getByRole('list', { name: 'Earlier' }).getByRole('listitem')
   await expect.poll(() => earlier.count()).toBe(13)
   await page.getByRole('button', { name: /agent/i }).click()
   await expect.poll(() => earlier.last().innerText()).toMatch(/^Add to the cart\s+Declined/)
   expect(await earlier.first().innerText()).toContain('Done')
-  await expect.poll(() => isNewestInView('Earlier calls')).toBe(true)
+  await expect.poll(() => isNewestInView('Earlier')).toBe(true)
 
   // Whoever reads an older call isn't taken away from it.
   const main = frameOf(page).getByRole('main')
