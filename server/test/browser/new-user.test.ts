@@ -126,8 +126,8 @@ test('a new user who follows the guides has an assistant that uses their own pag
   await client.connect(new StreamableHTTPClientTransport(new URL(address), { requestInit }))
   onTestFinished(() => client.close())
 
-  const [define, list, callOnce, callSource] = calls
-  expect(calls).toHaveLength(4)
+  const [define, list, callOnce, callSource, records] = calls
+  expect(calls).toHaveLength(5)
   const listed = async () => {
     const { structuredContent } = await client.callTool(callIn(list))
     return structuredContent as { count: number; tools: { name: string; sources: { sourceId: string }[] }[] }
@@ -149,7 +149,13 @@ test('a new user who follows the guides has an assistant that uses their own pag
   await question.getByRole('button', { name: 'Allow once' }).click()
   const [{ result }] = await again
   expect(result.structuredContent).toEqual({ cart: ['ink-blue', 'ink-blue'] })
-  // The record of these calls: `GET /tool-calls`, as you@example.com.
+
+  const [{ tool_calls }] = await run(records ? [records] : [])
+  const call = { user_email: 'user@example.com', tool: 'add_to_cart', source: application.url, outcome: 'succeeded' }
+  expect(tool_calls).toMatchObject([
+    { ...call, approval: 'allowed' },
+    { ...call, approval: 'allowed' },
+  ])
 
   // The page of docs/widget.md, for a user and for a visitor.
   const [visitorTag, userTag, widgetPolyfill] = widget.html.map(({ text }) => withKey(text))
