@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { newId } from '../src/lib/ids.ts'
 import type { Sql } from '../src/stores/database.ts'
 import { startThread } from '../src/threads/threads.ts'
@@ -55,7 +56,7 @@ export async function fillTenantTables(app: TestService, slug: 'demo' | 'other')
 }
 
 async function insertRows(sql: Sql, keyId: string): Promise<void> {
-  const [directory, now] = [newId(), new Date().toISOString()]
+  const [directory, batch, now] = [newId(), newId(), new Date().toISOString()]
   await sql`
     insert into invitations (organization_id, id, email, role, invited_by)
     values (current_organization(), ${newId()}, 'new@example.com', 'member', 'somebody')`
@@ -82,5 +83,14 @@ async function insertRows(sql: Sql, keyId: string): Promise<void> {
   await sql`
     insert into directory_groups (organization_id, directory_id, id, display_name)
     values (current_organization(), ${directory}, ${newId()}, 'Everybody')`
+  await sql`
+    insert into tool_call_batches (organization_id, id, first_at, last_at, count, records)
+    values (current_organization(), ${batch}, ${now}, ${now}, 0, ${gzipSync('')})`
+  await sql`
+    insert into tool_call_users (organization_id, user_id, batch_id)
+    values (current_organization(), ${newId()}, ${batch})`
+  await sql`
+    insert into tool_call_contents (organization_id, call_id, user_email, arguments, at, expires_at)
+    values (current_organization(), ${newId()}, 'ann@example.com', '{}', ${now}, now() + interval '1 day')`
   await sql`insert into departures (organization_id, person_id) values (current_organization(), ${newId()})`
 }

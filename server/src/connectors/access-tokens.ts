@@ -71,6 +71,8 @@ export function createAccessTokens(foundation: Foundation): AccessTokens {
       const isCurrent = cached && cached.expires_at > clock() && cached.provider === vouched?.identity.provider
       // Since it was issued fewer scopes may have been allowed.
       if (isCurrent && isAllowed(cached.scopes, connector)) return cached.access_token
+      // The next request of the same call must not find it again.
+      delegate.token = undefined
       const pending = underWay.get(flight) ?? issue(delegate).finally(() => underWay.delete(flight))
       underWay.set(flight, pending)
       return pending

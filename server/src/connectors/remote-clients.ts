@@ -23,6 +23,8 @@ import { type Step, StepFailed } from './steps.ts'
 export interface RemoteClients {
   /** Throws StepFailed, or the ProtocolError that the server answers with. */
   use<T>(step: Step, delegate: Delegate, work: (client: Client) => Promise<T>): Promise<T>
+  /** The requests of `work` share one access token. */
+  share<T>(delegate: Delegate, work: () => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
@@ -115,6 +117,7 @@ export function createRemoteClients(foundation: Foundation, tokens: AccessTokens
 
   return {
     use: (step, delegate, work) => tokens.share(delegate, () => useOnce(step, delegate, work)),
+    share: (delegate, work) => tokens.share(delegate, work),
     close: () => patientFetch.close(),
   }
 }

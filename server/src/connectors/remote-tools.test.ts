@@ -891,7 +891,7 @@ describe('with access tokens of five minutes', () => {
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
     let started = 0
     world.tools.more = (server) =>
-      server.registerTool('wait', {}, async () => {
+      server.registerTool('wait', { annotations: { readOnlyHint: true } }, async () => {
         started += 1
         if (started === count) begin()
         await end

@@ -45,6 +45,8 @@ export interface ConnectorTool extends RemoteTool {
   name: string
   /** The definition of a tool that may change something; undefined for one that only reads. */
   findWriting(): Promise<PageTool | undefined>
+  /** The requests of `work` share one access token, even one that is too short-lived to cache. */
+  share<T>(work: () => Promise<T>): Promise<T>
 }
 
 const cachedOrganizations = 1_000
@@ -170,6 +172,7 @@ export function createRemoteTools(
         name: toolName,
         source: { tabId: '', origin: new URL(server_url).origin, url: server_url, title: name },
         definitionHash: null,
+        share: (work) => asCaller((delegate) => clients.share(delegate, work)),
         findWriting: async () =>
           read_only_tools.includes(ownName) ? undefined : asCaller((delegate) => findWritingOf(delegate, toolName)),
         call: (args, call) =>

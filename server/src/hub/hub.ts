@@ -153,9 +153,10 @@ const askBeforeChanges = (
 ): RemoteTool => ({
   source: tool.source,
   definitionHash: tool.definitionHash,
-  async call(args, call, callId) {
-    const definition = await tool.findWriting()
-    if (definition) {
+  call: (args, call, callId) =>
+    tool.share(async () => {
+      const definition = await tool.findWriting()
+      if (!definition) return tool.call(args, call, callId)
       const { source, name } = tool
       const connector = { name: source.title, origin: source.origin }
       const approval = { callId, toolName: name, tool: definition, connector, args }
@@ -163,9 +164,7 @@ const askBeforeChanges = (
       const asked = { approval: readApproval(answer), definitionHash: definition.hash }
       if ('error' in answer) return { relayed: readAnswer(answer), ...asked }
       return { ...(await tool.call(args, call, callId)), ...asked }
-    }
-    return tool.call(args, call, callId)
-  },
+    }),
 })
 
 /** A page that declines without saying how was asked by an older widget. */

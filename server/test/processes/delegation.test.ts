@@ -38,8 +38,15 @@ test('an agent acts at a remote tool server as the person who asked: provider, I
     count: 2,
     tools: [{ name: 'orders.list_orders' }, { name: 'orders.cancel_order' }],
   })
-  const cancelled = await admin.call('hub_call_tool', { tool_name: 'orders.cancel_order', args: { order: '1042' } })
-  expect(cancelled.content[0]).toMatchObject({ text: '{"cancelled":true}' })
+  const cancel = async () =>
+    (await admin.call('hub_call_tool', { tool_name: 'orders.cancel_order', args: { order: '1042' } })).content[0]
+  expect(await cancel(), 'no page is open to ask in').toMatchObject({
+    text: expect.stringContaining('APPROVAL_NEEDED'),
+  })
+  await asAdmin('PATCH', `/connectors/${connector.id}`, { read_only_tools: ['cancel_order'] })
+  expect(await cancel(), 'the administrator said that nobody has to be asked').toMatchObject({
+    text: '{"cancelled":true}',
+  })
   // Each has orders of their own there: nobody acts for anybody else.
   const ordersOf = async ({ call }: typeof admin) => {
     const { content } = await call('hub_call_tool', { tool_name: 'orders.list_orders' })

@@ -124,7 +124,7 @@ describe('a tool of the server that changes something', () => {
     expect(ready).toBe('ready')
     const asking = assistant.use(...cancelOrder('1041'))
     await question(page).waitFor()
-    expect(await page.evaluate('window.heard')).toEqual(['ready'])
+    expect(await page.evaluate('window.heard')).toEqual(['ready', 'calls/recent'])
     await answer(page, 'Decline')
     expect(await asking).toMatchObject({ isError: true })
     await frameOf(page).getByRole('button', { name: 'Close' }).click()
@@ -132,6 +132,6 @@ describe('a tool of the server that changes something', () => {
     await expect
       .poll(async () => JSON.stringify(await assistant.use(...cancelOrder('1041'))))
       .toContain('APPROVAL_NEEDED')
-    expect(await page.evaluate('window.heard')).toEqual(['ready'])
+    expect(await page.evaluate('window.heard')).toEqual(['ready', 'calls/recent'])
   })
 })
