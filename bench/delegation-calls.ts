@@ -9,7 +9,8 @@
 import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { introduceShop } from '../examples/introduction.ts'
-import { createAccess, type OrgCaller } from '../server/src/access.ts'
+import { createAccess } from '../server/src/access.ts'
+import type { OrgCaller } from '../server/src/caller.ts'
 import { readConfig } from '../server/src/config.ts'
 import { openConnector } from '../server/src/connectors/connectors.ts'
 import { readSetup, requireIdentity, type Setup } from '../server/src/connectors/delegates.ts'
@@ -19,7 +20,8 @@ import { readServerMetadata } from '../server/src/connectors/server-metadata.ts'
 import { findProvider, redeemAssertion, requestAssertion } from '../server/src/connectors/token-exchange.ts'
 import { findOrganization } from '../server/src/demo/demo.ts'
 import { startServer } from '../server/src/main.ts'
-import { issueAccessToken, resources } from '../server/src/oauth/access-tokens.ts'
+import { issueAccessToken } from '../server/src/oauth/access-tokens.ts'
+import { resources } from '../server/src/oauth/protected-resources.ts'
 import type { Service } from '../server/src/service.ts'
 import { findUserByEmail } from '../server/src/users/local-accounts.ts'
 import { startExampleProcesses } from '../server/test/example-processes.ts'
@@ -96,7 +98,7 @@ async function takeSteps(service: Service, caller: OrgCaller, setup: Setup) {
 async function startWays(store: string, settings: Record<string, string>) {
   const { service, caller, setup, token, mcpUrl } = await startInlay(store, settings)
   const { client } = await takeSteps(service, caller, setup)
-  const remoteTools = await createRemoteTools(service, service.activity, new Set())
+  const remoteTools = await createRemoteTools(service, new Set())
   atEnd.push(remoteTools.close)
   const toolCall = { signal: new AbortController().signal, progress: () => undefined }
   const agent = new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } })

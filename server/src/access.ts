@@ -1,44 +1,25 @@
-import { accessDenied, authRequired, Failure, isUnavailable, orgContextRequired } from './errors.ts'
+import { type AccessControl, type Caller, type CallerToken, requireAccess } from './caller.ts'
+import { accessDenied, authRequired, Failure, isUnavailable } from './errors.ts'
 import { isId } from './lib/ids.ts'
-import { type AccessToken, createTokenVerifier, InvalidToken, scope } from './oauth/access-tokens.ts'
-import { challenge } from './oauth/protected-resources.ts'
-import { findRecord, markEnded, readClientName, type SignIn, signInOfGrant } from './oauth/records.ts'
-import type { Access } from './operation.ts'
-import type { Role } from './organizations/contract.ts'
+import { type AccessToken, createTokenVerifier, InvalidToken } from './oauth/access-tokens.ts'
+import type { logout as logoutContract } from './oauth/contract.ts'
+import { challenge, scope } from './oauth/protected-resources.ts'
+import { findRecord, markEnded, readClientName, signInOfGrant } from './oauth/records.ts'
+import type { Output } from './operation.ts'
 import type { Service } from './service.ts'
+import type { Role } from './shapes.ts'
 import { topics } from './stores/changes.ts'
 import { FreshCache } from './stores/fresh-cache.ts'
-
-/** A signed-in person, and the organization that the token speaks for. */
-export interface Caller {
-  user: { id: string; email: string; name: string; avatar_url: string }
-  /** Whether whoever signed them in vouches for the address. */
-  email_verified: boolean
-  token: Pick<
-    VerifiedToken,
-    'id' | 'expires_at' | 'organization_id' | 'grant_id' | 'client_id' | 'client_name' | 'sign_in'
-  >
-  organization?: { id: string; name: string; slug: string }
-  role?: Role
-}
+import { recordHappening } from './users/person-trail.ts'
 
 /** Tokens that come from no sign-in, such as the operator's, have neither a sign-in nor a client. */
-type VerifiedToken = AccessToken & { sign_in?: SignIn | undefined; client_name?: string | undefined }
-
-export type OrgCaller = Caller & Required<Pick<Caller, 'organization' | 'role'>>
-
-export type CallerOf<A extends Access> = A extends 'public' ? undefined : A extends 'user' ? Caller : OrgCaller
+type VerifiedToken = AccessToken & Pick<CallerToken, 'sign_in' | 'client_name'>
 
 const cachedTokens = 10_000
 const cachedPeople = 10_000
 const clockSkewMs = 60_000
 /** No issuer's tokens are longer, and the HTTP server accepts little more in all headers together. */
 const longestToken = 12_000
-
-export interface AccessControl {
-  /** `audience` is the resource that the request is for. Tokens for another one are refused. */
-  check(authorization: string | undefined, access: Access, audience: string): Promise<Caller | undefined>
-}
 
 /** A verified token, and the caller that it last stood for. */
 interface KnownToken {
@@ -133,14 +114,6 @@ function describeCaller(token: VerifiedToken, person: Person): Caller {
   }
 }
 
-/** Which organization, then which role, of somebody who is known. */
-export function requireAccess(caller: Caller, access: Access): void {
-  if (access === 'public' || access === 'user') return
-  if (!caller.token.organization_id) throw orgContextRequired()
-  if (!caller.role) throw accessDenied('You are not a member of this organization')
-  if (access === 'admin' && caller.role !== 'admin') throw accessDenied('This needs the admin role')
-}
-
 /** Tells a client beside the envelope where it gets a token that is good for this. */
 function refuse(audience: string, error?: 'invalid_token' | 'insufficient_scope', cause?: unknown): Failure {
   const { envelope } =
@@ -162,6 +135,13 @@ export async function revokeToken(
 export async function endSession({ kv, changes }: Service, session: string): Promise<void> {
   await markEnded(kv, session)
   changes.announce(topics.session(session))
+}
+
+export async function logout(service: Service, caller: Caller): Promise<Output<typeof logoutContract>> {
+  await recordHappening(service, caller.user.id, { action: 'user.signed_out' })
+  await revokeToken(service, caller.token)
+  if (caller.token.sign_in) await endSession(service, caller.token.sign_in.session)
+  return { success: true }
 }
 
 const revokedTokenKey = (id: string) => `revoked-token:${id}`

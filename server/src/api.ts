@@ -1,3 +1,4 @@
+import * as access from './access.ts'
 import * as auditContract from './audit/contract.ts'
 import * as audit from './audit/events.ts'
 import * as connectorCheck from './connectors/connector-check.ts'
@@ -19,6 +20,7 @@ import * as hubContract from './hub/contract.ts'
 import * as hub from './hub/hub.ts'
 import * as idpContract from './identity-provider/contract.ts'
 import * as idp from './identity-provider/identity-provider.ts'
+import * as oauthContract from './oauth/contract.ts'
 import { route } from './operation.ts'
 import * as organizationsContract from './organizations/contract.ts'
 import * as invitations from './organizations/invitations.ts'
@@ -49,7 +51,7 @@ import * as users from './users/users.ts'
 /** Every REST operation and the function that does it. A fixed path stands before one with a parameter in its place. */
 export const api = [
   route(usersContract.getMe, users.getMe),
-  route(usersContract.logout, users.logout),
+  route(oauthContract.logout, access.logout),
 
   route(organizationsContract.listOrganizations, organizations.listOrganizations),
   route(organizationsContract.createOrganization, organizations.createOrganization),
@@ -90,7 +92,7 @@ export const api = [
   route(toolCallsContract.listToolCalls, toolCalls.listToolCalls),
   route(toolCallsContract.getToolCallSettings, toolCallContents.getToolCallSettings),
   route(toolCallsContract.updateToolCallSettings, toolCallContents.updateToolCallSettings),
-  route(toolCallsContract.getToolCallContents, toolCallContents.getToolCallContents),
+  route(toolCallsContract.getToolCallContents, toolCalls.getToolCallContents),
 
   route(connectorsContract.listConnectors, connectors.listConnectors),
   route(connectorsContract.createConnector, connectors.createConnector),

@@ -6,15 +6,19 @@ import { type Context, Hono, type Next } from 'hono'
 import { createAccess } from './access.ts'
 import { api } from './api.ts'
 import { serveApiDocs } from './api-docs.ts'
+import type { Capabilities } from './capabilities.ts'
+import { serveConnect } from './connectors/connect-pages.ts'
 import { serveWidget } from './embed/embed.ts'
 import { notFound } from './errors.ts'
 import { Connections, isAnswering, jsonHeaders, splitAddress } from './http.ts'
 import { createMcp } from './mcp/server.ts'
-import { serveAuthorizationServer } from './oauth/authorization-server.ts'
+import { tools } from './mcp.ts'
+import { createAuthorizationServer } from './oauth/authorization-server.ts'
 import { publicDocument } from './oauth/protected-resources.ts'
 import { createSigningKeys } from './oauth/signing-keys.ts'
 import { createObserver, type Observation } from './observation.ts'
 import { describeApi } from './openapi.ts'
+import { serveInvitations } from './organizations/invitation-pages.ts'
 import { createRest, describeFailure } from './rest.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import type { Service } from './service.ts'
@@ -36,11 +40,12 @@ export interface App {
 }
 
 /** The whole server on one screen. */
-export async function createApp(service: Service): Promise<App> {
+export async function createApp(service: Capabilities): Promise<App> {
   const app = new Hono<PageEnv>()
   const observe = createObserver(service)
   const access = createAccess(service)
   const keys = createSigningKeys(service)
+  const authorizationServer = createAuthorizationServer(service)
   let isDraining = false
 
   app.use(observePage(observe))
@@ -63,7 +68,9 @@ export async function createApp(service: Service): Promise<App> {
   )
   app.options('/api/auth/pk-ticket', answerPreflight)
   app.get('/oauth/jwks', async (c) => c.json(await keys.published(), 200, publicDocument))
-  app.route('/', serveAuthorizationServer(service))
+  app.route('/', authorizationServer.pages)
+  app.route('/', serveConnect(service, authorizationServer.session))
+  app.route('/', serveInvitations(service, authorizationServer.session))
   app.route('/setup', serveSetup(service))
   app.route('/sign-in', serveSignIn(service))
   if (service.config.mode === 'development') app.route('/billing', serveLocalBilling(service))
@@ -79,7 +86,7 @@ export async function createApp(service: Service): Promise<App> {
 
   const pages = getRequestListener(app.fetch, { overrideGlobalObjects: false })
   const rest = createRest(service, access, api)
-  const mcp = await createMcp(service, access)
+  const mcp = await createMcp(service, access, tools)
 
   /** Operations and tools are served as they come, without the pages' router: almost all requests are for them. */
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -3,7 +3,6 @@ import type { Context, Next } from 'hono'
 import { failure } from './errors.ts'
 import { escapeHtml, page, pageHeaders } from './html.ts'
 import { readText } from './http.ts'
-import { longestPassword, shortestPassword } from './users/password-rules.ts'
 
 /** Maximum size of a form, in bytes. */
 const formLimit = 16 * 1024
@@ -36,9 +35,6 @@ export const ownPagesOnly = (publicUrl: string) => async (c: Context, next: Next
 
 export const refuseForeign = (c: Context): Response =>
   c.body(page('Not from here', '<h1>This did not come from here</h1><p>Nothing was changed.</p>'), 403, pageHeaders)
-
-export const newPasswordField = (name: string, label: string, { autofocus = false } = {}): string =>
-  `<label>${label} <input name="${name}" type="password" autocomplete="new-password" required minlength="${shortestPassword}" maxlength="${longestPassword}"${autofocus ? ' autofocus' : ''}></label>`
 
 export const tokenField = (token = ''): string => `<input type="hidden" name="token" value="${escapeHtml(token)}">`
 

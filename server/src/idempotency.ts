@@ -1,4 +1,4 @@
-import type { Caller } from './access.ts'
+import type { Caller } from './caller.ts'
 import { Failure, failure, invalid } from './errors.ts'
 import { fingerprint } from './lib/secrets.ts'
 import type { Operation } from './operation.ts'

@@ -2,6 +2,7 @@ import type { Server } from 'node:http'
 import { type AddressInfo, Server as NetServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type App, createApp } from './app.ts'
+import { type Capabilities, createCapabilities } from './capabilities.ts'
 import type { Config } from './config.ts'
 import { isSeeded, seedDemo } from './demo/demo.ts'
 import { serviceUnavailable } from './errors.ts'
@@ -11,7 +12,7 @@ import { keepTicksFast } from './lib/fast-ticks.ts'
 import { listen } from './lib/listen.ts'
 import { createLog, type Log } from './lib/log.ts'
 import { serverUrlKey } from './oauth/access-tokens.ts'
-import { createService, type Service } from './service.ts'
+import { createService } from './service.ts'
 import { createSetupLink } from './setup/setup.ts'
 import { openStores } from './stores/stores.ts'
 import { seedDemoUsage } from './usage/demo-usage.ts'
@@ -20,7 +21,7 @@ export interface RunningServer {
   url: string
   /** The one that is listened on; a public URL has another one in front of it. */
   port: number
-  service: Service
+  service: Capabilities
   /** For the first administrator of a production installation that has none. */
   setupLink: string | undefined
   /** Answers the requests that are under way or still arrive, then closes the stores. */
@@ -63,7 +64,7 @@ export async function startServer(config: Config, options: StartOptions = {}): P
       throw error
     },
   )
-  let service: Service | undefined
+  let service: Capabilities | undefined
   const stop = async () => {
     app?.drain()
     if (app) await delay(config.drainSeconds * 1000)
@@ -74,7 +75,7 @@ export async function startServer(config: Config, options: StartOptions = {}): P
   try {
     // With another secret than its predecessor's a server would come up and then fail every request.
     await stores.kv.get(serverUrlKey)
-    service = await createService(stores, { config: { ...config, publicUrl }, clock, log })
+    service = await createCapabilities(createService(stores, { config: { ...config, publicUrl }, clock, log }))
     if (config.mode === 'development' && !(await isSeeded(service))) {
       onProgress?.('Adding demo data')
       const { demo } = await seedDemo(service)

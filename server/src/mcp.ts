@@ -5,11 +5,10 @@ import * as hub from './mcp/hub-tools.ts'
 import * as organizations from './organizations/tools.ts'
 import * as plans from './plans/tools.ts'
 import * as subscriptions from './subscriptions/tools.ts'
-import type { Tool } from './tool.ts'
 import * as users from './users/tools.ts'
 
 /** Every MCP tool, in the order in which clients are told. */
-export const tools: readonly Tool[] = [
+export const tools = [
   users.getProfile,
   organizations.listOrganizations,
   organizations.getOrganization,

@@ -4,10 +4,11 @@ import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { expect, test } from 'vitest'
 import { useTestService } from '../test/harness.ts'
 import { api } from './api.ts'
+import type { Access } from './caller.ts'
 import { type ErrorCode, errorTable } from './errors.ts'
 import { idpTypes } from './identity-provider/issuers.ts'
 import { describeApi } from './openapi.ts'
-import type { Access, Operation } from './operation.ts'
+import type { Operation } from './operation.ts'
 
 interface Schema {
   $ref?: string

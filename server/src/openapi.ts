@@ -1,8 +1,9 @@
 import { z } from 'zod'
+import type { Access } from './caller.ts'
 import { type ErrorCode, type ErrorVariant, errorTable } from './errors.ts'
 import { exampleOf } from './examples.ts'
 import { idempotencyKey } from './idempotency.ts'
-import { type Access, needsBody, type Operation } from './operation.ts'
+import { needsBody, type Operation } from './operation.ts'
 import { rowTypes } from './row-formats.ts'
 
 /** The interface description: OpenAPI 3.1.1, read off the operations. */

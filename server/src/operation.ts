@@ -1,10 +1,6 @@
 import type { z } from 'zod'
-import type { CallerOf } from './access.ts'
+import type { Access, CallerOf } from './caller.ts'
 import type { ErrorCode, ErrorVariant, Failure } from './errors.ts'
-import type { Service } from './service.ts'
-
-/** Who may call: anybody, a signed-in person, a member of the token's organization, one of its admins. */
-export type Access = 'public' | 'user' | 'org' | 'admin'
 
 type Shape = z.ZodObject
 
@@ -64,22 +60,23 @@ export type Input<O> = (O extends { params: infer P extends z.ZodType } ? z.outp
 
 export type Output<O extends { response: z.ZodType }> = z.input<O['response']>
 
-export type Handler<O extends Operation> = (
-  service: Service,
+export type Handler<Needs, O extends Operation> = (
+  service: Needs,
   caller: CallerOf<O['access']>,
   input: Input<O>,
   http: HttpExchange,
 ) => Promise<O extends { lines: true } ? AsyncIterable<Output<O>[]> : Output<O>>
 
-export interface Route {
+/** `Needs` is the part of the server that the function works with. */
+export interface Route<Needs> {
   operation: Operation
-  handler: Handler<Operation>
+  handler: Handler<Needs, Operation>
 }
 
 /** Ties an operation to the function that does it; the types of both must agree. */
-export const route = <const O extends Operation>(operation: O, handler: Handler<O>): Route => ({
+export const route = <Needs, const O extends Operation>(operation: O, handler: Handler<Needs, O>): Route<Needs> => ({
   operation,
-  handler: handler as unknown as Handler<Operation>,
+  handler: handler as unknown as Handler<Needs, Operation>,
 })
 
 /** A body in which nothing is required may be left out. */

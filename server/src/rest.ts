@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
-import type { AccessControl, Caller } from './access.ts'
+import type { AccessControl, Caller } from './caller.ts'
 import { Failure, internalError, invalid, notFound } from './errors.ts'
 import { isJson, readText, sendJson } from './http.ts'
 import { createOnce } from './idempotency.ts'
 import { check } from './input.ts'
 import { BoundedMap } from './lib/bounded-map.ts'
 import { InvalidJson, parseJson } from './lib/json.ts'
-import { resources } from './oauth/access-tokens.ts'
+import { resources } from './oauth/protected-resources.ts'
 import type { Observation } from './observation.ts'
 import { defaultBodyLimit, type HttpExchange, needsBody, type Operation, type Route } from './operation.ts'
 import { sendLines, sendRows } from './row-formats.ts'
@@ -15,21 +15,22 @@ import type { Service } from './service.ts'
 
 type Fields = Record<string, unknown>
 
-type Served = Route & {
-  bodyLimit: number
+interface Reader {
   readQuery: (text: string) => Fields
   readBody: (text: string, headers: IncomingHttpHeaders) => Fields
 }
 
+type Served<Needs> = Route<Needs> & Reader & { bodyLimit: number }
+
 /** An operation that a request is for, and what its path says. */
-interface Match extends Served {
+interface Match<Needs> extends Served<Needs> {
   params: Record<string, string>
 }
 
-export interface Rest {
-  match(method: string, path: string): Match | undefined
+export interface Rest<Needs> {
+  match(method: string, path: string): Match<Needs> | undefined
   serve(
-    match: Match,
+    match: Match<Needs>,
     query: string,
     request: IncomingMessage,
     response: ServerResponse,
@@ -38,11 +39,15 @@ export interface Rest {
 }
 
 /** Serves operations over HTTP. The order of checks is the interface's: who, which organization, role, input, existence. */
-export function createRest(service: Service, access: AccessControl, routes: readonly Route[]): Rest {
+export function createRest<Needs extends Service>(
+  service: Needs,
+  access: AccessControl,
+  routes: readonly Route<Needs>[],
+): Rest<Needs> {
   const audience = resources(service.config.publicUrl).api
   /** By method, then by path. */
-  const byAddress = new Map<string, Map<string, Match>>()
-  const byPattern: { method: string; pattern: RegExp; served: Served }[] = []
+  const byAddress = new Map<string, Map<string, Match<Needs>>>()
+  const byPattern: { method: string; pattern: RegExp; served: Served<Needs> }[] = []
   for (const { operation, handler } of routes) {
     const { bodyLimit = defaultBodyLimit } = operation
     const served = { operation, handler, bodyLimit, readQuery: queryReader(operation), readBody: bodyReader(operation) }
@@ -143,7 +148,7 @@ export function describeFailure({ log }: Service, error: unknown, { requestId, h
 const rememberedBodies = 1_000
 const longestRemembered = 300
 
-function bodyReader(operation: Operation): Served['readBody'] {
+function bodyReader(operation: Operation): Reader['readBody'] {
   const { body, access } = operation
   const isOptional = !needsBody(operation)
   // Public operations are for pages, whose visitors all send the same: what was understood once is not read again.
@@ -178,7 +183,7 @@ function parseBody(text: string): unknown {
 }
 
 /** Query values are text; those that the operation declares as numbers become numbers, if they look like one. */
-function queryReader({ query }: Operation): Served['readQuery'] {
+function queryReader({ query }: Operation): Reader['readQuery'] {
   if (!query) return () => ({})
   const numeric = new Set(Object.keys(query.shape).filter((name) => isNumeric(query.shape[name] as z.ZodType)))
   return (text) => {

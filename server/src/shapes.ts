@@ -18,6 +18,10 @@ export const Id = z.strictObject({
     ),
 })
 
+/** Of a member of an organization. */
+export const Role = z.enum(['admin', 'member'])
+export type Role = z.infer<typeof Role>
+
 export const Success = z.strictObject({
   success: z.boolean().describe('Always true; a failure has an error response instead'),
 })

@@ -9,12 +9,14 @@ import { expect, inject, onTestFinished } from 'vitest'
 import { z } from 'zod'
 import { api } from '../src/api.ts'
 import { type App, createApp } from '../src/app.ts'
+import { type Capabilities, createCapabilities } from '../src/capabilities.ts'
 import { type Config, readConfig } from '../src/config.ts'
 import { type demoPeople, seedDemo } from '../src/demo/demo.ts'
 import { createLog } from '../src/lib/log.ts'
-import { issueAccessToken, resources } from '../src/oauth/access-tokens.ts'
+import { issueAccessToken } from '../src/oauth/access-tokens.ts'
+import { resources } from '../src/oauth/protected-resources.ts'
 import type { Operation } from '../src/operation.ts'
-import { createService, type Service } from '../src/service.ts'
+import { createService } from '../src/service.ts'
 import { openStores, type Stores } from '../src/stores/stores.ts'
 import { findUserByEmail } from '../src/users/local-accounts.ts'
 import { testSecret } from './engines/engines.ts'
@@ -23,7 +25,7 @@ export type Email = (typeof demoPeople)[number]['email']
 
 /** A whole service on a database of its own, with the demo's people, reached without sockets. */
 export interface TestService {
-  service: Service
+  service: Capabilities
   stores: Stores
   config: Config
   /** The clock of everything but the database; move it with `clock.now += …`. */
@@ -92,7 +94,9 @@ export async function startTestService(env: Record<string, string> = {}): Promis
   const log = createLog('trace', new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }))
   const stores = await openStores(config, { clock: () => clock.now, log, claim: 'own' })
   const publicUrl = config.publicUrl ?? 'http://localhost:8787'
-  const service = await createService(stores, { config: { ...config, publicUrl }, clock: () => clock.now, log })
+  const service = await createCapabilities(
+    createService(stores, { config: { ...config, publicUrl }, clock: () => clock.now, log }),
+  )
   await seedDemo(service)
   const app = await createApp(service)
 

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { failure } from '../src/errors.ts'
 import type { Method, Offer } from '../src/mcp/dispatcher.ts'
 import { codes, Fault } from '../src/mcp/messages.ts'
+import type { Service } from '../src/service.ts'
 import { type Relayed, relayTool, type ToolCall } from '../src/tool.ts'
 
 /** What the conformance suite looks for in a server; Inlay itself has none of it. */
@@ -90,7 +91,7 @@ const method = (answer: (params: Record<string, unknown>) => object, ttlMs?: num
   ...(ttlMs !== undefined && { ttlMs }),
 })
 
-export const conformanceOffer: Offer = {
+export const conformanceOffer: Offer<Service> = {
   info: { name: 'inlay-fixtures', version: '0.0.0' },
   instructions: 'For the conformance suite.',
   capabilities: { tools: {}, resources: {}, prompts: {}, completions: {} },

@@ -1,4 +1,4 @@
-import type { OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
 import { newId } from '../lib/ids.ts'
 import type { Sql } from '../stores/database.ts'
 import { type AuditRow, canonicalJson, chainHash, emptyChain } from './chain.ts'

@@ -1,4 +1,4 @@
-import type { OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
 import { accessDenied, fail } from '../errors.ts'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Input, Output } from '../operation.ts'
@@ -17,7 +17,7 @@ export async function listAuditEvents(
 ): Promise<Output<typeof contract.listAuditEvents>> {
   const { cursor = null, actor = null, action = null, target = null, start_date = null, end_date = null } = filters
   const rows = await service.database.asOrg(organization.id, async (sql) => {
-    const refusal = await missingFeature(sql, 'audit_logs')
+    const refusal = await missingFeature(service.config.plans, sql, 'audit_logs')
     if (refusal) throw accessDenied(refusal)
     return sql<AuditEvent>`
       select id, sequence, actor, action, target, data, created_at, encode(hash, 'hex') as hash
@@ -52,14 +52,14 @@ const longestExportMs = 5 * 60_000
 
 /** Everything after a head, up to the event that is the newest one now. */
 export async function exportAuditEvents(
-  { database, clock }: Service,
+  { database, clock, config }: Service,
   { organization }: OrgCaller,
   { from }: Input<typeof contract.exportAuditEvents>,
 ): Promise<AsyncIterable<ExportedEvent[]>> {
   const beginning = { organizationId: organization.id, sequence: 0, hash: emptyChain }
   const start = (from && readHead(from)) || beginning
   const length = await database.asOrg(organization.id, async (sql) => {
-    const refusal = await missingFeature(sql, 'audit_logs')
+    const refusal = await missingFeature(config.plans, sql, 'audit_logs')
     if (refusal) throw accessDenied(refusal)
     const [chain] = await sql<{ length: number; hash: string | null }>`
       select chain.length, encode(event.hash, 'hex') as hash

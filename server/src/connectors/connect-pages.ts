@@ -1,13 +1,11 @@
 import { type Context, Hono } from 'hono'
-import type { Provider } from 'oidc-provider'
-import type { Caller } from '../access.ts'
 import { recordAudit } from '../audit/audit.ts'
+import type { BrowserSession, NodeEnv } from '../browser-session.ts'
+import type { Caller } from '../caller.ts'
 import { limitForm, ownPagesOnly, problemText, readForm, tokenField } from '../forms.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { isId } from '../lib/ids.ts'
 import { oneTime } from '../lib/one-time.ts'
-import type { NodeEnv } from '../oauth/authorization-server.ts'
-import { findSignedIn, signInUrl } from '../oauth/browser-session.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
 import { selectStoredConnectors } from './connectors.ts'
@@ -36,11 +34,9 @@ const formToken = oneTime<string>('connect-form', 60 * 60)
  * The pages on which members allow Inlay to act for them at servers of third parties. Whoever sits at the browser has to be
  * signed in in it: a link that somebody else sent can connect no account but one's own.
  */
-export function serveConnect(service: Service, currentProvider: () => Promise<Provider>): Hono<NodeEnv> {
+export function serveConnect(service: Service, session: BrowserSession): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
   const { publicUrl } = service.config
-
-  const personOf = async (c: Context<NodeEnv>) => findSignedIn(service, await currentProvider(), c)
 
   /** Of an organization that the person belongs to. */
   async function find(person: Caller['user'], id: string): Promise<Seen | undefined> {
@@ -102,7 +98,7 @@ export function serveConnect(service: Service, currentProvider: () => Promise<Pr
   app.get('/connect/callback', async (c) => {
     const { state = '', code, iss } = c.req.query()
     const visit = await takeVisit(service, state)
-    const person = visit && (await personOf(c))
+    const person = visit && (await session.find(c))
     const seen = person?.id === visit?.user_id && person && (await find(person, visit?.connector_id ?? ''))
     if (!visit || !seen || seen.organizationId !== visit.organization_id) return showNothing(c)
     // What an error says may be anybody's words: it is not shown.
@@ -117,16 +113,16 @@ export function serveConnect(service: Service, currentProvider: () => Promise<Pr
   })
 
   app.get('/connect/:id', async (c) => {
-    const person = await personOf(c)
+    const person = await session.find(c)
     const id = c.req.param('id')
-    if (!person) return isId(id) ? c.redirect(signInUrl(publicUrl, '/connect/signed-in', id), 303) : showNothing(c)
+    if (!person) return isId(id) ? c.redirect(session.signInUrl('/connect/signed-in', id), 303) : showNothing(c)
     const seen = await find(person, id)
     return seen ? showConnector(c, seen) : showNothing(c)
   })
 
   app.post('/connect/:id', limitForm, ownPagesOnly(publicUrl), async (c) => {
     const { token = '', decision } = await readForm(c)
-    const person = await personOf(c)
+    const person = await session.find(c)
     const seen = person && (await find(person, c.req.param('id') ?? ''))
     if (!seen || (await formToken.take(service.kv, token)) !== formOf(seen)) return showNothing(c)
     if (decision === 'disconnect') {

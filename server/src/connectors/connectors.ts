@@ -1,5 +1,5 @@
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import { duplicate, invalid, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'

@@ -1,4 +1,4 @@
-import type { OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
 import { readConfig } from '../identity-provider/identity-provider.ts'
 import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
 import { BoundedMap } from '../lib/bounded-map.ts'

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Progress, ProtocolError } from '@modelcontextprotocol/client'
-import type { OrgCaller } from '../access.ts'
-import type { Activity } from '../diagnostics/activity.ts'
+import type { OrgCaller } from '../caller.ts'
 import { failure, notFound } from '../errors.ts'
 import { addDefinitions, OverLimit, onlyReads, type PageTool } from '../hub/definitions.ts'
 import { cleanLine } from '../hub/page-text.ts'
@@ -53,12 +52,8 @@ const cachedOrganizations = 1_000
 /** Users at connectors whose read-only tools are cached; at most 512 names each. */
 const cachedReaders = 1_000
 
-export function createRemoteTools(
-  foundation: Foundation,
-  activity: Activity,
-  builtInNames: ReadonlySet<string>,
-): RemoteTools {
-  const { changes, clock } = foundation
+export function createRemoteTools(foundation: Foundation, builtInNames: ReadonlySet<string>): RemoteTools {
+  const { activity, changes, clock } = foundation
   const clients = createRemoteClients(foundation, createAccessTokens(foundation))
   const setups = new FreshCache<Setup>({
     changes,

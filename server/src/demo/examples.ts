@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
 import { listen } from '../lib/listen.ts'
 import type { RunningServer } from '../main.ts'
-import { issueAccessToken, resources } from '../oauth/access-tokens.ts'
+import { issueAccessToken } from '../oauth/access-tokens.ts'
+import { resources } from '../oauth/protected-resources.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
 import { demoPeople, findOrganization } from './demo.ts'
 

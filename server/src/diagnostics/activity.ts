@@ -1,7 +1,9 @@
 import { hash } from 'node:crypto'
+import type { Clock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
-import type { Foundation } from '../service.ts'
-import type { Sql } from '../stores/database.ts'
+import type { Log } from '../lib/log.ts'
+import type { Metrics } from '../metrics.ts'
+import type { Database, Sql } from '../stores/database.ts'
 
 /**
  * What is worth knowing but not worth a write per request: when a key was last used, a site last seen, a person last
@@ -39,6 +41,13 @@ interface Pending {
   refusals: Map<string, Refusal & { fingerprint: string; count: number; at: number }>
 }
 
+interface Engines {
+  database: Database
+  clock: Clock
+  log: Log
+  metrics: Metrics
+}
+
 const flushEveryMs = 1_000
 const keptRefusals = 200
 /** Different refusals of one organization in one second; more than a person could read. */
@@ -46,7 +55,7 @@ const pendingRefusals = 50
 /** A bounded sample of unallowed origins per organization: anyone with a key can send any number of them. */
 const keptOrigins = 20
 
-export function createActivity({ database, clock, log, metrics }: Foundation): Activity {
+export function createActivity({ database, clock, log, metrics }: Engines): Activity {
   let pending = new Map<string, Pending>()
   const of = (organizationId: string): Pending => {
     const known = pending.get(organizationId)

@@ -1,4 +1,4 @@
-import type { OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
 import type * as contract from './contract.ts'

@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { Role } from '../organizations/contract.ts'
-import { Timestamp } from '../shapes.ts'
+import { Role, Timestamp } from '../shapes.ts'
 import { tool } from '../tool.ts'
 
 const readOnly = { readOnlyHint: true, idempotentHint: true, openWorldHint: false } as const

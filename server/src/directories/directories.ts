@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import { duplicate, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
@@ -61,7 +61,7 @@ export async function createDirectory(
   const token = `scim_${randomBytes(32).toString('base64url')}`
   return database
     .asOrg(caller.organization.id, async (sql) => {
-      await requireFeature(sql, 'scim')
+      await requireFeature(config.plans, sql, 'scim')
       await sql`
         insert into directories (organization_id, id, name, type, domain, token_hash)
         values (current_organization(), ${id}, ${name}, ${type}, ${domain}, ${fingerprint(token)})`
@@ -79,7 +79,7 @@ export async function updateDirectory(
   return database
     .asOrg(caller.organization.id, async (sql) => {
       await selectDirectory(sql, config, id)
-      if (changes.status === 'active') await requireFeature(sql, 'scim')
+      if (changes.status === 'active') await requireFeature(config.plans, sql, 'scim')
       await sql`
         update directories
         set name = coalesce(${changes.name ?? null}, name), type = coalesce(${changes.type ?? null}, type),

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
-import type { HttpBindings } from '@hono/node-server'
 import { Hono } from 'hono'
+import type { NodeEnv } from '../browser-session.ts'
 import { serviceUnavailable } from '../errors.ts'
 import { matchesOrigin } from '../lib/origins.ts'
-import { allowedOrigins, type LiveKey } from '../publishable-keys/key-lookup.ts'
+import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import type { Service } from '../service.ts'
 import { SharedFile, sendFile } from '../shared-file.ts'
 
@@ -15,8 +15,8 @@ const forGood = 'public, max-age=31536000, immutable'
 const forMinutes = 'public, max-age=300, stale-while-revalidate=3600'
 
 /** Serves what pages load: the element's script, and the frame that it opens, which holds everything else. */
-export function serveWidget(service: Service): Hono<{ Bindings: HttpBindings }> {
-  const app = new Hono<{ Bindings: HttpBindings }>()
+export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<NodeEnv> {
+  const app = new Hono<NodeEnv>()
   const read = createReader(service)
   // Who works on the widget wants to see what they just built.
   const cacheScript = service.config.mode === 'production' ? forMinutes : 'public, no-cache'

@@ -5,6 +5,7 @@ import type { TrustedIssuer } from '../identity-provider/issuers.ts'
 import { createProviderKeys } from '../identity-provider/provider-keys.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
+import type { Plan } from '../plans/plan-file.ts'
 import { requireRoom } from '../plans/plans.ts'
 import type { Foundation } from '../service.ts'
 import { topics } from '../stores/changes.ts'
@@ -31,7 +32,7 @@ const cachedTokens = 10_000
 const skewMs = 60_000
 
 export function createIdentities(foundation: Foundation): Identities {
-  const { database, changes, clock } = foundation
+  const { config, database, changes, clock } = foundation
   const keys = createProviderKeys(foundation)
   const known = new FreshCache<Recognised>({
     changes,
@@ -48,7 +49,7 @@ export function createIdentities(foundation: Foundation): Identities {
   async function verify(organizationId: string, idToken: string, trusted: TrustedIssuer): Promise<Recognised> {
     const identity = await verifyIdToken(idToken, { trusted, keys, now: clock() })
     const endUserId = await database.asOrg(organizationId, async (sql) => {
-      const id = await admitEndUser(sql, organizationId, identity)
+      const id = await admitEndUser(config.plans, sql, organizationId, identity)
       const { email, email_verified, expires_at } = identity
       // Before the commit, so that an erasure that follows also finds the token.
       if (email_verified && email && (await isIdentityNeeded(sql))) {
@@ -73,7 +74,12 @@ export function createIdentities(foundation: Foundation): Identities {
 }
 
 /** Finds the person by subject, or lets a newcomer in while the plan has room. Somebody known is never turned away. */
-async function admitEndUser(sql: Sql, organizationId: string, identity: VerifiedIdentity): Promise<string> {
+async function admitEndUser(
+  plans: readonly Plan[],
+  sql: Sql,
+  organizationId: string,
+  identity: VerifiedIdentity,
+): Promise<string> {
   const { subject, email, metadata } = identity
   const [known] = await sql<{ id: string }>`
     update end_users set
@@ -86,8 +92,8 @@ async function admitEndUser(sql: Sql, organizationId: string, identity: Verified
     values (${organizationId}, ${newId()}, ${subject}, ${email}, ${metadata})
     on conflict (organization_id, external_id) do nothing returning id`
   // Somebody who came twice at once has been let in by the other.
-  if (!added) return admitEndUser(sql, organizationId, identity)
-  await requireRoom(sql, 'end_users')
+  if (!added) return admitEndUser(plans, sql, organizationId, identity)
+  await requireRoom(plans, sql, 'end_users')
   await recordAudit(sql, { organizationId, actor: 'widget' }, 'end_user.created', added.id)
   return added.id
 }

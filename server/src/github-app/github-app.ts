@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import { duplicate, notFound } from '../errors.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Input, Output } from '../operation.ts'

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
 import { Failure, failure } from '../errors.ts'
 import type { Foundation } from '../service.ts'
 import type { ToolCall } from '../tool.ts'

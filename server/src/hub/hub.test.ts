@@ -3,8 +3,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test,
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import { member, type Person, type Shop, startShop, useShop } from '../../test/shop.ts'
-import { createAccess, type OrgCaller, revokeToken } from '../access.ts'
-import { resources } from '../oauth/access-tokens.ts'
+import { createAccess, revokeToken } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
+import { resources } from '../oauth/protected-resources.ts'
 import { ownerOf } from './hub.ts'
 
 let shop: Shop

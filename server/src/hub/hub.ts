@@ -1,9 +1,9 @@
 import type { z } from 'zod'
-import type { OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
 import type { ConnectorTool, RemoteTool, RemoteTools } from '../connectors/remote-tools.ts'
 import { failure, notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
-import type { Foundation, Service } from '../service.ts'
+import type { Foundation } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import type { Relayed, ToolCall } from '../tool.ts'
 import { describeAnswer, type ToolCallRecorder } from '../tool-calls/recorder.ts'
@@ -329,13 +329,16 @@ function ageOf(ms: number): string {
   return new Intl.RelativeTimeFormat('en').format(-Math.max(0, Math.floor(ms / size)), unit)
 }
 
-export async function listSources({ hub }: Service, caller: OrgCaller): Promise<Output<typeof contract.listSources>> {
+export async function listSources(
+  { hub }: { hub: Hub },
+  caller: OrgCaller,
+): Promise<Output<typeof contract.listSources>> {
   const sources = await hub.listSources(caller)
   return { count: sources.length, sources }
 }
 
 export async function listTools(
-  { hub }: Service,
+  { hub }: { hub: Hub },
   caller: OrgCaller,
   { include_sources, ...filter }: Input<typeof contract.listTools>,
 ): Promise<Output<typeof contract.listTools>> {

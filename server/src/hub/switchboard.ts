@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
 import { type Failure, failure } from '../errors.ts'
 import { PassingMap } from '../lib/passing-map.ts'
 import { type Approval, answerWithinMs, callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'

@@ -1,5 +1,5 @@
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import { invalid } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
@@ -35,7 +35,7 @@ export async function updateConfig(
         updated_at = now()`
     const updated = await readConfig(sql)
     requireUsable(updated, service.config.mode)
-    if (changes.allowed_domains) await settleSites(sql)
+    if (changes.allowed_domains) await settleSites(service.config.plans, sql)
     await recordAudit(sql, trailOf(caller), 'identity_provider.updated', caller.organization.id, changes)
     return updated
   })

@@ -1,4 +1,4 @@
-import type { Caller } from '../access.ts'
+import type { Caller } from '../caller.ts'
 import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
 import type { Foundation } from '../service.ts'

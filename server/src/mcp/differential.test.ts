@@ -4,10 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { eras, initializeParams, type McpAnswer, makeMessage, post, readAnswer } from '../../test/mcp-messages.ts'
-import { createAccess, type OrgCaller } from '../access.ts'
+import { createAccess } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
 import type { Failure } from '../errors.ts'
 import { tools } from '../mcp.ts'
-import { resources } from '../oauth/access-tokens.ts'
+import { resources } from '../oauth/protected-resources.ts'
 import { skillMethods } from './skills.ts'
 
 /**

@@ -1,21 +1,21 @@
 import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { type Caller, requireAccess } from '../access.ts'
+import { type Caller, requireAccess } from '../caller.ts'
 import { Failure, internalError } from '../errors.ts'
 import { check } from '../input.ts'
 import type { Service } from '../service.ts'
-import type { Relayed, Tool } from '../tool.ts'
+import type { Relayed, Tool, ToolAccess } from '../tool.ts'
 import { createCancellations, keyOf } from './cancellations.ts'
 import { type Era, legacyVersions, modernVersions, serverInfoKey } from './eras.ts'
 import { Call, type Exchange } from './exchange.ts'
 import { codes, Fault, isObject, type Request } from './messages.ts'
 
 /** What a server offers: the same to both eras. */
-export interface Offer {
+export interface Offer<Needs> {
   info: Implementation
   instructions: string
   capabilities: ServerCapabilities
-  tools: readonly Tool[]
+  tools: readonly Tool<Needs>[]
   /** Beside those about tools and about the server itself. */
   methods: Readonly<Record<string, Method>>
 }
@@ -40,7 +40,10 @@ export interface Dispatcher {
 const toolListTtlMs = 60_000
 
 /** All that does not depend on a request is written down once, as the JSON that goes out. */
-export async function createDispatcher(service: Service, offer: Offer): Promise<Dispatcher> {
+export async function createDispatcher<Needs extends Service>(
+  service: Needs,
+  offer: Offer<Needs>,
+): Promise<Dispatcher> {
   const { info, instructions, capabilities, methods } = offer
   const cancellations = await createCancellations(service)
   const tools = new Map(offer.tools.map((tool) => [tool.name, tool]))
@@ -122,7 +125,7 @@ export async function createDispatcher(service: Service, offer: Offer): Promise<
 
 const ownMethods = new Set(['tools/list', 'server/discover', 'initialize', 'ping'])
 
-const mayCall = (role: Caller['role'], access: Tool['access']): boolean =>
+const mayCall = (role: Caller['role'], access: ToolAccess): boolean =>
   access === 'user' || role === 'admin' || (role !== undefined && access === 'org')
 
 /** A version that nobody knows is answered with the newest, which the client then takes or leaves. */
@@ -145,7 +148,7 @@ export function readFailure({ log }: Service, error: unknown, { requestId }: Exc
   return failure
 }
 
-function describeTool({ name, title, description, input, output, annotations }: Tool) {
+function describeTool({ name, title, description, input, output, annotations }: Tool<never>) {
   return {
     name,
     title,

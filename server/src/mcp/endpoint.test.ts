@@ -7,9 +7,10 @@ import { z } from 'zod'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { eras, initializeParams, makeMessage, post, readAnswer, type Version } from '../../test/mcp-messages.ts'
 import { createAccess } from '../access.ts'
-import { issueAccessToken, resources } from '../oauth/access-tokens.ts'
+import { issueAccessToken } from '../oauth/access-tokens.ts'
+import { resources } from '../oauth/protected-resources.ts'
 import { createObserver } from '../observation.ts'
-import { relayTool, type Tool, type ToolCall } from '../tool.ts'
+import { relayTool, type ToolCall } from '../tool.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { createEndpoint } from './endpoint.ts'
 
@@ -335,7 +336,7 @@ const serverSockets = new Set<Socket>()
 
 /** An endpoint on a port, with a tool that does what a test wants. */
 async function serveTool(act: (call: ToolCall) => Promise<string>) {
-  const slow: Tool = relayTool({
+  const slow = relayTool({
     name: 'slow',
     title: 'Slow',
     description: 'Takes its time.',

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import * as contract from '../hub/contract.ts'
+import type { Hub } from '../hub/hub.ts'
 import { relayTool, tool } from '../tool.ts'
 
 const readOnly = { readOnlyHint: true, idempotentHint: true, openWorldHint: true } as const
@@ -16,7 +17,7 @@ export const listTools = tool({
   }),
   output: contract.listTools.response,
   annotations: readOnly,
-  async handler({ hub }, caller, wanted) {
+  async handler({ hub }: { hub: Hub }, caller, wanted) {
     const tools = await hub.listTools(caller, wanted)
     return { count: tools.length, tools }
   },
@@ -31,7 +32,7 @@ export const listSources = tool({
   input: z.strictObject({}),
   output: contract.listSources.response,
   annotations: readOnly,
-  async handler({ hub }, caller) {
+  async handler({ hub }: { hub: Hub }, caller) {
     const sources = await hub.listSources(caller)
     return { count: sources.length, sources }
   },
@@ -51,5 +52,5 @@ export const callTool = relayTool({
     ),
   }),
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
-  handler: ({ hub }, caller, wanted, call) => hub.callTool(caller, wanted, call),
+  handler: ({ hub }: { hub: Hub }, caller, wanted, call) => hub.callTool(caller, wanted, call),
 })

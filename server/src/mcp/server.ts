@@ -1,7 +1,7 @@
 import packageJson from '../../package.json' with { type: 'json' }
-import type { AccessControl } from '../access.ts'
-import { tools } from '../mcp.ts'
+import type { AccessControl } from '../caller.ts'
 import type { Service } from '../service.ts'
+import type { Tool } from '../tool.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { createEndpoint, type Endpoint } from './endpoint.ts'
 import { skillMethods, skillsExtension } from './skills.ts'
@@ -16,7 +16,11 @@ const capabilities = {
   extensions: { [skillsExtension]: {} },
 }
 
-export async function createMcp(service: Service, access: AccessControl): Promise<Endpoint> {
+export async function createMcp<Needs extends Service>(
+  service: Needs,
+  access: AccessControl,
+  tools: readonly Tool<Needs>[],
+): Promise<Endpoint> {
   const offer = {
     info: { name: 'inlay', title: 'Inlay', version: packageJson.version, websiteUrl: service.config.publicUrl },
     instructions,

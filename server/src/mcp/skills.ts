@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Caller, OrgCaller } from '../access.ts'
+import type { Caller, OrgCaller } from '../caller.ts'
 import { Failure } from '../errors.ts'
 import { isId } from '../lib/ids.ts'
 import type { Output } from '../operation.ts'

@@ -7,6 +7,7 @@ import { isId, newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Service } from '../service.ts'
 import { readIdentity, signIn } from '../users/users.ts'
+import { resources } from './protected-resources.ts'
 import { createSigningKeys } from './signing-keys.ts'
 
 /** The claims of a verified bearer token. Its expiry and audience are checked on every use. */
@@ -30,12 +31,6 @@ export interface AccessToken {
 export class InvalidToken extends Error {
   override name = 'InvalidToken'
 }
-
-/** The resources that a token can be for (RFC 8707). */
-export const resources = (publicUrl: string) => ({ api: `${publicUrl}/api`, mcp: `${publicUrl}/mcp` })
-
-/** The one scope there is: to act as the person, with their role, in the organization that they chose. */
-export const scope = 'inlay'
 
 /** In the key-value store: where the server runs, so that the command line knows for which address its tokens must be. */
 export const serverUrlKey = 'server-url'

@@ -1,21 +1,17 @@
-import type { HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import { cors } from 'hono/cors'
 import type { Provider } from 'oidc-provider'
-import { serveConnect } from '../connectors/connect-pages.ts'
+import type { BrowserSession, NodeEnv } from '../browser-session.ts'
 import { ownPagesOnly, refuseForeign } from '../forms.ts'
 import { alreadySent } from '../http.ts'
-import { serveInvitations } from '../organizations/invitation-pages.ts'
 import type { Service } from '../service.ts'
 import { limitRegistrations, limitVisits } from '../sign-in/visit-limits.ts'
-import { scope } from './access-tokens.ts'
+import { createBrowserSession } from './browser-session.ts'
 import { serveInteractions } from './interactions.ts'
-import { protectedResources, publicDocument } from './protected-resources.ts'
+import { protectedResources, publicDocument, scope } from './protected-resources.ts'
 import { createProvider } from './provider.ts'
 import { isLoopback } from './redirect-uris.ts'
 import { createSigningKeys } from './signing-keys.ts'
-
-export type NodeEnv = { Bindings: HttpBindings }
 
 const endpoints = [
   'authorize',
@@ -31,8 +27,8 @@ const endpoints = [
 const anonymousPages = ['/oauth/authorize', '/oauth/authorize/:uid', '/oauth/logout', '/oauth/interaction/*']
 const discovery = ['oauth-authorization-server', 'openid-configuration']
 
-/** `/oauth/*` and everything that lets clients find it. */
-export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
+/** `/oauth/*`, everything that lets clients find it, and who is signed in with it. */
+export function createAuthorizationServer(service: Service): { pages: Hono<NodeEnv>; session: BrowserSession } {
   const { publicUrl } = service.config
   const app = new Hono<NodeEnv>()
   const keys = createSigningKeys(service)
@@ -47,6 +43,7 @@ export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
     }
     return latest
   }
+  const currentProvider = async () => (await current()).provider
 
   const pass = (name: string, rewrite: (url: URL) => void = () => undefined) => {
     return async (c: Context<NodeEnv>): Promise<Response> => {
@@ -79,18 +76,7 @@ export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
   // Clients that are pages register too; nothing of the person's goes with the request.
   app.use('/oauth/register', cors())
   app.post('/oauth/register', limitRegistrations(service))
-  app.route(
-    '/oauth/interaction',
-    serveInteractions(service, async () => (await current()).provider),
-  )
-  app.route(
-    '/',
-    serveConnect(service, async () => (await current()).provider),
-  )
-  app.route(
-    '/',
-    serveInvitations(service, async () => (await current()).provider),
-  )
+  app.route('/oauth/interaction', serveInteractions(service, currentProvider))
   for (const endpoint of endpoints) {
     app.all(
       `/oauth/${endpoint}`,
@@ -113,5 +99,5 @@ export function serveAuthorizationServer(service: Service): Hono<NodeEnv> {
     app.use(path, cors({ origin: '*', allowMethods: ['GET'] }))
     app.get(path, (c) => c.json(metadata, 200, publicDocument))
   }
-  return app
+  return { pages: app, session: createBrowserSession(service, currentProvider) }
 }

@@ -1,12 +1,12 @@
 import type { Client, Grant, KoaContextWithOIDC, Provider } from 'oidc-provider'
-import type { Caller } from '../access.ts'
 import { recordAudit } from '../audit/audit.ts'
+import type { Caller, SignIn } from '../caller.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { listMyInvitations } from '../organizations/invitations.ts'
 import type { Service } from '../service.ts'
-import { scope } from './access-tokens.ts'
 import { ownPagesClientId } from './own-pages.ts'
-import { describeSignIn, findRecord, grantSeconds, type SignIn, signInOfSession } from './records.ts'
+import { scope } from './protected-resources.ts'
+import { describeSignIn, findRecord, grantSeconds, signInOfSession } from './records.ts'
 import { isOnThisComputer } from './redirect-uris.ts'
 
 /** What a person allowed a client: for which organization, at which resources. */

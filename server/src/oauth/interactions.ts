@@ -1,7 +1,8 @@
 import { type Context, Hono } from 'hono'
 import type { Client, InteractionResults, Provider } from 'oidc-provider'
-import type { Caller } from '../access.ts'
 import { recordAudit } from '../audit/audit.ts'
+import type { NodeEnv } from '../browser-session.ts'
+import type { Caller, SignIn } from '../caller.ts'
 import { limitForm, ownPagesOnly, readForm } from '../forms.ts'
 import { page, pageHeaders } from '../html.ts'
 import { cleanName, nameProblem, tidyName } from '../lib/names.ts'
@@ -20,8 +21,6 @@ import {
   takeHandoff,
 } from '../sign-in/sign-in.ts'
 import type { User } from '../users/users.ts'
-import { resources } from './access-tokens.ts'
-import type { NodeEnv } from './authorization-server.ts'
 import { findPerson, readConsent, readResources, rememberConsent, saveGrant } from './grants.ts'
 import {
   type ClientView,
@@ -33,7 +32,8 @@ import {
 } from './interaction-pages.ts'
 import { errors } from './library.ts'
 import { longestClientName } from './new-clients.ts'
-import { keepClient, type SignIn, signInOfSession } from './records.ts'
+import { resources } from './protected-resources.ts'
+import { keepClient, signInOfSession } from './records.ts'
 import { formTarget } from './redirect-uris.ts'
 
 type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>

@@ -1,7 +1,7 @@
 import type { ClientMetadata } from 'oidc-provider'
 import { nameProblem, tidyName } from '../lib/names.ts'
-import { scope } from './access-tokens.ts'
 import { errors } from './library.ts'
+import { scope } from './protected-resources.ts'
 
 export const longestClientName = 100
 const metadataBytes = 8 * 1024

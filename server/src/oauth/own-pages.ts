@@ -1,11 +1,8 @@
 import type { ClientMetadata } from 'oidc-provider'
+import { ownPages } from '../browser-session.ts'
 
 /** The pages of this server, as a client of its own: they only want to know who sits at the browser. */
 export const ownPagesClientId = 'inlay-pages'
-
-/** Pages that send people to sign in, and where they come back to. */
-const ownPages = ['/connect/signed-in', '/invitations'] as const
-export type OwnPage = (typeof ownPages)[number]
 
 export const ownPagesClient = (publicUrl: string): ClientMetadata => ({
   client_id: ownPagesClientId,

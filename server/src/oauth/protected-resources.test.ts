@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
-import { issueAccessToken, resources } from './access-tokens.ts'
+import { issueAccessToken } from './access-tokens.ts'
+import { resources } from './protected-resources.ts'
 
 let app: TestService
 let url: string

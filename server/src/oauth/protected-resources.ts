@@ -1,4 +1,8 @@
-import { resources, scope } from './access-tokens.ts'
+/** The resources that a token can be for (RFC 8707). */
+export const resources = (publicUrl: string) => ({ api: `${publicUrl}/api`, mcp: `${publicUrl}/mcp` })
+
+/** The one scope there is: to act as the person, with their role, in the organization that they chose. */
+export const scope = 'inlay'
 
 const wellKnown = '/.well-known/oauth-protected-resource'
 

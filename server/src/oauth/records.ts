@@ -1,4 +1,5 @@
 import type { AdapterPayload, AuthorizationDetail } from 'oidc-provider'
+import type { SignIn } from '../caller.ts'
 import { keepNewest } from '../lib/keep-newest.ts'
 import { cleanName } from '../lib/names.ts'
 import { fingerprint } from '../lib/secrets.ts'
@@ -8,12 +9,6 @@ import type { Kv } from '../stores/kv.ts'
 
 /** Names are hashed: an id is often the secret itself. */
 export const recordKey = (model: string, id: string): string => `oauth:${model}:${fingerprint(id)}`
-
-/** Where an authorization comes from: the session of a browser, and how often the person's had been ended before it. */
-export interface SignIn {
-  session: string
-  generation: number
-}
 
 /** Of a session. `amr` is what the library carries along from a sign-in, and tells no client. */
 export const signInOfSession = ({ uid, amr }: { uid: string; amr?: string[] | undefined }): SignIn => ({

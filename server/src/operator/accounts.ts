@@ -4,12 +4,13 @@ import { Failure } from '../errors.ts'
 import { systemClock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
 import { nameProblem } from '../lib/names.ts'
-import { issueAccessToken, resources, serverUrlKey } from '../oauth/access-tokens.ts'
-import { Role } from '../organizations/contract.ts'
+import { issueAccessToken, serverUrlKey } from '../oauth/access-tokens.ts'
+import { resources } from '../oauth/protected-resources.ts'
 import { foundOrganization, slugOf } from '../organizations/organizations.ts'
 import { requireRoom } from '../plans/plans.ts'
 import { createKey as createKeyContract } from '../publishable-keys/contract.ts'
 import { addKey } from '../publishable-keys/keys.ts'
+import { Role } from '../shapes.ts'
 import { createPasswordLink } from '../sign-in/password-pages.ts'
 import { isUniqueViolation } from '../stores/database.ts'
 import type { Stores } from '../stores/stores.ts'
@@ -75,7 +76,7 @@ export async function addUser(
     const [organization] = org ? await listOrganizations(stores, org) : []
     const known = organization && (await findUserByEmail(stores, email))
     const user = known ?? (await addAccount(stores, email, name ?? email.replace(/@.*/, '')))
-    if (organization) await addMember(stores, organization.id, user, role)
+    if (organization) await addMember(config, stores, organization.id, user, role)
     const place = organization ? `, ${role} of ${organization.slug}` : ''
     console.log(
       `${user.email}${place}. A token for them: npx inlay token --email ${user.email}${org ? ` --org ${org}` : ''}`,
@@ -221,6 +222,7 @@ function addAccount(stores: Stores, email: string, name: string) {
 }
 
 async function addMember(
+  { plans }: Config,
   { database }: Stores,
   organizationId: string,
   user: { id: string; email: string },
@@ -231,7 +233,7 @@ async function addMember(
     .asOrg(organizationId, async (sql) => {
       await sql`
         insert into members (organization_id, id, user_id, role) values (${organizationId}, ${id}, ${user.id}, ${role})`
-      await requireRoom(sql, 'seats')
+      await requireRoom(plans, sql, 'seats')
       await recordAudit(sql, { organizationId, actor: 'operator' }, 'member.added', id, { email: user.email, role })
     })
     .catch((error) => {

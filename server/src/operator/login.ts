@@ -19,7 +19,7 @@ import {
   type TokenEndpointResponse,
 } from 'openid-client'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
-import { resources } from '../oauth/access-tokens.ts'
+import { resources } from '../oauth/protected-resources.ts'
 import { CommandFailed } from './command-failed.ts'
 import { type Credentials, credentialsFile, readCredentials, saveCredentials, whileLocked } from './credentials.ts'
 

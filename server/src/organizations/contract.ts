@@ -1,9 +1,6 @@
 import { z } from 'zod'
 import { operation } from '../operation.ts'
-import { Id, name, Success, Timestamp } from '../shapes.ts'
-
-export const Role = z.enum(['admin', 'member'])
-export type Role = z.infer<typeof Role>
+import { Id, name, Role, Success, Timestamp } from '../shapes.ts'
 
 const Organization = z
   .strictObject({

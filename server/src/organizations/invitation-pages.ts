@@ -1,17 +1,15 @@
 import { type Context, Hono } from 'hono'
-import type { Provider } from 'oidc-provider'
-import type { Caller } from '../access.ts'
+import type { BrowserSession, NodeEnv } from '../browser-session.ts'
+import type { Caller } from '../caller.ts'
 import { Failure } from '../errors.ts'
 import { limitForm, ownPagesOnly, readForm, tokenField } from '../forms.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { isId } from '../lib/ids.ts'
 import { oneTime } from '../lib/one-time.ts'
-import type { NodeEnv } from '../oauth/authorization-server.ts'
-import { findSignedIn, signInUrl } from '../oauth/browser-session.ts'
 import type { Output } from '../operation.ts'
 import type { Service } from '../service.ts'
+import type { Role } from '../shapes.ts'
 import type * as contract from './contract.ts'
-import type { Role } from './contract.ts'
 import { acceptInvitation, declineInvitation, listMyInvitations } from './invitations.ts'
 
 type Invitation = Output<typeof contract.listMyInvitations>[number]
@@ -20,7 +18,7 @@ type Invitation = Output<typeof contract.listMyInvitations>[number]
 const formToken = oneTime<string>('invitations-form', 60 * 60)
 
 /** `/invitations`: where the link that an administrator sends leads. It shows the invitations of the user who opens it. */
-export function serveInvitations(service: Service, currentProvider: () => Promise<Provider>): Hono<NodeEnv> {
+export function serveInvitations(service: Service, session: BrowserSession): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
   const { publicUrl } = service.config
 
@@ -37,14 +35,14 @@ export function serveInvitations(service: Service, currentProvider: () => Promis
   }
 
   app.get('/invitations', async (c) => {
-    const user = await findSignedIn(service, await currentProvider(), c)
+    const user = await session.find(c)
     if (user) return c.req.query('code') ? c.redirect('/invitations', 303) : show(c, user)
-    return c.req.query('error') ? showSignedOut(c) : c.redirect(signInUrl(publicUrl, '/invitations'), 303)
+    return c.req.query('error') ? showSignedOut(c) : c.redirect(session.signInUrl('/invitations'), 303)
   })
 
   app.post('/invitations', limitForm, ownPagesOnly(publicUrl), async (c) => {
     const form = await readForm(c)
-    const user = await findSignedIn(service, await currentProvider(), c)
+    const user = await session.find(c)
     if (!user || (await formToken.take(service.kv, form.token ?? '')) !== user.id) return showSignedOut(c)
     return show(c, user, await decideInvitation(service, user, form))
   })

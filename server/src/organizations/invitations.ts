@@ -1,5 +1,5 @@
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import { accessDenied, duplicate, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
@@ -35,7 +35,7 @@ export async function createInvitation(
         insert into invitations (organization_id, id, email, role, invited_by)
         values (current_organization(), ${newId()}, ${email}, ${role}, ${caller.user.email})
         returning id, email, role, invited_by, ${urlOf(service)}::text as url, created_at`
-      await requireRoom(sql, 'seats')
+      await requireRoom(service.config.plans, sql, 'seats')
       await recordAudit(sql, trailOf(caller), 'invitation.created', invitation?.id ?? '', { email, role })
       return invitation as Invitation
     })

@@ -1,5 +1,5 @@
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, type Trail, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import { finishDeparture, recordDeparture } from '../departures/departures.ts'
 import { failure, notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
@@ -86,7 +86,7 @@ async function setActive(service: Service, trail: Trail, id: string, isActive: b
     if (before.is_active === isActive) return before
     if (isActive) {
       await sql`update members set deactivated_at = null where id = ${id}`
-      await requireRoom(sql, 'seats')
+      await requireRoom(service.config.plans, sql, 'seats')
     } else {
       const { otherAdmins } = await readMember(sql, (member) => member.id === id, id)
       if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()

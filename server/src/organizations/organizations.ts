@@ -1,5 +1,5 @@
-import type { Caller } from '../access.ts'
 import { recordAudit } from '../audit/audit.ts'
+import type { Caller } from '../caller.ts'
 import { notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Role } from '../shapes.ts'
 import { tool } from '../tool.ts'
 import * as contract from './contract.ts'
 import * as members from './members.ts'
@@ -62,7 +63,7 @@ export const listMembers = tool({
         user_id: z.string(),
         email: z.string(),
         name: z.string(),
-        role: contract.Role,
+        role: Role,
         joined_at: Member.shape.created_at,
       }),
     ),

@@ -141,7 +141,9 @@ describe('checking a feature', () => {
 
   test('a write that needs a missing feature is answered with PAYMENT_REQUIRED', async () => {
     const attempt = async (slug: 'demo' | 'other') =>
-      app.service.database.asOrg(await app.organization(slug), (sql) => requireFeature(sql, 'sso'))
+      app.service.database.asOrg(await app.organization(slug), (sql) =>
+        requireFeature(app.service.config.plans, sql, 'sso'),
+      )
     await expect(attempt('other')).rejects.toMatchObject({
       envelope: {
         status: 403,

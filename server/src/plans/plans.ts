@@ -1,4 +1,4 @@
-import type { OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
 import { paymentRequired } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
@@ -6,27 +6,20 @@ import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 import { freePlanId, type Plan } from './plan-file.ts'
 
-/**
- * One installation has one set of plans, and so has its process: limits are checked deep inside transactions, where
- * there is nothing but SQL. Set where the database is opened, so no transaction comes before it.
- */
-let plans: readonly Plan[] = []
-
-export function usePlans(given: readonly Plan[]): void {
-  plans = given
-}
+/** Those of the installation, as configured. */
+type Plans = readonly Plan[]
 
 /** An organization whose plan was taken out of the file is on the free one. */
-function planOf(id: string): Plan {
+function planOf(plans: Plans, id: string): Plan {
   const plan = plans.find((one) => one.id === id) ?? plans.find((one) => one.id === freePlanId)
   if (!plan) throw new Error('The plans were not loaded')
   return plan
 }
 
-export const planOfProduct = (productId: string): Plan | undefined =>
+export const planOfProduct = (plans: Plans, productId: string): Plan | undefined =>
   plans.find(({ product_id }) => product_id === productId)
 
-export async function listPlans(): Promise<Output<typeof contract.listPlans>> {
+export async function listPlans({ config: { plans } }: Service): Promise<Output<typeof contract.listPlans>> {
   const described = plans.map(({ product_id, ...plan }) => ({
     ...plan,
     // By itself, with nobody on it, every plan has room.
@@ -36,12 +29,12 @@ export async function listPlans(): Promise<Output<typeof contract.listPlans>> {
 }
 
 export async function getPlanInfo(
-  { database }: Service,
+  { database, config }: Service,
   { organization }: OrgCaller,
   { include }: Input<typeof contract.getPlanInfo>,
 ): Promise<Output<typeof contract.getPlanInfo>> {
   const [plan, seats, endUsers] = await database.asOrg(organization.id, (sql) =>
-    Promise.all([currentPlan(sql), countUsed(sql, 'seats'), countUsed(sql, 'end_users')]),
+    Promise.all([currentPlan(config.plans, sql), countUsed(sql, 'seats'), countUsed(sql, 'end_users')]),
   )
   const { id, name, description, limits } = plan
   const features = {
@@ -58,13 +51,13 @@ export async function getPlanInfo(
 }
 
 export async function checkFeature(
-  { database }: Service,
+  { database, config: { plans } }: Service,
   { organization }: OrgCaller,
   { feature, current_usage }: Input<typeof contract.checkFeature>,
 ): Promise<Output<typeof contract.checkFeature>> {
   const reason = await database.asOrg(organization.id, async (sql) => {
-    if (feature !== 'seats' && feature !== 'end_users') return missingFeature(sql, feature)
-    return lackOfRoom(await currentPlan(sql), feature, current_usage ?? (await countUsed(sql, feature)))
+    if (feature !== 'seats' && feature !== 'end_users') return missingFeature(plans, sql, feature)
+    return lackOfRoom(await currentPlan(plans, sql), feature, current_usage ?? (await countUsed(sql, feature)))
   })
   return { feature, allowed: reason === null, reason }
 }
@@ -79,14 +72,14 @@ const featureNames: Record<Feature, string> = {
 }
 
 /** Why the organization's plan does not allow a feature, or null when it does. */
-export async function missingFeature(sql: Sql, feature: Feature): Promise<string | null> {
-  const plan = await currentPlan(sql)
+export async function missingFeature(plans: Plans, sql: Sql, feature: Feature): Promise<string | null> {
+  const plan = await currentPlan(plans, sql)
   return plan.features[feature] ? null : `The ${plan.name} plan does not include ${featureNames[feature]}`
 }
 
 /** For writes; what was made under another plan can always be read. */
-export async function requireFeature(sql: Sql, feature: Feature): Promise<void> {
-  const reason = await missingFeature(sql, feature)
+export async function requireFeature(plans: Plans, sql: Sql, feature: Feature): Promise<void> {
+  const reason = await missingFeature(plans, sql, feature)
   if (reason) throw paymentRequired(reason)
 }
 
@@ -112,19 +105,19 @@ function lackOfRoom({ limits }: Plan, limit: Limit, used: number): string | null
  * Call it after the insert, in its transaction. The lock makes newcomers queue, so that of fifty at once exactly as many
  * get in as there is room for.
  */
-export async function requireRoom(sql: Sql, limit: Limit): Promise<void> {
+export async function requireRoom(plans: Plans, sql: Sql, limit: Limit): Promise<void> {
   const [organization] = await sql<{ plan_id: string }>`
     select plan_id from organizations where id = current_organization() for no key update`
-  const plan = planOf(organization?.plan_id ?? '')
+  const plan = planOf(plans, organization?.plan_id ?? '')
   if (plan.limits[limit] === 0) return
   const reason = lackOfRoom(plan, limit, (await countUsed(sql, limit)) - 1)
   if (reason) throw paymentRequired(reason)
 }
 
-async function currentPlan(sql: Sql): Promise<Plan> {
+async function currentPlan(plans: Plans, sql: Sql): Promise<Plan> {
   const [organization] = await sql<{ plan_id: string }>`
     select plan_id from organizations where id = current_organization()`
-  return planOf(organization?.plan_id ?? '')
+  return planOf(plans, organization?.plan_id ?? '')
 }
 
 const selectUsed: Record<Limit, (sql: Sql) => Promise<{ used: number }[]>> = {

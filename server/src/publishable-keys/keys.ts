@@ -1,5 +1,5 @@
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, type Trail, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import type { Config } from '../config.ts'
 import { notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
@@ -32,7 +32,7 @@ export const createKey = (
 
 /** For the operator too, who is not a member. */
 export async function addKey(
-  { database, secrets, config }: Pick<Service, 'database' | 'secrets'> & { config: Pick<Config, 'mode'> },
+  { database, secrets, config }: Pick<Service, 'database' | 'secrets'> & { config: Pick<Config, 'mode' | 'plans'> },
   trail: Trail,
   { name, allowed_origins }: Input<typeof contract.createKey>,
 ): Promise<Output<typeof contract.createKey>> {
@@ -43,7 +43,7 @@ export async function addKey(
       insert into publishable_keys (organization_id, id, name, key_prefix, key_hash, key_sealed, allowed_origins)
       values (current_organization(), ${id}, ${name}, ${prefixOf(key)}, ${fingerprint(key)},
               ${secrets.seal(key, sealedKeyPlace(id))}, ${allowed_origins})`
-    if (allowed_origins.length > 0) await settleSites(sql)
+    if (allowed_origins.length > 0) await settleSites(config.plans, sql)
     await recordAudit(sql, trail, 'publishable_key.created', id, { name, allowed_origins })
     return { ...(await selectKey(sql, id)), key }
   })
@@ -61,7 +61,7 @@ export async function updateKey(
           allowed_origins = coalesce(${changes.allowed_origins ?? null}, allowed_origins)
       where id = ${id} returning id`
     if (!found) throw notFound('publishable_key', id)
-    if (changes.allowed_origins) await settleSites(sql)
+    if (changes.allowed_origins) await settleSites(service.config.plans, sql)
     await recordAudit(sql, trailOf(caller), 'publishable_key.updated', id, changes)
     return selectKey(sql, id)
   })
@@ -83,7 +83,7 @@ export async function revealKey(
 }
 
 export async function revokeKey(
-  { database, changes }: Service,
+  { database, changes, config }: Service,
   caller: OrgCaller,
   { id }: Input<typeof contract.revokeKey>,
 ): Promise<PublishableKey> {
@@ -92,7 +92,7 @@ export async function revokeKey(
       update publishable_keys set revoked_at = now(), key_sealed = null
       where id = ${id} and revoked_at is null returning id`
     if (newly) {
-      await settleSites(sql)
+      await settleSites(config.plans, sql)
       await recordAudit(sql, trailOf(caller), 'publishable_key.revoked', id)
     }
     return selectKey(sql, id)

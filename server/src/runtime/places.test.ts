@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { TicketHolder } from '../tickets/tickets.ts'
+import type { TicketHolder } from '../tickets/ticket-holder.ts'
 import { maxSockets, maxTabs, Places } from './places.ts'
 
 const holder = (fields: { user?: string; key?: string; organization?: string } = {}): TicketHolder => ({

@@ -1,7 +1,6 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type RawData, type ServerOptions, WebSocketServer } from 'ws'
-import type { Activity } from '../diagnostics/activity.ts'
 import { splitAddress } from '../http.ts'
 import { OverLimit } from '../hub/definitions.ts'
 import type { Hub } from '../hub/hub.ts'
@@ -9,7 +8,8 @@ import { KeptDefinitions } from '../hub/kept-definitions.ts'
 import type { Foundation } from '../service.ts'
 import { recheckMs } from '../stores/changes.ts'
 import { checkStanding, type Standing } from '../tickets/standing.ts'
-import { redeemTicket, type TicketHolder } from '../tickets/tickets.ts'
+import type { TicketHolder } from '../tickets/ticket-holder.ts'
+import { redeemTicket } from '../tickets/tickets.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { findRecentCalls } from '../tool-calls/tool-calls.ts'
 import { maxSockets, maxTabs, Places } from './places.ts'
@@ -65,13 +65,8 @@ class Refused extends Error {
   }
 }
 
-export async function createRuntime(
-  foundation: Foundation,
-  hub: Hub,
-  activity: Activity,
-  toolCalls: ToolCallRecorder,
-): Promise<Runtime> {
-  const { changes, clock, config, log, metrics } = foundation
+export async function createRuntime(foundation: Foundation, hub: Hub, toolCalls: ToolCallRecorder): Promise<Runtime> {
+  const { activity, changes, clock, config, log, metrics } = foundation
   const server = new WebSocketServer<typeof RuntimeSocket>(options)
   const definitions = new KeptDefinitions()
   const places = { sockets: new Places('sockets open', maxSockets), tabs: new Places('tabs open', maxTabs) }

@@ -1,13 +1,13 @@
 import { type Context, Hono } from 'hono'
 import { z } from 'zod'
-import { limitForm, newPasswordField, problemText, readForm, tokenField } from '../forms.ts'
+import { limitForm, problemText, readForm, tokenField } from '../forms.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { oneTime } from '../lib/one-time.ts'
 import { foundOrganization } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
 import { name } from '../shapes.ts'
 import { addLocalUser } from '../users/local-accounts.ts'
-import { passwordProblem } from '../users/password-rules.ts'
+import { newPasswordField, passwordProblem } from '../users/password-rules.ts'
 
 /**
  * The first administrator of a production installation: whoever can read what the server prints opens the link once.

@@ -403,7 +403,7 @@ test('nobody is set up by a link where people sign in at a provider', async () =
   const { config, remove } = await makeConfig(settings())
   const log = createLog('silent')
   const stores = await openStores(config, { clock: systemClock, log, claim: 'own' })
-  const service = await createService(stores, { config: { ...config, publicUrl }, clock: systemClock, log })
+  const service = createService(stores, { config: { ...config, publicUrl }, clock: systemClock, log })
   onTestFinished(async () => {
     await service.close()
     await stores.close()

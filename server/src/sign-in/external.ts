@@ -22,12 +22,12 @@ import {
   randomPKCECodeVerifier,
   type ServerMetadata,
 } from 'openid-client'
+import type { NodeEnv } from '../browser-session.ts'
 import type { Config } from '../config.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { oneTime } from '../lib/one-time.ts'
 import { SafeFetchError } from '../lib/safe-fetch.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import type { NodeEnv } from '../oauth/authorization-server.ts'
 import type { Service } from '../service.ts'
 import { type Identity, readIdentity, signIn, type User } from '../users/users.ts'
 import { recordSignIn } from './sign-in-audit.ts'

@@ -1,12 +1,12 @@
 import { type Context, Hono } from 'hono'
 import { z } from 'zod'
-import { limitForm, newPasswordField, problemText, readForm, tokenField } from '../forms.ts'
+import type { NodeEnv } from '../browser-session.ts'
+import { limitForm, problemText, readForm, tokenField } from '../forms.ts'
 import { page, pageHeaders } from '../html.ts'
 import { oneTime } from '../lib/one-time.ts'
-import type { NodeEnv } from '../oauth/authorization-server.ts'
 import type { Service } from '../service.ts'
 import { changePassword, type LocalAccount } from '../users/local-accounts.ts'
-import { passwordProblem } from '../users/password-rules.ts'
+import { newPasswordField, passwordProblem } from '../users/password-rules.ts'
 
 type LinkedAccount = Pick<LocalAccount, 'id' | 'email' | 'name' | 'password_hash'>
 

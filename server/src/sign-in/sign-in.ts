@@ -1,7 +1,7 @@
 import type { Hono } from 'hono'
+import type { NodeEnv } from '../browser-session.ts'
 import { demoPeople } from '../demo/demo.ts'
 import { QueueFull } from '../lib/fair-queue.ts'
-import type { NodeEnv } from '../oauth/authorization-server.ts'
 import type { Service } from '../service.ts'
 import { findLocalAccount, renewHash } from '../users/local-accounts.ts'
 import { longestPassword } from '../users/password-rules.ts'

@@ -1,7 +1,7 @@
 import type { Context, Next } from 'hono'
+import type { NodeEnv } from '../browser-session.ts'
 import { page, pageHeaders } from '../html.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import type { NodeEnv } from '../oauth/authorization-server.ts'
 import type { Service } from '../service.ts'
 
 /** A sign-in takes about six requests, so a hundred people behind one address can sign in within a minute. */

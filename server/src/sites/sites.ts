@@ -1,9 +1,10 @@
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import { failure, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import { wildcardOf } from '../lib/origins.ts'
 import type { Input, Output } from '../operation.ts'
+import type { Plan } from '../plans/plan-file.ts'
 import { requireRoom } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
 import type { Sql } from '../stores/database.ts'
@@ -44,7 +45,7 @@ export async function deleteSite(
  * Call it in every transaction that changes where the widget may be embedded: it makes the sites those origins, within the
  * plan's limit. An origin that is no longer allowed keeps its site while something was recorded there.
  */
-export async function settleSites(sql: Sql): Promise<void> {
+export async function settleSites(plans: readonly Plan[], sql: Sql): Promise<void> {
   // Changes queue, so that each sees those before it.
   await sql`select from organizations where id = current_organization() for no key update`
   const before = await countAllowed(sql)
@@ -60,7 +61,7 @@ export async function settleSites(sql: Sql): Promise<void> {
     on conflict (organization_id, origin) do update set is_allowed = true where not sites.is_allowed`
   await sql`update sites set is_allowed = false where is_allowed and not origin = any(${allowed})`
   await deleteUnused(sql)
-  if ((await countAllowed(sql)) > before) await requireRoom(sql, 'sites')
+  if ((await countAllowed(sql)) > before) await requireRoom(plans, sql, 'sites')
 }
 
 /** The site that an origin is on, if an administrator allowed it: by itself, or by the wildcard that covers it. */

@@ -1,13 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { z } from 'zod'
-import type { Skill } from './contract.ts'
 import { parseSkillDocument } from './skill-document.ts'
 
 const shippedAt = '2026-11-15T00:00:00.000Z'
 
 /** Skills that every organization has, by their location, which is their id too. */
-export const builtInSkills: ReadonlyMap<string, z.output<typeof Skill>> = new Map(
+export const builtInSkills = new Map(
   ['skill-creator-webmcp'].map((name) => {
     const content = readFileSync(join(import.meta.dirname, 'builtin', `${name}.md`), 'utf8')
     const location = `builtin://${name}`

@@ -1,5 +1,5 @@
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import { accessDenied, duplicate, failure, notFound } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'
@@ -55,7 +55,7 @@ export async function createSkill(
   const parsed = parseSkillDocument(content)
   return changeSkills(service, caller, async (sql) => {
     const skill = await saveVersion(sql, caller, { id: newId(), version: 1, content, domains: ['*'] }, parsed)
-    await requireRoom(sql, 'skills')
+    await requireRoom(service.config.plans, sql, 'skills')
     await recordAudit(sql, trailOf(caller), 'skill.created', skill.id, { name: skill.name })
     return skill
   })
@@ -131,7 +131,7 @@ export async function restoreSkill(
     const before = await selectSkill(sql, id)
     const { content, domains } = await selectVersion(sql, id, String(version))
     const skill = await saveVersion(sql, caller, { id, version: before.version + 1, content, domains })
-    if (before.archived_at) await requireRoom(sql, 'skills')
+    if (before.archived_at) await requireRoom(service.config.plans, sql, 'skills')
     await recordAudit(sql, trailOf(caller), 'skill.restored', id, {
       name: skill.name,
       version: skill.version,

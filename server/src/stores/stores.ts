@@ -6,7 +6,6 @@ import { type Config, prepareDataFolder } from '../config.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { createSecrets, type Secrets } from '../lib/secrets.ts'
-import { usePlans } from '../plans/plans.ts'
 import { type Bus, openLocalBus } from './bus.ts'
 import { type Changes, openChanges } from './changes.ts'
 import { type Database, openDatabase } from './database.ts'
@@ -41,7 +40,6 @@ export class RedisFailed extends Error {
 export async function openStores(config: Config, options: StoreOptions): Promise<Stores> {
   const { clock, log, claim, onProgress } = options
   const secrets = createSecrets(config.secrets)
-  usePlans(config.plans)
   if (!config.databaseUrl || !config.redisUrl) prepareDataFolder(config.dataDir)
   const postgres = config.databaseUrl
     ? {

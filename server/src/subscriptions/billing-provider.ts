@@ -1,7 +1,5 @@
 import type { z } from 'zod'
-import type { Foundation } from '../service.ts'
 import type { SubscriptionStatus } from './contract.ts'
-import { createLocalBilling } from './local-billing.ts'
 
 /** What a billing provider does for us. The organization's id is the customer's external id there. */
 export interface BillingProvider {
@@ -9,6 +7,11 @@ export interface BillingProvider {
   portalUrl(organizationId: string): Promise<string>
   /** All of them, whatever their state, or an error: half an answer would end a subscription that is paid for. */
   listSubscriptions(organizationId: string): Promise<ProvidedSubscription[]>
+}
+
+/** Undefined where the operator configured none. */
+export interface Billing {
+  billing: BillingProvider | undefined
 }
 
 export interface ProvidedSubscription {
@@ -21,7 +24,3 @@ export interface ProvidedSubscription {
   created_at: string
   updated_at: string
 }
-
-/** Undefined in production, where the provider that takes no money must not be. */
-export const createBilling = (foundation: Foundation): BillingProvider | undefined =>
-  foundation.config.mode === 'development' ? createLocalBilling(foundation) : undefined

@@ -4,6 +4,7 @@ import { limitForm, readForm, tokenField } from '../forms.ts'
 import { escapeHtml, page, pageHeaders } from '../html.ts'
 import { planOfProduct } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
+import type { Billing } from './billing-provider.ts'
 import { billingLink, changeSubscription, readSubscription, subscribe } from './local-billing.ts'
 import { syncFromProvider } from './subscriptions.ts'
 
@@ -13,7 +14,7 @@ const Form = z.object({
 })
 
 /** Checkout and portal of local billing. Every form carries a link that works once, so none can be forged or sent twice. */
-export function serveLocalBilling(service: Service): Hono {
+export function serveLocalBilling(service: Service & Billing): Hono {
   const app = new Hono()
   app.use(limitForm)
 
@@ -24,7 +25,7 @@ export function serveLocalBilling(service: Service): Hono {
     return show(
       c,
       'Checkout',
-      `<h1>${nameOf(products)}</h1><p>Nothing is charged: this is a development server.</p>
+      `<h1>${nameOf(service, products)}</h1><p>Nothing is charged: this is a development server.</p>
        <form method="post" action="/billing/checkout">${tokenField(token)}<button>Subscribe</button></form>`,
     )
   })
@@ -38,7 +39,7 @@ export function serveLocalBilling(service: Service): Hono {
     return show(
       c,
       'Subscribed',
-      `<h1>Subscribed to ${nameOf(link.product_id)}</h1><p>The plan applies from now on. You can close this page.</p>`,
+      `<h1>Subscribed to ${nameOf(service, link.product_id)}</h1><p>The plan applies from now on. You can close this page.</p>`,
     )
   })
 
@@ -61,7 +62,7 @@ export function serveLocalBilling(service: Service): Hono {
   return app
 }
 
-const sync = (service: Service, organizationId: string) =>
+const sync = (service: Service & Billing, organizationId: string) =>
   syncFromProvider(service, { organizationId, actor: 'billing provider' })
 
 async function showPortal(c: Context, service: Service, organizationId: string, token: string): Promise<Response> {
@@ -74,7 +75,7 @@ async function showPortal(c: Context, service: Service, organizationId: string, 
   return show(
     c,
     'Subscription',
-    `<h1>${nameOf(product_id)}</h1>
+    `<h1>${nameOf(service, product_id)}</h1>
      <p>${cancel_at ? 'Ends' : 'Renews'} on ${current_period_end.slice(0, 10)}.</p>
      <form method="post" action="/billing/portal">${tokenField(token)}
        ${cancel_at ? button('resume', 'Resume') : button('cancel', 'Cancel at the end of the period')}
@@ -85,7 +86,8 @@ async function showPortal(c: Context, service: Service, organizationId: string, 
 
 const readChange = async (c: Context) => Form.safeParse(await readForm(c)).data
 
-const nameOf = (productId: string) => escapeHtml(planOfProduct(productId)?.name ?? productId)
+const nameOf = ({ config }: Service, productId: string) =>
+  escapeHtml(planOfProduct(config.plans, productId)?.name ?? productId)
 
 const show = (c: Context, title: string, html: string) => c.body(page(title, html), 200, pageHeaders)
 

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, type Trail, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import { fail, notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import { freePlanId } from '../plans/plan-file.ts'
 import { planOfProduct } from '../plans/plans.ts'
 import type { Service } from '../service.ts'
 import type { Sql } from '../stores/database.ts'
-import type { BillingProvider, ProvidedSubscription } from './billing-provider.ts'
+import type { Billing, BillingProvider, ProvidedSubscription } from './billing-provider.ts'
 import type * as contract from './contract.ts'
 import { billingErrors } from './contract.ts'
 
@@ -44,21 +44,21 @@ export async function getSubscriptionStatus(
 }
 
 export async function getCheckoutUrl(
-  service: Service,
+  service: Service & Billing,
   { organization }: OrgCaller,
   { product_id }: Input<typeof contract.getCheckoutUrl>,
 ): Promise<string> {
   const billing = requireBilling(service)
-  if (!planOfProduct(product_id)) throw notFound('product', product_id)
+  if (!planOfProduct(service.config.plans, product_id)) throw notFound('product', product_id)
   return billing.checkoutUrl(organization.id, product_id)
 }
 
-export async function getPortalUrl(service: Service, { organization }: OrgCaller): Promise<string> {
+export async function getPortalUrl(service: Billing, { organization }: OrgCaller): Promise<string> {
   return requireBilling(service).portalUrl(organization.id)
 }
 
 export async function syncSubscription(
-  service: Service,
+  service: Service & Billing,
   caller: OrgCaller,
 ): Promise<Output<typeof contract.syncSubscription>> {
   return syncFromProvider(service, trailOf(caller))
@@ -69,7 +69,7 @@ export async function syncSubscription(
  * whole answer comes first, so that a failure changes nothing; of two answers the one that was asked for later stays.
  */
 export async function syncFromProvider(
-  service: Pick<Service, 'billing' | 'clock' | 'database'>,
+  service: Pick<Service, 'clock' | 'config' | 'database'> & Billing,
   trail: Trail,
 ): Promise<Output<typeof contract.syncSubscription>> {
   const askedAt = new Date(service.clock()).toISOString()
@@ -82,7 +82,10 @@ export async function syncFromProvider(
     // An organization that never had a subscription is on a plan that the operator gave it.
     if (organization?.is_newer || before.length + found.length === 0) return { synced: 0, deleted: 0 }
 
-    for (const subscription of found) await upsertSubscription(sql, subscription)
+    for (const subscription of found) {
+      const planId = planOfProduct(service.config.plans, subscription.product_id)?.id ?? freePlanId
+      await upsertSubscription(sql, subscription, planId)
+    }
     const gone = await sql`delete from subscriptions where not id = any(${found.map(({ id }) => id)}) returning id`
     const after = await selectSubscriptions(sql)
     const [current] = after
@@ -103,18 +106,18 @@ export async function syncFromProvider(
 const isActive = ({ status }: Pick<ProvidedSubscription, 'status'>): boolean =>
   status === 'active' || status === 'trialing'
 
-function requireBilling({ billing }: Pick<Service, 'billing'>): BillingProvider {
+function requireBilling({ billing }: Billing): BillingProvider {
   if (!billing) throw fail(billingErrors.BILLING_NOT_CONFIGURED, 'BILLING_NOT_CONFIGURED')
   return billing
 }
 
-/** A product that no plan has buys nothing. */
-async function upsertSubscription(sql: Sql, subscription: ProvidedSubscription): Promise<void> {
+/** A product that no plan has buys nothing: its subscription is for the free plan. */
+async function upsertSubscription(sql: Sql, subscription: ProvidedSubscription, planId: string): Promise<void> {
   const { id, status, product_id, customer_id, current_period_end, cancel_at, created_at, updated_at } = subscription
   await sql`
     insert into subscriptions (organization_id, id, status, plan_id, product_id, customer_id,
                                current_period_end, cancel_at, created_at, updated_at)
-    values (current_organization(), ${id}, ${status}, ${planOfProduct(product_id)?.id ?? freePlanId}, ${product_id},
+    values (current_organization(), ${id}, ${status}, ${planId}, ${product_id},
             ${customer_id}, ${current_period_end}, ${cancel_at}, ${created_at}, ${updated_at})
     on conflict (organization_id, id) do update set
       status = excluded.status, plan_id = excluded.plan_id, product_id = excluded.product_id,

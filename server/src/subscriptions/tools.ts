@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { accessDenied } from '../errors.ts'
+import type { Service } from '../service.ts'
 import { tool } from '../tool.ts'
+import type { Billing } from './billing-provider.ts'
 import * as contract from './contract.ts'
 import * as subscriptions from './subscriptions.ts'
 
@@ -55,7 +57,7 @@ export const getBillingUrl = tool({
     }),
   output: z.strictObject({ url_type: z.enum(['checkout', 'portal']), url: z.url() }),
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true },
-  async handler(service, caller, { type, product_id = '' }) {
+  async handler(service: Service & Billing, caller, { type, product_id = '' }) {
     if (type === 'checkout') {
       return { url_type: type, url: await subscriptions.getCheckoutUrl(service, caller, { product_id }) }
     }

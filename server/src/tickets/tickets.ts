@@ -1,40 +1,26 @@
 import type { Refusal } from '../diagnostics/activity.ts'
+import type { Identities } from '../end-users/identities.ts'
 import { Failure } from '../errors.ts'
 import { IdTokenRefused } from '../identity-provider/id-tokens.ts'
 import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
 import { InvalidOrigin, matchesOrigin, parseOrigin } from '../lib/origins.ts'
 import type { HttpExchange, Input, Output } from '../operation.ts'
-import { allowedOrigins, type LiveKey } from '../publishable-keys/key-lookup.ts'
+import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import type { Service } from '../service.ts'
 import { findSite } from '../sites/sites.ts'
 import { briefSeconds } from '../stores/kv.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
 import { fingerprintProvider } from './standing.ts'
+import type { TicketEndUser, TicketHolder } from './ticket-holder.ts'
 
-/** What a ticket stands for. It can be taken once. */
-export interface TicketHolder {
-  organization_id: string
-  publishable_key_id: string
-  origin: string | undefined
-  site_id: string | undefined
-  /** Undefined for a widget whose user is not signed in. */
-  end_user: TicketEndUser | undefined
-}
-
-interface TicketEndUser {
-  id: string
-  verified_email: string | undefined
-  identity_expires_at: number
-  /** Fingerprint of the provider settings that the ID token was verified with; see standing.ts. */
-  provider: string
-}
+type Needs = Service & { keyLookup: KeyLookup; identities: Identities }
 
 /**
  * The checks of an exchange, in order. Each refusal is kept for the administrator of the key's organization. What is known
  * already is not waited for: of somebody who is not signed in, all but the ticket is.
  */
 export async function exchangeTicket(
-  service: Service,
+  service: Needs,
   _caller: undefined,
   { publishable_key, id_token, embedding_origin }: Input<typeof contract>,
   http: HttpExchange,
@@ -89,7 +75,7 @@ function keepRefusal({ activity }: Service, key: LiveKey, error: unknown, origin
 export const redeemTicket = ({ kv }: Pick<Service, 'kv'>, ticket: string): Promise<TicketHolder | undefined> =>
   kv.brief.take<TicketHolder>(ticket)
 
-async function requireLiveKey({ keyLookup, metrics }: Service, text: string): Promise<LiveKey> {
+async function requireLiveKey({ keyLookup, metrics }: Needs, text: string): Promise<LiveKey> {
   const key = await keyLookup.find(text)
   if (key) return key
   // Of no organization: there is nobody to show it to.
@@ -105,7 +91,7 @@ const tellOrigin = ({ config }: Service, header: string | undefined, body: strin
   header !== undefined && header !== config.publicUrl ? header : body
 
 function requireOrigin(
-  service: Service,
+  service: Needs,
   key: LiveKey,
   header: string | undefined,
   body: string | undefined,
@@ -139,7 +125,7 @@ function requireAllowedOrigin(key: LiveKey, origin: string | undefined): void {
 }
 
 async function requireEndUser(
-  { identities, activity, config }: Service,
+  { identities, activity, config }: Needs,
   key: LiveKey,
   idToken: string,
 ): Promise<TicketEndUser> {

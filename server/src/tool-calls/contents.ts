@@ -1,5 +1,5 @@
-import type { OrgCaller } from '../access.ts'
 import { recordAudit, trailOf } from '../audit/audit.ts'
+import type { OrgCaller } from '../caller.ts'
 import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Foundation, Service } from '../service.ts'
@@ -91,22 +91,6 @@ export async function writeContents(sql: Sql, contents: readonly CallContents[])
 export const eraseEndUserContents = (sql: Sql, endUserId: string) => sql`
   delete from tool_call_contents
   where user_email <> '' and user_email = (select email from end_users where id = ${endUserId})`
-
-export async function getToolCallContents(
-  { database, toolCalls }: Service,
-  { organization }: OrgCaller,
-  { id }: Input<typeof contract.getToolCallContents>,
-): Promise<Output<typeof contract.getToolCallContents>> {
-  await toolCalls.flush(organization.id)
-  const [contents] = await database.asOrg(
-    organization.id,
-    (sql) => sql<Output<typeof contract.getToolCallContents>>`
-      select call_id as id, arguments, result, expires_at from tool_call_contents
-      where call_id = ${id} and expires_at > now()`,
-  )
-  if (!contents) throw notFound('tool_call_contents', id)
-  return contents
-}
 
 export async function getToolCallSettings(
   { database }: Service,

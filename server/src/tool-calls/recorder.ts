@@ -1,7 +1,7 @@
 import { createHmac, hash } from 'node:crypto'
-import type { OrgCaller } from '../access.ts'
 import { recordAudit } from '../audit/audit.ts'
 import { canonicalJson } from '../audit/chain.ts'
+import type { OrgCaller } from '../caller.ts'
 import { Failure, isUnavailable, serviceUnavailable } from '../errors.ts'
 import { cleanText } from '../hub/page-text.ts'
 import { newId } from '../lib/ids.ts'

@@ -5,11 +5,13 @@ import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { obtain, register } from '../../test/oauth-client.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import { member, type Shop, startShop, useShop } from '../../test/shop.ts'
-import { createAccess, type OrgCaller } from '../access.ts'
+import { createAccess } from '../access.ts'
 import { verifyAuditChain } from '../audit/verify.ts'
+import type { OrgCaller } from '../caller.ts'
+import { createCapabilities } from '../capabilities.ts'
 import { failure, serviceUnavailable } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
-import { resources } from '../oauth/access-tokens.ts'
+import { resources } from '../oauth/protected-resources.ts'
 import { createService } from '../service.ts'
 import type { Database } from '../stores/database.ts'
 import { batchLimits, type ToolCallRecord } from './batch.ts'
@@ -581,7 +583,7 @@ describe('the recorder', () => {
   test('writes what is left when the service stops', async () => {
     const { stores, service, organization } = await useTestService()
     const organizationId = await organization('demo')
-    const stopping = await createService(stores, service)
+    const stopping = await createCapabilities(createService(stores, service))
     const call = { signal: new AbortController().signal, progress: () => undefined }
     const called = stopping.hub.callTool(callerOf(organizationId), { tool_name: 'nothing', args: {} }, call)
     await expect(called).rejects.toThrow()

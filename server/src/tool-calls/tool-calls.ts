@@ -1,11 +1,13 @@
-import type { OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
+import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { ServerMessage } from '../runtime/protocol.ts'
 import type { Service } from '../service.ts'
 import type { Database } from '../stores/database.ts'
-import type { TicketHolder } from '../tickets/tickets.ts'
+import type { TicketHolder } from '../tickets/ticket-holder.ts'
 import { batchLimits, readRecords, type ToolCallRecord } from './batch.ts'
 import type * as contract from './contract.ts'
+import type { ToolCallRecorder } from './recorder.ts'
 
 /** A position between records, which are ordered by time and id. */
 interface Position {
@@ -30,6 +32,8 @@ interface Found {
   next?: Position | undefined
 }
 
+type Recorded = Pick<Service, 'database'> & { toolCalls: ToolCallRecorder }
+
 const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 const firstTime = new Date(0).toISOString()
 const lastTime = '9999-12-31T23:59:59.999Z'
@@ -37,7 +41,7 @@ const lastTime = '9999-12-31T23:59:59.999Z'
 const mostBatches = 40
 
 export async function listToolCalls(
-  { database, toolCalls }: Service,
+  { database, toolCalls }: Recorded,
   { organization }: OrgCaller,
   {
     limit,
@@ -64,6 +68,22 @@ export async function listToolCalls(
   return { tool_calls: records, next_cursor: next ? `${Date.parse(next.at)}_${next.id}` : null }
 }
 
+export async function getToolCallContents(
+  { database, toolCalls }: Recorded,
+  { organization }: OrgCaller,
+  { id }: Input<typeof contract.getToolCallContents>,
+): Promise<Output<typeof contract.getToolCallContents>> {
+  await toolCalls.flush(organization.id)
+  const [contents] = await database.asOrg(
+    organization.id,
+    (sql) => sql<Output<typeof contract.getToolCallContents>>`
+      select call_id as id, arguments, result, expires_at from tool_call_contents
+      where call_id = ${id} and expires_at > now()`,
+  )
+  if (!contents) throw notFound('tool_call_contents', id)
+  return contents
+}
+
 /** What the widget shows of an earlier call. */
 export type RecentCall = (ServerMessage & { type: 'calls/recent' })['calls'][number]
 
@@ -74,7 +94,7 @@ const mostRecentCalls = 50
  * calls to connectors that the user was asked about. Users without a verified address have none.
  */
 export async function findRecentCalls(
-  { database, toolCalls }: Pick<Service, 'database' | 'toolCalls'>,
+  { database, toolCalls }: Recorded,
   { organization_id, origin, end_user }: TicketHolder,
 ): Promise<RecentCall[]> {
   const email = end_user?.verified_email

@@ -1,4 +1,4 @@
-import type { OrgCaller } from '../access.ts'
+import type { OrgCaller } from '../caller.ts'
 import { invalid, notFound } from '../errors.ts'
 import { isId } from '../lib/ids.ts'
 import type { Input, Output } from '../operation.ts'

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { operation } from '../operation.ts'
-import { Role } from '../organizations/contract.ts'
-import { Success } from '../shapes.ts'
+import { Role } from '../shapes.ts'
 
 const Profile = z
   .strictObject({
@@ -33,17 +32,4 @@ export const getMe = operation({
     'Call this first with a new token to find out who it belongs to and which organizations it can be used for. The response is a 404 if the account behind the token has been deleted.',
   response: Profile,
   errors: ['RESOURCE_NOT_FOUND'],
-})
-
-export const logout = operation({
-  id: 'logout',
-  method: 'post',
-  path: '/auth/logout',
-  access: 'user',
-  tag: 'Users',
-  summary: 'Sign out',
-  description:
-    'Revokes the access token that you call with, and ends the session it was issued in. Every other access token and refresh token of that session stops working too. Sessions on other devices are not affected.',
-  response: Success,
-  errors: [],
 })

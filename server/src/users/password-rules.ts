@@ -107,3 +107,7 @@ const personalWords = ({ email, name }: Owner): string[] =>
     .map((word) => word.normalize('NFKC').toLowerCase())
     .filter((word) => word.length >= 3)
     .sort((one, other) => other.length - one.length)
+
+/** For a form in which somebody chooses a password. */
+export const newPasswordField = (name: string, label: string, { autofocus = false } = {}): string =>
+  `<label>${label} <input name="${name}" type="password" autocomplete="new-password" required minlength="${shortestPassword}" maxlength="${longestPassword}"${autofocus ? ' autofocus' : ''}></label>`

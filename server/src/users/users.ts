@@ -1,4 +1,4 @@
-import { type Caller, endSession, revokeToken } from '../access.ts'
+import type { Caller } from '../caller.ts'
 import { newId } from '../lib/ids.ts'
 import { cleanName } from '../lib/names.ts'
 import { isEmailVerified } from '../lib/verified-emails.ts'
@@ -7,7 +7,6 @@ import { listOrganizations } from '../organizations/organizations.ts'
 import type { Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import type * as contract from './contract.ts'
-import { recordHappening } from './person-trail.ts'
 
 /** Who an identity provider says somebody is. Accounts of this installation have the issuer `local`. */
 export interface Identity {
@@ -77,11 +76,4 @@ export async function getMe(service: Service, caller: Caller): Promise<Output<ty
     ...caller.user,
     organizations: organizations.map(({ id, name, slug, role }) => ({ id, name, slug, role })),
   }
-}
-
-export async function logout(service: Service, caller: Caller): Promise<Output<typeof contract.logout>> {
-  await recordHappening(service, caller.user.id, { action: 'user.signed_out' })
-  await revokeToken(service, caller.token)
-  if (caller.token.sign_in) await endSession(service, caller.token.sign_in.session)
-  return { success: true }
 }

@@ -1,0 +1,53 @@
+import { createRemoteTools } from './connectors/remote-tools.ts'
+import { keepFinishing } from './departures/departures.ts'
+import { createIdentities, type Identities } from './end-users/identities.ts'
+import { createHub, type Hub } from './hub/hub.ts'
+import { tools } from './mcp.ts'
+import { createKeyLookup, type KeyLookup } from './publishable-keys/key-lookup.ts'
+import { createRuntime, type Runtime } from './runtime/runtime.ts'
+import type { Service } from './service.ts'
+import { createBilling } from './subscriptions/billing.ts'
+import type { Billing } from './subscriptions/billing-provider.ts'
+
+import { createContentsDays, keepExpiring } from './tool-calls/contents.ts'
+import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/recorder.ts'
+
+/** The service and the capabilities that remember something between requests. Operations and tools name what they need of it. */
+export interface Capabilities extends Service, Billing {
+  keyLookup: KeyLookup
+  identities: Identities
+  toolCalls: ToolCallRecorder
+  hub: Hub
+  runtime: Runtime
+}
+
+/** The one place where capabilities are created: each gets the service, and those before it. */
+export async function createCapabilities(service: Service): Promise<Capabilities> {
+  const keyLookup = createKeyLookup(service)
+  const identities = createIdentities(service)
+  const billing = createBilling(service)
+  const builtInNames = new Set(tools.map(({ name }) => name))
+  const remoteTools = createRemoteTools(service, builtInNames)
+  const toolCalls = createToolCallRecorder(service, createContentsDays(service))
+  const hub = await createHub(service, builtInNames, remoteTools, toolCalls)
+  const runtime = await createRuntime(service, hub, toolCalls)
+  const expiry = keepExpiring(service)
+  const departures = keepFinishing(service)
+  return {
+    ...service,
+    keyLookup,
+    identities,
+    billing,
+    toolCalls,
+    hub,
+    runtime,
+    async close() {
+      await departures.close()
+      await expiry.close()
+      await runtime.close()
+      await hub.close()
+      await toolCalls.close()
+      await service.close()
+    },
+  }
+}
