@@ -1,5 +1,7 @@
+import { forgetIdentity } from './connectors/held-identities.ts'
 import { createRemoteTools } from './connectors/remote-tools.ts'
-import { keepFinishing } from './departures/departures.ts'
+import { disconnectPerson } from './connectors/revocation.ts'
+import { createDepartures, type Departures } from './departures/departures.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
 import { createHub, type Hub } from './hub/hub.ts'
 import { tools } from './mcp.ts'
@@ -8,6 +10,7 @@ import { createRuntime, type Runtime } from './runtime/runtime.ts'
 import type { Service } from './service.ts'
 import { createBilling } from './subscriptions/billing.ts'
 import type { Billing } from './subscriptions/billing-provider.ts'
+import { createTickets, type Tickets } from './tickets/sealed-tickets.ts'
 
 import { createContentsDays, keepExpiring } from './tool-calls/contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/recorder.ts'
@@ -16,28 +19,36 @@ import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/reco
 export interface Capabilities extends Service, Billing {
   keyLookup: KeyLookup
   identities: Identities
+  tickets: Tickets
+  departures: Departures
   toolCalls: ToolCallRecorder
   hub: Hub
   runtime: Runtime
 }
 
+/** What ends when somebody leaves an organization. */
+export const departureSteps = [forgetIdentity, disconnectPerson]
+
 /** The one place where capabilities are created: each gets the service, and those before it. */
 export async function createCapabilities(service: Service): Promise<Capabilities> {
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)
+  const tickets = createTickets(service)
   const billing = createBilling(service)
   const builtInNames = new Set(tools.map(({ name }) => name))
   const remoteTools = createRemoteTools(service, builtInNames)
   const toolCalls = createToolCallRecorder(service, createContentsDays(service))
   const hub = await createHub(service, builtInNames, remoteTools, toolCalls)
-  const runtime = await createRuntime(service, hub, toolCalls)
+  const runtime = await createRuntime(service, tickets, hub, toolCalls)
   const expiry = keepExpiring(service)
-  const departures = keepFinishing(service)
+  const departures = createDepartures(service, departureSteps)
   return {
     ...service,
     keyLookup,
     identities,
+    tickets,
     billing,
+    departures,
     toolCalls,
     hub,
     runtime,

@@ -4,8 +4,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { expect, inject, onTestFinished, test, vi } from 'vitest'
 import { startEngineProxy } from '../../test/engine-proxy.ts'
 import { useTestService } from '../../test/harness.ts'
+import { departureSteps } from '../capabilities.ts'
 import { holdIdentity } from '../connectors/held-identities.ts'
-import { keepFinishing } from './departures.ts'
+import { createDepartures } from './departures.ts'
 
 /** A service whose key-value store can be made to fail, and an end user with a held ID token. */
 async function useBreakableKv() {
@@ -53,7 +54,7 @@ test('an erasure is acknowledged while the key-value store is away, and finished
   repair()
   await vi.waitFor(async () => expect(await isHeld()).toBe(true))
 
-  const worker = keepFinishing(app.service, 20)
+  const worker = createDepartures(app.service, departureSteps, 20)
   onTestFinished(() => worker.close())
   await vi.waitFor(async () => expect(await unfinished()).toHaveLength(0))
   expect(await isHeld()).toBe(false)
@@ -98,7 +99,7 @@ test('a member is removed while the key-value store is away, and loses access at
   expect(await read()).toBe(403)
   expect(await unfinished()).toHaveLength(1)
   repair()
-  const worker = keepFinishing(app.service, 20)
+  const worker = createDepartures(app.service, departureSteps, 20)
   onTestFinished(() => worker.close())
   await vi.waitFor(async () => expect(await unfinished()).toHaveLength(0), 15_000)
 })

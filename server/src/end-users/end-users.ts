@@ -1,6 +1,6 @@
 import { recordAudit, trailOf } from '../audit/audit.ts'
 import type { OrgCaller } from '../caller.ts'
-import { finishDeparture, isDeparting, recordDeparture } from '../departures/departures.ts'
+import { type Departures, isDeparting, recordDeparture } from '../departures/departures.ts'
 import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Service } from '../service.ts'
@@ -42,12 +42,12 @@ export async function getEndUser(
 
 /** Deletes the end user, with threads, contents of tool calls and the identity in usage; usage itself stays counted. A repeated request succeeds. */
 export async function eraseEndUser(
-  service: Service,
+  { database, departures }: Service & { departures: Departures },
   caller: OrgCaller,
   { id }: Input<typeof contract.eraseEndUser>,
 ): Promise<Output<typeof contract.eraseEndUser>> {
   const organizationId = caller.organization.id
-  await service.database.asOrg(organizationId, async (sql) => {
+  await database.asOrg(organizationId, async (sql) => {
     const [known] = await sql`select from end_users where id = ${id} for update`
     if (!known && (await isDeparting(sql, id))) return
     if (!known) throw notFound('end_user', id)
@@ -58,6 +58,6 @@ export async function eraseEndUser(
     await recordDeparture(sql, id)
     await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
   })
-  await finishDeparture(service, organizationId, id)
+  await departures.finish(organizationId, id)
   return { success: true }
 }

@@ -1,6 +1,6 @@
 import { recordAudit, type Trail, trailOf } from '../audit/audit.ts'
 import type { OrgCaller } from '../caller.ts'
-import { finishDeparture, recordDeparture } from '../departures/departures.ts'
+import { type Departures, recordDeparture } from '../departures/departures.ts'
 import { failure, notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import { requireRoom } from '../plans/plans.ts'
@@ -8,6 +8,8 @@ import type { Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
+
+type Needs = Service & { departures: Departures }
 
 type Member = Output<typeof contract.updateMember>
 
@@ -34,7 +36,7 @@ export async function updateMember(
 }
 
 export async function removeMember(
-  service: Service,
+  service: Needs,
   caller: OrgCaller,
   { id }: Input<typeof contract.removeMember>,
 ): Promise<Output<typeof contract.removeMember>> {
@@ -43,7 +45,7 @@ export async function removeMember(
 }
 
 export async function leaveOrganization(
-  service: Service,
+  service: Needs,
   caller: OrgCaller,
 ): Promise<Output<typeof contract.leaveOrganization>> {
   await endMembership(service, caller, 'member.left', ({ user }) => user.id === caller.user.id, caller.user.id)
@@ -51,7 +53,7 @@ export async function leaveOrganization(
 }
 
 async function endMembership(
-  service: Service,
+  service: Needs,
   caller: OrgCaller,
   action: 'member.removed' | 'member.left',
   isMeant: (member: Member) => boolean,
@@ -66,15 +68,15 @@ async function endMembership(
     await recordAudit(sql, trailOf(caller), action, before.id, { email: before.user.email, role: before.role })
     return before
   })
-  await finishDeparture(service, caller.organization.id, member.user.id)
+  await service.departures.finish(caller.organization.id, member.user.id)
 }
 
 /** For directories: whoever left is no member to anybody, holds no seat, and cannot be invited until they are brought back. */
-export const deactivateMember = (service: Service, trail: Trail, id: string) => setActive(service, trail, id, false)
+export const deactivateMember = (service: Needs, trail: Trail, id: string) => setActive(service, trail, id, false)
 
-export const reactivateMember = (service: Service, trail: Trail, id: string) => setActive(service, trail, id, true)
+export const reactivateMember = (service: Needs, trail: Trail, id: string) => setActive(service, trail, id, true)
 
-async function setActive(service: Service, trail: Trail, id: string, isActive: boolean): Promise<void> {
+async function setActive(service: Needs, trail: Trail, id: string, isActive: boolean): Promise<void> {
   const { database, changes } = service
   const member = await database.asOrg(trail.organizationId, async (sql) => {
     await lockMembers(sql)
@@ -98,7 +100,7 @@ async function setActive(service: Service, trail: Trail, id: string, isActive: b
     return before
   })
   if (isActive) changes.announce(topics.user(member.user_id))
-  else await finishDeparture(service, trail.organizationId, member.user_id)
+  else await service.departures.finish(trail.organizationId, member.user_id)
 }
 
 /** Of two admins who remove each other at once, the second must see what the first did: changes of members queue. */

@@ -5,6 +5,8 @@
 
 export const subprotocol = 'inlay.v1'
 export const ticketSubprotocolPrefix = 'inlay.ticket.'
+/** Much longer than any that is issued, and shorter than what the headers of a request may hold. */
+export const longestTicket = 4_096
 
 /** A message, in bytes of UTF-8. */
 export const maxMessageBytes = 1024 * 1024

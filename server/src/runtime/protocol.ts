@@ -127,7 +127,7 @@ const ToolProgress = z.object({
 })
 
 /** The answer to the server's `reauth`: a new ticket for the same person, key and page. */
-const ReauthAnswer = z.object({ type: z.literal('reauth'), ticket: z.string().min(1).max(128) })
+const ReauthAnswer = z.object({ type: z.literal('reauth'), ticket: z.string().min(1).max(longestTicket) })
 
 /** The page goes: the session ends at once and cannot be taken up again. */
 const ByeFromWidget = z.object({ type: z.literal('bye') })

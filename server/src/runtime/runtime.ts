@@ -7,9 +7,8 @@ import type { Hub } from '../hub/hub.ts'
 import { KeptDefinitions } from '../hub/kept-definitions.ts'
 import type { Foundation } from '../service.ts'
 import { recheckMs } from '../stores/changes.ts'
+import type { TicketHolder, Tickets } from '../tickets/sealed-tickets.ts'
 import { checkStanding, type Standing } from '../tickets/standing.ts'
-import type { TicketHolder } from '../tickets/ticket-holder.ts'
-import { redeemTicket } from '../tickets/tickets.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { findRecentCalls } from '../tool-calls/tool-calls.ts'
 import { maxSockets, maxTabs, Places } from './places.ts'
@@ -65,7 +64,12 @@ class Refused extends Error {
   }
 }
 
-export async function createRuntime(foundation: Foundation, hub: Hub, toolCalls: ToolCallRecorder): Promise<Runtime> {
+export async function createRuntime(
+  foundation: Foundation,
+  tickets: Tickets,
+  hub: Hub,
+  toolCalls: ToolCallRecorder,
+): Promise<Runtime> {
   const { activity, changes, clock, config, log, metrics } = foundation
   const server = new WebSocketServer<typeof RuntimeSocket>(options)
   const definitions = new KeptDefinitions()
@@ -99,7 +103,7 @@ export async function createRuntime(foundation: Foundation, hub: Hub, toolCalls:
 
   /** Admits the ticket's holder atomically: no revocation can slip in between. */
   async function admit(ticket: string, letIn: (holder: TicketHolder) => void): Promise<void> {
-    const holder = await redeemTicket(foundation, ticket)
+    const holder = await tickets.redeem(ticket)
     if (!holder) throw new Refused(401, 'INVALID_TICKET', 'The ticket is unknown, used or expired')
     const arrival: Arrival = { holder, hasEnded: false }
     arrivals.add(arrival)

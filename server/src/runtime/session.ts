@@ -9,7 +9,7 @@ import type { Clock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import type { TicketHolder } from '../tickets/ticket-holder.ts'
+import type { TicketHolder } from '../tickets/sealed-tickets.ts'
 import type { RecentCall } from '../tool-calls/tool-calls.ts'
 import {
   type ClientMessage,

@@ -3,7 +3,6 @@ import { type TestService, useTestService } from '../../test/harness.ts'
 import { findWrongSums, usageRecord } from '../../test/usage-records.ts'
 import { newId } from '../lib/ids.ts'
 import { startThread } from '../threads/threads.ts'
-import { redeemTicket } from '../tickets/tickets.ts'
 import { recordUsage } from '../usage/record.ts'
 
 interface Site {
@@ -36,7 +35,7 @@ async function useOrganization(slug: 'demo' | 'other') {
   return { app, organizationId, token, makeKey, setOrigins, setDomains, sites, origins, visit, use, usage, remove }
 }
 
-const siteOf = async (app: TestService, ticket: string) => (await redeemTicket(app.service, ticket))?.site_id
+const siteOf = async (app: TestService, ticket: string) => (await app.service.tickets.redeem(ticket))?.site_id
 
 const full = { status: 403, body: { code: 'PAYMENT_REQUIRED', message: 'Your plan includes 1 site, and it’s in use' } }
 

@@ -3,7 +3,6 @@ import { DatabaseSync } from 'node:sqlite'
 import { serviceUnavailable } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Secrets } from '../lib/secrets.ts'
-import { type Brief, briefInMemory } from './brief.ts'
 
 /**
  * Short-lived state: sessions, tickets, caches, signing keys. Values are JSON, encrypted under their own key name.
@@ -24,8 +23,6 @@ export interface Kv {
   reseal(): Promise<number>
   ping(): Promise<void>
   close(): Promise<void>
-  /** For what a restart may end. */
-  brief: Brief
 }
 
 /** What an engine has to do with opaque strings; `sealed` adds the rest. */
@@ -51,18 +48,12 @@ export interface KvOptions {
   sweepEveryMs?: number
 }
 
-/** For how long a brief value can be taken. */
-export const briefSeconds = 60
-
-export const openFileKv = (path: string, options: KvOptions): Kv => ({
-  ...sealed(fileEngine(path, options), options.secrets),
-  brief: briefInMemory(options.clock, briefSeconds),
-})
+export const openFileKv = (path: string, options: KvOptions): Kv => sealed(fileEngine(path, options), options.secrets)
 
 /** Counters are plain numbers, because Redis has to add to them; so they are kept apart from sealed values. */
 const counterPrefix = 'count:'
 
-export function sealed(engine: Engine, secrets: Secrets): Omit<Kv, 'brief'> {
+export function sealed(engine: Engine, secrets: Secrets): Kv {
   const place = (key: string) => `kv:${key}`
   const seal = (key: string, value: unknown) => secrets.seal(JSON.stringify(value), place(key))
   const unseal = <T>(key: string, text: string | undefined) =>

@@ -1,16 +1,13 @@
 import { Redis, ReplyError } from 'ioredis'
 import { serviceUnavailable } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
-import { briefInBatches } from './brief.ts'
 import { addHandler, type Bus, deliver, type Handlers } from './bus.ts'
-import { briefSeconds, type Engine, type Kv, type KvOptions, sealed } from './kv.ts'
+import { type Engine, type Kv, type KvOptions, sealed } from './kv.ts'
 
 // The stores that Redis or Valkey serves. Loaded only where it is configured, which saves memory on one machine.
 
-export function openRedisKv(url: string, prefix: string, { secrets, onError, answerWithinMs }: KvOptions): Kv {
-  const kv = sealed(redisEngine(connectRedis(url, onError, answerWithinMs), prefix), secrets)
-  return { ...kv, brief: briefInBatches(kv, briefSeconds) }
-}
+export const openRedisKv = (url: string, prefix: string, { secrets, onError, answerWithinMs }: KvOptions): Kv =>
+  sealed(redisEngine(connectRedis(url, onError, answerWithinMs), prefix), secrets)
 
 const replaceScript = `
   if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end

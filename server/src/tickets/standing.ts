@@ -4,7 +4,7 @@ import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-
 import { matchesOrigin } from '../lib/origins.ts'
 import { allowedOrigins } from '../publishable-keys/key-lookup.ts'
 import type { Foundation } from '../service.ts'
-import type { TicketHolder } from './ticket-holder.ts'
+import type { TicketHolder } from './sealed-tickets.ts'
 
 /**
  * Whether the terms that a ticket was issued under still hold. `terms_changed`: its origin is no longer allowed, or the

@@ -8,12 +8,11 @@ import type { HttpExchange, Input, Output } from '../operation.ts'
 import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import type { Service } from '../service.ts'
 import { findSite } from '../sites/sites.ts'
-import { briefSeconds } from '../stores/kv.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
+import { type TicketEndUser, type TicketHolder, type Tickets, ticketSeconds } from './sealed-tickets.ts'
 import { fingerprintProvider } from './standing.ts'
-import type { TicketEndUser, TicketHolder } from './ticket-holder.ts'
 
-type Needs = Service & { keyLookup: KeyLookup; identities: Identities }
+type Needs = Service & { keyLookup: KeyLookup; identities: Identities; tickets: Tickets }
 
 /**
  * The checks of an exchange, in order. Each refusal is kept for the administrator of the key's organization. What is known
@@ -38,14 +37,14 @@ export async function exchangeTicket(
       site_id: siteId,
       end_user: endUser,
     }
-    const ticket = await service.kv.brief.issue(holder)
+    const { ticket, expiresAt } = service.tickets.issue(holder)
     noteUse(service, key, origin, siteId)
     return {
       ticket,
       userId: endUser?.id ?? key.id,
       orgId: key.organization_id,
-      expiresAt: service.clock() + briefSeconds * 1000,
-      expiresIn: briefSeconds,
+      expiresAt,
+      expiresIn: ticketSeconds,
     }
   } catch (error) {
     throw keepRefusal(service, key, error, tellOrigin(service, http.origin, embedding_origin) ?? http.origin)
@@ -70,10 +69,6 @@ function keepRefusal({ activity }: Service, key: LiveKey, error: unknown, origin
   activity.refused(key.organization_id, refusal)
   return error.failure
 }
-
-/** Whom a ticket is for, told once: of several who bring it at once one is told. */
-export const redeemTicket = ({ kv }: Pick<Service, 'kv'>, ticket: string): Promise<TicketHolder | undefined> =>
-  kv.brief.take<TicketHolder>(ticket)
 
 async function requireLiveKey({ keyLookup, metrics }: Needs, text: string): Promise<LiveKey> {
   const key = await keyLookup.find(text)

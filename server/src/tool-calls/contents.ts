@@ -1,6 +1,5 @@
 import { recordAudit, trailOf } from '../audit/audit.ts'
 import type { OrgCaller } from '../caller.ts'
-import { notFound } from '../errors.ts'
 import type { Input, Output } from '../operation.ts'
 import type { Foundation, Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
