@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { maxMessageBytes, maxNameLength } from './protocol-values.ts'
+import { longestTicket, maxMessageBytes, maxNameLength } from './protocol-values.ts'
 
 export * from './protocol-values.ts'
 
