@@ -3,12 +3,12 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { generateClientTypes } from '../client/generate.ts'
 import { api } from '../server/src/api.ts'
-import { type Setting, settings } from '../server/src/config.ts'
-import { describeApi } from '../server/src/openapi.ts'
+import { type Setting, settings } from '../server/src/config/config.ts'
+import { describeApi } from '../server/src/reference/openapi.ts'
 
 const root = join(import.meta.dirname, '..')
 
-const introduction = `<!-- Made from server/src/config.ts by \`npm run generate\`; change it there. -->
+const introduction = `<!-- Made from server/src/config/config.ts by \`npm run generate\`; change it there. -->
 
 # Configuration
 

@@ -96,9 +96,7 @@ function verifyPinnedNode() {
 function buildWidget() {
   const stamp = join(root, 'widget/dist/.built.json')
   const sources = readdirSync(join(root, 'widget/src'), { recursive: true }).map((name) => `widget/src/${name}`)
-  const files = [...sources, 'widget/build.ts', 'server/src/runtime/protocol-values.ts'].filter((name) =>
-    /\.\w+$/.test(name),
-  )
+  const files = [...sources, 'widget/build.ts', 'protocol/src/values.ts'].filter((name) => /\.\w+$/.test(name))
   const hash = createHash('sha256').update(dependencyFingerprint())
   for (const name of files.sort()) hash.update(name).update(readFileSync(join(root, name)))
   const wanted = hash.digest('hex')

@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 // @ts-expect-error Undescribed: what is used when nothing is chosen, but then with a warning.
 import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
-import { Provider } from '../../server/src/oauth/library.ts'
+import { Provider } from '../../server/src/authorization-server/library.ts'
 import { type AllowedExchange, addTokenExchange, idJag, tokenExchange } from './token-exchange.ts'
 
 const hour = 60 * 60

@@ -1,10 +1,10 @@
-import * as access from './access.ts'
-import * as auditContract from './audit/contract.ts'
-import * as audit from './audit/events.ts'
-import * as connectorCheck from './connectors/connector-check.ts'
-import * as connectorRemoval from './connectors/connector-removal.ts'
+import * as access from './access/access.ts'
+import * as oauthContract from './access/contract.ts'
+import * as auditContract from './audit-events/contract.ts'
+import * as audit from './audit-events/events.ts'
 import * as connectors from './connectors/connectors.ts'
 import * as connectorsContract from './connectors/contract.ts'
+import * as connectorRemoval from './consent/connector-removal.ts'
 import * as diagnosticsContract from './diagnostics/contract.ts'
 import * as refusals from './diagnostics/refusals.ts'
 import * as warnings from './diagnostics/warnings.ts'
@@ -12,6 +12,7 @@ import * as directoriesContract from './directories/contract.ts'
 import * as directories from './directories/directories.ts'
 import * as endUsersContract from './end-users/contract.ts'
 import * as endUsers from './end-users/end-users.ts'
+import { route } from './foundation/operation.ts'
 import * as githubAppContract from './github-app/contract.ts'
 import * as githubApp from './github-app/github-app.ts'
 import * as governanceContract from './governance/contract.ts'
@@ -20,8 +21,6 @@ import * as hubContract from './hub/contract.ts'
 import * as hub from './hub/hub.ts'
 import * as idpContract from './identity-provider/contract.ts'
 import * as idp from './identity-provider/identity-provider.ts'
-import * as oauthContract from './oauth/contract.ts'
-import { route } from './operation.ts'
 import * as organizationsContract from './organizations/contract.ts'
 import * as invitations from './organizations/invitations.ts'
 import * as members from './organizations/members.ts'
@@ -30,6 +29,7 @@ import * as plansContract from './plans/contract.ts'
 import * as plans from './plans/plans.ts'
 import * as keysContract from './publishable-keys/contract.ts'
 import * as keys from './publishable-keys/keys.ts'
+import * as connectorCheck from './remote-tools/connector-check.ts'
 import * as sitesContract from './sites/contract.ts'
 import * as sites from './sites/sites.ts'
 import * as skillsContract from './skills/contract.ts'
@@ -116,7 +116,7 @@ export const api = [
   route(governanceContract.getProvider, governance.getProvider),
   route(governanceContract.updateProvider, governance.updateProvider),
   route(governanceContract.clearProvider, governance.clearProvider),
-  route(governanceContract.testProvider, governance.testProvider),
+  route(governanceContract.testInterceptor, governance.testInterceptor),
 
   route(githubAppContract.getApp, githubApp.getApp),
   route(githubAppContract.startManifest, githubApp.startManifest),

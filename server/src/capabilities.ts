@@ -1,19 +1,18 @@
-import { forgetIdentity } from './connectors/held-identities.ts'
-import { createRemoteTools } from './connectors/remote-tools.ts'
-import { disconnectPerson } from './connectors/revocation.ts'
+import { disconnectPerson } from './consent/revocation.ts'
+import { forgetIdentity } from './delegation/held-identities.ts'
 import { createDepartures, type Departures } from './departures/departures.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
+import type { Service } from './foundation/service.ts'
 import { createHub, type Hub } from './hub/hub.ts'
-import { tools } from './mcp.ts'
 import { createKeyLookup, type KeyLookup } from './publishable-keys/key-lookup.ts'
+import { createRemoteTools } from './remote-tools/remote-tools.ts'
 import { createRuntime, type Runtime } from './runtime/runtime.ts'
-import type { Service } from './service.ts'
 import { createBilling } from './subscriptions/billing.ts'
 import type { Billing } from './subscriptions/billing-provider.ts'
 import { createTickets, type Tickets } from './tickets/sealed-tickets.ts'
-
 import { createContentsDays, keepExpiring } from './tool-calls/contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/recorder.ts'
+import { tools } from './tools.ts'
 
 /** The service and the capabilities that remember something between requests. Operations and tools name what they need of it. */
 export interface Capabilities extends Service, Billing {

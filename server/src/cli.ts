@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
 import packageFile from '../package.json' with { type: 'json' }
-import { InvalidConfig, readConfig, readExistingConfig } from './config.ts'
+import { InvalidConfig, readConfig, readExistingConfig } from './config/config.ts'
 import { CommandFailed } from './operator/command-failed.ts'
-import { DataFolderInUse, PostgresFailed } from './stores/embedded-postgres.ts'
-import { MigrationFailed } from './stores/migrations.ts'
+import { DataFolderInUse, PostgresFailed } from './stores/postgres/embedded-postgres.ts'
+import { MigrationFailed } from './stores/postgres/migrations.ts'
 
 interface Command {
   usage: string
@@ -41,7 +41,7 @@ const commands: Record<string, Command> = {
     usage: `logout [--url ${defaultUrl}]`,
     text: 'End that sign-in at the server with all that came from it, in the browser too, and remove its tokens',
     options: { url: { type: 'string' } },
-    run: async ({ url }) => (await import('./operator/login.ts')).logout(url ?? defaultUrl),
+    run: async ({ url }) => (await import('./operator/login.ts')).endLogin(url ?? defaultUrl),
   },
   'user add': {
     usage: 'user add --email <address> [--name <name>] [--org <slug> [--role admin|member]]',

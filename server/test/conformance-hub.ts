@@ -1,15 +1,15 @@
+import { ToolDefinition } from '@inlay/protocol'
 import { type Client, ProtocolError } from '@modelcontextprotocol/client'
-import { createAccessTokens } from '../src/connectors/access-tokens.ts'
 import type { StoredConnector } from '../src/connectors/connectors.ts'
-import { beginConsent, type Consenting, finishConsent, takeVisit } from '../src/connectors/consent.ts'
-import { connectClient, createRemoteClients, listTools, withBearer } from '../src/connectors/remote-clients.ts'
 import { readServerMetadata } from '../src/connectors/server-metadata.ts'
 import { StepFailed } from '../src/connectors/steps.ts'
-import { findProvider, redeemAssertion, requestAssertion } from '../src/connectors/token-exchange.ts'
-import { createSafeFetch } from '../src/lib/safe-fetch.ts'
+import { beginConsent, type Consenting, finishConsent, takeVisit } from '../src/consent/consent.ts'
+import { findProvider, redeemAssertion, requestAssertion } from '../src/delegation/token-exchange.ts'
+import type { Service } from '../src/foundation/service.ts'
 import { createSecrets } from '../src/lib/secrets.ts'
-import { ToolDefinition } from '../src/runtime/protocol.ts'
-import type { Foundation } from '../src/service.ts'
+import { createSafeFetch } from '../src/net/safe-fetch.ts'
+import { createAccessTokens } from '../src/remote-tools/connector-tokens.ts'
+import { connectClient, createRemoteClients, listRemoteTools, withBearer } from '../src/remote-tools/remote-clients.ts'
 import type { Kv } from '../src/stores/kv.ts'
 import { testSecret } from './engines/engines.ts'
 
@@ -28,7 +28,7 @@ const service = {
   kv: rememberInMemory(),
   secrets,
   config: { publicUrl: 'https://conformance-test.local', allowedPrivateNetworks },
-} as unknown as Foundation
+} as unknown as Service
 
 if (!process.env.MCP_CONFORMANCE_SCENARIO?.startsWith('auth/')) await callTools(await connectAs('none'))
 else if (context.idp_id_token) await callTools(await connectAs(await exchangeIdToken()))
@@ -36,7 +36,7 @@ else await callAsPerson()
 await safeFetch.close()
 
 async function callTools(client: Client): Promise<void> {
-  const { tools } = await listTools(client)
+  const { tools } = await listRemoteTools(client)
   // The hub's own description of a tool, which is what its users see.
   const described = tools.map((tool) => ToolDefinition.parse(tool))
   const calls = context.toolCalls ?? described.map(({ name }) => ({ name, arguments: argumentsFor(name, described) }))

@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { failure } from '../src/errors.ts'
+import type { Service } from '../src/foundation/service.ts'
+import { type Relayed, relayTool, type ToolCall } from '../src/foundation/tool.ts'
+import { failure } from '../src/lib/errors.ts'
 import type { Method, Offer } from '../src/mcp/dispatcher.ts'
 import { codes, Fault } from '../src/mcp/messages.ts'
-import type { Service } from '../src/service.ts'
-import { type Relayed, relayTool, type ToolCall } from '../src/tool.ts'
 
 /** What the conformance suite looks for in a server; Inlay itself has none of it. */
 

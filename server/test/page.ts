@@ -1,12 +1,7 @@
 import { once } from 'node:events'
+import { type ClientMessageInput, ServerMessage, subprotocol, ticketSubprotocolPrefix } from '@inlay/protocol'
 import { onTestFinished } from 'vitest'
 import { type ClientOptions, WebSocket } from 'ws'
-import {
-  type ClientMessageInput,
-  ServerMessage,
-  subprotocol,
-  ticketSubprotocolPrefix,
-} from '../src/runtime/protocol.ts'
 
 type Of<Type extends ServerMessage['type']> = ServerMessage & { type: Type }
 

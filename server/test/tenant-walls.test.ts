@@ -2,7 +2,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../src/lib/ids.ts'
 import type { Sql } from '../src/stores/database.ts'
-import { serviceConnection } from '../src/stores/migrations.ts'
+import { serviceConnection } from '../src/stores/postgres/migrations.ts'
 import { startTestService, type TestService } from './harness.ts'
 import { fillTenantTables, listTenantTables, passingTables, type TenantTable } from './tenant-tables.ts'
 

@@ -1,7 +1,7 @@
 // Records usage until it is killed, and prints the id of every event as soon as it is acknowledged.
 //   node server/test/usage-writer.ts <organization> <site> <end user>…
 
-import { readConfig } from '../src/config.ts'
+import { readConfig } from '../src/config/config.ts'
 import { systemClock } from '../src/lib/clock.ts'
 import { createLog } from '../src/lib/log.ts'
 import { openStores } from '../src/stores/stores.ts'

@@ -1,13 +1,28 @@
-import { recordAudit, trailOf } from '../audit/audit.ts'
-import type { OrgCaller } from '../caller.ts'
-import { duplicate, invalid, notFound } from '../errors.ts'
+import { type OrgCaller, trailOf } from '../foundation/caller.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import { duplicate, invalid, notFound } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
-import type { Input, Output } from '../operation.ts'
-import type { Foundation, Service } from '../service.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/changes.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
-import type { Delegation } from './token-exchange.ts'
+
+interface Client {
+  id: string
+  secret: string
+}
+
+/** A connector with its secrets in clear, for the moment of their use. */
+export interface OpenConnector {
+  server_url: string
+  audience_mode: 'resource' | 'issuer'
+  scopes: readonly string[]
+  /** At the tool server. */
+  client: Client
+  /** At the identity provider. */
+  idpClient: Client
+}
 
 export type Connector = Output<typeof contract.getConnector>
 
@@ -128,13 +143,13 @@ function sealSecret({ secrets }: Service, secret: string | undefined, place: str
 
 /** The secret at the server, in clear. */
 export const openSecret = (
-  { secrets }: Pick<Foundation, 'secrets'>,
+  { secrets }: Pick<Service, 'secrets'>,
   { id, client_secret_sealed }: StoredConnector,
 ): string | undefined =>
   client_secret_sealed === null ? undefined : secrets.open(client_secret_sealed, secretPlace(id))
 
 /** All secrets in clear, of a connector that has them. */
-export function openConnector(service: Pick<Foundation, 'secrets'>, connector: StoredConnector): Delegation {
+export function openConnector(service: Pick<Service, 'secrets'>, connector: StoredConnector): OpenConnector {
   const { secrets } = service
   const { id, client_id, client_secret_sealed, idp_client_id, idp_client_secret_sealed, ...rest } = connector
   const client = { id: client_id ?? '', secret: openSecret(service, connector) ?? '' }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { operation } from '../operation.ts'
-import { Id, Success, Timestamp } from '../shapes.ts'
+import { operation } from '../foundation/operation.ts'
+import { Id, Success, Timestamp } from '../foundation/shapes.ts'
 
 /** Stands in front of the names of its tools, so it has only what such names may have. */
 const Name = z

@@ -1,9 +1,9 @@
+import type { Service } from '../foundation/service.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
-import { SafeFetchError } from '../lib/safe-fetch.ts'
-import type { Foundation } from '../service.ts'
+import { SafeFetchError } from '../net/safe-fetch.ts'
 import { type Step, StepFailed } from './steps.ts'
 
-type Fetching = Pick<Foundation, 'fetch'>
+type Fetching = Pick<Service, 'fetch'>
 type Document = Record<string, unknown>
 
 /** A published document; undefined where there is none. */
@@ -71,3 +71,5 @@ function describe({ error, error_description }: Document, secrets: readonly stri
   const words = [error, error_description].filter((text) => typeof text === 'string').join(', ')
   return secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), words)
 }
+
+export const splitScopes = (scope: string): string[] => scope.split(' ').filter(Boolean)

@@ -1,5 +1,5 @@
-import { findEndpointProblem } from '../lib/endpoints.ts'
-import type { Foundation } from '../service.ts'
+import type { Service } from '../foundation/service.ts'
+import { findEndpointProblem } from '../net/endpoints.ts'
 import { readDocument } from './exchanges.ts'
 import { type Step, StepFailed } from './steps.ts'
 
@@ -12,7 +12,7 @@ export interface ServerMetadata {
   authentication: 'client_secret_post' | 'client_secret_basic'
 }
 
-type Fetching = Pick<Foundation, 'fetch'>
+type Fetching = Pick<Service, 'fetch'>
 type Document = Record<string, unknown>
 
 const step = 'metadata'

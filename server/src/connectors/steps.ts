@@ -1,5 +1,5 @@
-import type { Activity } from '../diagnostics/activity.ts'
-import { cleanLine } from '../hub/page-text.ts'
+import type { Activity } from '../foundation/activity.ts'
+import { cleanLine } from '../untrusted/page-text.ts'
 
 /**
  * The steps between a person and a tool's answer: `consent` at third parties, those before it elsewhere. `revocation` is the

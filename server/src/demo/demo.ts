@@ -1,6 +1,6 @@
+import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
 import { foundOrganization } from '../organizations/organizations.ts'
-import type { Service } from '../service.ts'
 import { addLocalUser, findUserByEmail } from '../users/local-accounts.ts'
 
 export const demoPeople = [

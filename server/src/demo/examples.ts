@@ -1,16 +1,22 @@
 import { existsSync } from 'node:fs'
-import { listen } from '../lib/listen.ts'
-import type { RunningServer } from '../main.ts'
-import { issueAccessToken } from '../oauth/access-tokens.ts'
-import { resources } from '../oauth/protected-resources.ts'
+import { issueAccessToken } from '../access/access-tokens.ts'
+import type { Service } from '../foundation/service.ts'
+import { resources } from '../http/protected-resources.ts'
+import { listen } from '../net/listen.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
 import { demoPeople, findOrganization } from './demo.ts'
+
+interface Server {
+  service: Service
+  url: string
+  port: number
+}
 
 /**
  * A shop with the widget, as the demo organization would have one, in this process. It costs little until it is visited.
  * Where the server was installed without the examples there is none.
  */
-export async function startDemoExamples({ service, url, port }: RunningServer): Promise<string | undefined> {
+export async function startDemoExamples({ service, url, port }: Server): Promise<string | undefined> {
   if (!existsSync(new URL('../../../examples/examples.ts', import.meta.url))) return undefined
   const { startExamples } = await import('../../../examples/examples.ts')
   const token = async () => {

@@ -1,4 +1,4 @@
-import type { Service } from '../service.ts'
+import type { Service } from '../foundation/service.ts'
 import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { operation } from '../operation.ts'
-import { Page, Timestamp } from '../shapes.ts'
+import { operation } from '../foundation/operation.ts'
+import { Page, Timestamp } from '../foundation/shapes.ts'
 
 const Refusal = z
   .strictObject({

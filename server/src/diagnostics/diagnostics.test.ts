@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
-import type { Refusal } from './activity.ts'
+import type { Refusal } from '../foundation/activity.ts'
 
 let app: TestService
 let token: string

@@ -1,6 +1,6 @@
-import type { OrgCaller } from '../caller.ts'
-import type { Input, Output } from '../operation.ts'
-import type { Service } from '../service.ts'
+import type { OrgCaller } from '../foundation/caller.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
 import type * as contract from './contract.ts'
 
 type Refusals = Output<typeof contract.listRefusals>

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { Role, Timestamp } from '../shapes.ts'
-import { tool } from '../tool.ts'
+import { Role, Timestamp } from '../foundation/shapes.ts'
+import { tool } from '../foundation/tool.ts'
 
 const readOnly = { readOnlyHint: true, idempotentHint: true, openWorldHint: false } as const
 

@@ -1,6 +1,6 @@
-import type { OrgCaller } from '../caller.ts'
-import type { Output } from '../operation.ts'
-import type { Service } from '../service.ts'
+import type { OrgCaller } from '../foundation/caller.ts'
+import type { Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
 import type * as contract from './contract.ts'
 
 type Warning = Output<typeof contract.listWarnings>['warnings'][number]

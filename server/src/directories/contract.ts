@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { operation } from '../operation.ts'
-import { Id, name, Page, Success, Timestamp } from '../shapes.ts'
+import { operation } from '../foundation/operation.ts'
+import { Id, name, Page, Success, Timestamp } from '../foundation/shapes.ts'
 import { parseDomain } from './domains.ts'
 
 const Name = name(100)

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import { Hono } from 'hono'
-import type { NodeEnv } from '../browser-session.ts'
-import { serviceUnavailable } from '../errors.ts'
-import { matchesOrigin } from '../lib/origins.ts'
+import type { Service } from '../foundation/service.ts'
+import type { NodeEnv } from '../http/browser-session.ts'
+import { SharedFile, sendFile } from '../http/shared-file.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
+import { matchesOrigin } from '../net/origins.ts'
 import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
-import type { Service } from '../service.ts'
-import { SharedFile, sendFile } from '../shared-file.ts'
 
 const dist = new URL('../../../widget/dist/', import.meta.url)
 

@@ -1,13 +1,13 @@
-import { recordAudit } from '../audit/audit.ts'
-import { describeProvider, holdIdentity, isIdentityNeeded } from '../connectors/held-identities.ts'
+import type { Plan } from '../config/plan-file.ts'
+import { describeProvider, holdIdentity, isIdentityNeeded } from '../delegation/held-identities.ts'
+import type { Service } from '../foundation/service.ts'
 import { type VerifiedIdentity, verifyIdToken } from '../identity-provider/id-tokens.ts'
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
 import { createProviderKeys } from '../identity-provider/provider-keys.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import type { Plan } from '../plans/plan-file.ts'
 import { requireRoom } from '../plans/plans.ts'
-import type { Foundation } from '../service.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
@@ -31,9 +31,9 @@ interface Recognised {
 const cachedTokens = 10_000
 const skewMs = 60_000
 
-export function createIdentities(foundation: Foundation): Identities {
-  const { config, database, changes, clock } = foundation
-  const keys = createProviderKeys(foundation)
+export function createIdentities(service: Service): Identities {
+  const { config, database, changes, clock } = service
+  const keys = createProviderKeys(service)
   const known = new FreshCache<Recognised>({
     changes,
     clock,
@@ -54,7 +54,7 @@ export function createIdentities(foundation: Foundation): Identities {
       // Before the commit, so that an erasure that follows also finds the token.
       if (email_verified && email && (await isIdentityNeeded(sql))) {
         const held = { end_user_id: id, id_token: idToken, verified_email: email, provider: describeProvider(trusted) }
-        await holdIdentity(foundation, organizationId, held, expires_at)
+        await holdIdentity(service, organizationId, held, expires_at)
       }
       return id
     })

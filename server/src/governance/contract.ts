@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { operation } from '../operation.ts'
-import { Timestamp } from '../shapes.ts'
+import { operation } from '../foundation/operation.ts'
+import { Timestamp } from '../foundation/shapes.ts'
 
 const providerKeys = ['vendor_default', 'byo'] as const
 
@@ -144,7 +144,7 @@ export const clearProvider = operation({
   errors: [],
 })
 
-export const testProvider = operation({
+export const testInterceptor = operation({
   ...governance,
   id: 'testGovernanceProvider',
   method: 'post',

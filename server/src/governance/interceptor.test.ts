@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { createLog } from '../lib/log.ts'
-import { createSafeFetch, type LookupAll, type SafeFetchOptions } from '../lib/safe-fetch.ts'
+import { createSafeFetch, type LookupAll, type SafeFetchOptions } from '../net/safe-fetch.ts'
 import { askInterceptor, type Question, readVerdict } from './interceptor.ts'
 
 const apiKey = 'key-of-the-test"\\/1234'

@@ -1,10 +1,10 @@
 import { z } from 'zod'
+import type { Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
-import { SafeFetchError, type SafeFetchReason } from '../lib/safe-fetch.ts'
-import type { Output } from '../operation.ts'
-import type { Service } from '../service.ts'
-import { type testProvider, VerdictStatus, Violation } from './contract.ts'
+import { SafeFetchError, type SafeFetchReason } from '../net/safe-fetch.ts'
+import { type testInterceptor, VerdictStatus, Violation } from './contract.ts'
 
 export interface Connection {
   interceptor_url: string
@@ -27,7 +27,7 @@ interface CallContext {
   tool: string
 }
 
-type Verdict = Pick<Output<typeof testProvider>, 'status' | 'message' | 'violations'>
+type Verdict = Pick<Output<typeof testInterceptor>, 'status' | 'message' | 'violations'>
 
 /** What it takes to be a verdict; more may be in it. */
 const Answer = z.object({

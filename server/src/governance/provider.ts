@@ -1,9 +1,9 @@
-import { recordAudit, trailOf } from '../audit/audit.ts'
-import type { OrgCaller } from '../caller.ts'
-import { invalid } from '../errors.ts'
+import { type OrgCaller, trailOf } from '../foundation/caller.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import { invalid } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
-import type { Input, Output } from '../operation.ts'
-import type { Service } from '../service.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
@@ -76,11 +76,11 @@ export async function clearProvider({ database, changes }: Service, caller: OrgC
   return describeProvider(undefined)
 }
 
-export async function testProvider(
+export async function testInterceptor(
   service: Service,
   caller: OrgCaller,
-  overrides: Input<typeof contract.testProvider>,
-): Promise<Output<typeof contract.testProvider>> {
+  overrides: Input<typeof contract.testInterceptor>,
+): Promise<Output<typeof contract.testInterceptor>> {
   const { database, changes, clock } = service
   requireHttps(service, overrides.interceptor_url)
   const { id } = caller.organization
@@ -113,7 +113,7 @@ function completeConnection(
   { secrets }: Service,
   organizationId: string,
   saved: SavedConnection | undefined,
-  overrides: Input<typeof contract.testProvider>,
+  overrides: Input<typeof contract.testInterceptor>,
 ) {
   const { provider_key = 'byo', interceptor_url = '', interceptor_name = '' } = { ...saved, ...overrides }
   if (!interceptor_url) throw invalid('interceptor_url', 'Required: none is saved')

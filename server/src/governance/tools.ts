@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { tool } from '../tool.ts'
+import { tool } from '../foundation/tool.ts'
 import * as contract from './contract.ts'
-import { clearProvider, getProvider, testProvider, updateProvider } from './provider.ts'
+import { clearProvider, getProvider, testInterceptor, updateProvider } from './provider.ts'
 
 const action = z.enum(['get', 'update', 'clear'])
 
@@ -27,8 +27,8 @@ export const testGovernanceProvider = tool({
   description:
     'Asks the interceptor about a sample call and checks that its answer keeps to the contract. What is left out comes from the saved configuration; an `interceptor_url` on another host needs its `api_key`. A test of exactly what is saved is remembered as its last test. Admins only.',
   access: 'admin',
-  input: contract.testProvider.body,
-  output: contract.testProvider.response,
+  input: contract.testInterceptor.body,
+  output: contract.testInterceptor.response,
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true },
-  handler: testProvider,
+  handler: testInterceptor,
 })

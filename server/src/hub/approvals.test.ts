@@ -1,9 +1,9 @@
+import { goneAfterMs } from '@inlay/protocol'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { z } from 'zod'
 import { type Delegation, memberClaims, startDelegation } from '../../test/delegation.ts'
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { type Page, pageOrigin } from '../../test/page.ts'
-import { goneAfterMs } from '../runtime/protocol.ts'
 
 let world: Delegation
 let me: Awaited<ReturnType<Delegation['caller']>>

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto'
-import type { OrgCaller } from '../caller.ts'
-import { Failure, failure } from '../errors.ts'
-import type { Foundation } from '../service.ts'
-import type { ToolCall } from '../tool.ts'
-import { sortMembers } from './definitions.ts'
-import type { PageAnswer } from './results.ts'
+import type { OrgCaller } from '../foundation/caller.ts'
+import type { Service } from '../foundation/service.ts'
+import type { ToolCall } from '../foundation/tool.ts'
+import { Failure, failure } from '../lib/errors.ts'
+import { sortMembers } from '../untrusted/definitions.ts'
+import type { PageAnswer } from '../untrusted/results.ts'
 import type { Asker, FoundSource, Owner, Switchboard } from './switchboard.ts'
 
 /** A connector's tool that may change something, and the call that the user has to allow. */
@@ -25,7 +25,7 @@ const mostPages = 3
  * error when the user declines. Throws a Failure when nobody can be asked, or when there is no answer in time.
  */
 export async function askUser(
-  foundation: Pick<Foundation, 'clock' | 'database'>,
+  service: Pick<Service, 'clock' | 'database'>,
   switchboard: Switchboard,
   who: { caller: OrgCaller; owner: Owner },
   { callId, toolName, tool, connector, args }: Approval,
@@ -42,12 +42,12 @@ export async function askUser(
     question: { connector, description, key, ...(title !== undefined && { title }) },
     ...(client_name && { client_name }),
   }
-  const startedAt = foundation.clock()
+  const startedAt = service.clock()
   const asked = new Set<string>()
   for (;;) {
     const found = await switchboard.find(who.owner, { question: key })
     const [tab] = found.filter(({ source }) => !asked.has(source.sourceId)).sort(inFrontFirst)
-    if (!tab) throw await describeNeed(foundation, who.caller, toolName)
+    if (!tab) throw await describeNeed(service, who.caller, toolName)
     asked.add(tab.source.sourceId)
     try {
       return await switchboard.call(tab, who, order, call, startedAt)
@@ -65,7 +65,7 @@ function inFrontFirst({ asker: one }: FoundSource, { asker: other }: FoundSource
 }
 
 async function describeNeed(
-  { database }: Pick<Foundation, 'database'>,
+  { database }: Pick<Service, 'database'>,
   { organization, user }: OrgCaller,
   toolName: string,
 ): Promise<Failure> {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { operation } from '../operation.ts'
-import { Timestamp } from '../shapes.ts'
+import { operation } from '../foundation/operation.ts'
+import { Timestamp } from '../foundation/shapes.ts'
 
 /** An open page that offers tools. Title, URL and everything about its tools are the page's own words. */
 export const HubSource = z

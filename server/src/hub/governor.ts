@@ -1,7 +1,7 @@
-import { type Failure, failure } from '../errors.ts'
+import type { Service } from '../foundation/service.ts'
 import { askInterceptor, type Question } from '../governance/interceptor.ts'
 import { findInterceptor } from '../governance/provider.ts'
-import type { Foundation } from '../service.ts'
+import { type Failure, failure } from '../lib/errors.ts'
 import { topics } from '../stores/changes.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 
@@ -10,8 +10,8 @@ export type Governor = (question: Question) => Promise<'none' | 'allowed'>
 
 const cachedOrganizations = 10_000
 
-export function createGovernor(foundation: Foundation): Governor {
-  const { changes, clock } = foundation
+export function createGovernor(service: Service): Governor {
+  const { changes, clock } = service
   type Known = { organizationId: string; interceptor: Awaited<ReturnType<typeof findInterceptor>> }
   const known = new FreshCache<Known>({
     changes,
@@ -26,12 +26,12 @@ export function createGovernor(foundation: Foundation): Governor {
       known.get(organizationId) ??
       (await known.load(organizationId, async () => ({
         organizationId,
-        interceptor: await findInterceptor(foundation, organizationId),
+        interceptor: await findInterceptor(service, organizationId),
       })))
     const interceptor = found?.interceptor
     if (!interceptor) return 'none'
     if ('gap' in interceptor) throw refused(interceptor.gap)
-    const { status, message, violations } = await askInterceptor(foundation, interceptor, question)
+    const { status, message, violations } = await askInterceptor(service, interceptor, question)
     if (status === 'failure') throw refused([message, ...violations.map(({ details }) => details)].join(' · '))
     return 'allowed'
   }

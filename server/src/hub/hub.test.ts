@@ -3,9 +3,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test,
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import { member, type Person, type Shop, startShop, useShop } from '../../test/shop.ts'
-import { createAccess, revokeToken } from '../access.ts'
-import type { OrgCaller } from '../caller.ts'
-import { resources } from '../oauth/protected-resources.ts'
+import { createAccess, revokeToken } from '../access/access.ts'
+import type { OrgCaller } from '../foundation/caller.ts'
+import { resources } from '../http/protected-resources.ts'
 import { ownerOf } from './hub.ts'
 
 let shop: Shop

@@ -1,18 +1,18 @@
 import type { z } from 'zod'
-import type { OrgCaller } from '../caller.ts'
-import type { ConnectorTool, RemoteTool, RemoteTools } from '../connectors/remote-tools.ts'
-import { failure, notFound } from '../errors.ts'
-import type { Input, Output } from '../operation.ts'
-import type { Foundation } from '../service.ts'
+import type { OrgCaller } from '../foundation/caller.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import type { Relayed, ToolCall } from '../foundation/tool.ts'
+import { failure, notFound } from '../lib/errors.ts'
+import type { ConnectorTool, RemoteTool, RemoteTools } from '../remote-tools/remote-tools.ts'
 import { topics } from '../stores/changes.ts'
-import type { Relayed, ToolCall } from '../tool.ts'
 import { describeAnswer, type ToolCallRecorder } from '../tool-calls/recorder.ts'
+import type { PageTool } from '../untrusted/definitions.ts'
+import { type PageAnswer, readAnswer } from '../untrusted/results.ts'
 import { askUser } from './approvals.ts'
 import type * as contract from './contract.ts'
-import type { PageTool } from './definitions.ts'
 import { createGovernor } from './governor.ts'
 import { unpack } from './kept-definitions.ts'
-import { type PageAnswer, readAnswer } from './results.ts'
 import { callFailure, createSwitchboard, type FoundSource, type Owner, type Switchboard } from './switchboard.ts'
 
 /** In the `_meta` of a result: the page or connector that the result comes from. */
@@ -41,15 +41,15 @@ export interface Hub {
 }
 
 export async function createHub(
-  foundation: Foundation,
+  service: Service,
   builtInNames: ReadonlySet<string>,
   remoteTools: RemoteTools,
   toolCalls: ToolCallRecorder,
 ): Promise<Hub> {
-  const switchboard = await createSwitchboard(foundation)
-  const govern = createGovernor(foundation)
+  const switchboard = await createSwitchboard(service)
+  const govern = createGovernor(service)
 
-  const endWatch = endCallsWithAccess(foundation, switchboard)
+  const endWatch = endCallsWithAccess(service, switchboard)
 
   return {
     switchboard,
@@ -78,8 +78,8 @@ export async function createHub(
         // A connector's tool stands before a page's, which must not be able to take its place.
         const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
         const tool = remote
-          ? askBeforeChanges(foundation, switchboard, caller, remote)
-          : await findPageTool(foundation, switchboard, caller, tool_name, source_id)
+          ? askBeforeChanges(service, switchboard, caller, remote)
+          : await findPageTool(service, switchboard, caller, tool_name, source_id)
         record.source_type = remote ? 'connector' : 'page'
         record.source = remote ? tool.source.title : tool.source.origin
         record.definition_hash = tool.definitionHash
@@ -107,7 +107,7 @@ export async function createHub(
 }
 
 /** Cancels the calls to pages whose caller's token was revoked, or who is no longer a member. */
-function endCallsWithAccess({ changes, database, log }: Foundation, switchboard: Switchboard): () => void {
+function endCallsWithAccess({ changes, database, log }: Service, switchboard: Switchboard): () => void {
   const reason = 'The caller’s access has ended'
 
   async function isMember({ user, organization, token: { sign_in } }: OrgCaller): Promise<boolean> {
@@ -146,7 +146,7 @@ const endsToken = ({ id, grant_id, sign_in }: OrgCaller['token'], topic: string)
 
 /** Pages ask their user themselves. A connector's tool that may change something asks in one of the user's open pages. */
 const askBeforeChanges = (
-  foundation: Foundation,
+  service: Service,
   switchboard: Switchboard,
   caller: OrgCaller,
   tool: ConnectorTool,
@@ -160,7 +160,7 @@ const askBeforeChanges = (
       const { source, name } = tool
       const connector = { name: source.title, origin: source.origin }
       const approval = { callId, toolName: name, tool: definition, connector, args }
-      const answer = await askUser(foundation, switchboard, { caller, owner: ownerOfCaller(caller) }, approval, call)
+      const answer = await askUser(service, switchboard, { caller, owner: ownerOfCaller(caller) }, approval, call)
       const asked = { approval: readApproval(answer), definitionHash: definition.hash }
       if ('error' in answer) return { relayed: readAnswer(answer), ...asked }
       return { ...(await tool.call(args, call, callId)), ...asked }
@@ -173,7 +173,7 @@ const readApproval = (answer: PageAnswer): PageAnswer['approval'] =>
 
 /** A tool in the page that a call is for. */
 async function findPageTool(
-  { clock }: Foundation,
+  { clock }: Service,
   switchboard: Switchboard,
   caller: OrgCaller,
   toolName: string,

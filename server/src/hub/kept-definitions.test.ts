@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { maxDefinitionBytes, type ToolDefinition } from '@inlay/protocol'
 import { expect, test } from 'vitest'
-import { maxDefinitionBytes, type ToolDefinition } from '../runtime/protocol.ts'
-import { addDefinitions, type PageTool } from './definitions.ts'
+import { addDefinitions, type PageTool } from '../untrusted/definitions.ts'
 import { KeptDefinitions, type KeptTool, pack, unpack } from './kept-definitions.ts'
 
 const none: ReadonlyMap<string, KeptTool> = new Map()

@@ -1,4 +1,4 @@
-import type { PageTool, Refused } from './definitions.ts'
+import type { PageTool, Refused } from '../untrusted/definitions.ts'
 
 /** A page's tool as it is kept in memory: parsed, a schema takes about ten times the space of its text. */
 export interface KeptTool {

@@ -1,6 +1,6 @@
+import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
-import type { Foundation } from '../service.ts'
 
 /**
  * Messages between the hubs of several nodes. They carry what people do in their pages, so they are sealed like
@@ -52,7 +52,7 @@ interface Question {
 }
 
 export async function createNodes<Message extends object>(
-  { bus, clock, secrets, log }: Foundation,
+  { bus, clock, secrets, log }: Service,
   receive: (message: Message, from: string) => void,
 ): Promise<Nodes<Message>> {
   const self = newId()

@@ -1,14 +1,14 @@
+import { type Approval, answerWithinMs, callDeadlineMs, longestCallMs } from '@inlay/protocol'
 import type { z } from 'zod'
-import type { OrgCaller } from '../caller.ts'
-import { type Failure, failure } from '../errors.ts'
+import type { OrgCaller } from '../foundation/caller.ts'
+import type { Service } from '../foundation/service.ts'
+import type { ToolCall } from '../foundation/tool.ts'
+import { type Failure, failure } from '../lib/errors.ts'
 import { PassingMap } from '../lib/passing-map.ts'
-import { type Approval, answerWithinMs, callDeadlineMs, longestCallMs } from '../runtime/protocol.ts'
-import type { Foundation } from '../service.ts'
-import type { ToolCall } from '../tool.ts'
+import type { PageAnswer } from '../untrusted/results.ts'
 import type { HubSource } from './contract.ts'
 import type { KeptTool } from './kept-definitions.ts'
 import { createNodes } from './nodes.ts'
-import type { PageAnswer } from './results.ts'
 
 /** Whose pages they are: a person in an organization. */
 export interface Owner {
@@ -173,12 +173,12 @@ const announceEveryMs = 2_000
  * Brings callers and pages together, whichever node each is connected to. Every node knows its own pages and asks the
  * others for theirs, so there is nothing to keep in step; a call goes to the node that holds the socket.
  */
-export async function createSwitchboard(foundation: Foundation) {
-  const { clock, log } = foundation
+export async function createSwitchboard(service: Service) {
+  const { clock, log } = service
   const sources = new Map<string, LocalSource>()
   const byOwner = new Map<string, Set<LocalSource>>()
   const pending = new PassingMap<PendingCall>()
-  const nodes = await createNodes<Message>(foundation, receive)
+  const nodes = await createNodes<Message>(service, receive)
   let announcedAt = 0
 
   const ownSources = (owner: Owner) => byOwner.get(ownerKey(owner)) ?? new Set<LocalSource>()

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { operation } from '../operation.ts'
-import { originPatterns } from '../shapes.ts'
+import { operation } from '../foundation/operation.ts'
+import { originPatterns } from '../foundation/shapes.ts'
 import { idpAliases, idpTypes } from './issuers.ts'
 
 const aliases = Object.keys(idpAliases) as (keyof typeof idpAliases)[]

@@ -1,6 +1,6 @@
-import { findEndpointProblem } from '../lib/endpoints.ts'
-import { SafeFetchError } from '../lib/safe-fetch.ts'
-import type { Service } from '../service.ts'
+import type { Service } from '../foundation/service.ts'
+import { findEndpointProblem } from '../net/endpoints.ts'
+import { SafeFetchError } from '../net/safe-fetch.ts'
 import type { TrustedIssuer } from './issuers.ts'
 
 /** Why a provider's documents cannot be used. `step` is for diagnostics, the message for the administrator. */

@@ -1,9 +1,9 @@
-import { recordAudit, trailOf } from '../audit/audit.ts'
-import type { OrgCaller } from '../caller.ts'
-import { invalid } from '../errors.ts'
-import type { Input, Output } from '../operation.ts'
-import type { Service } from '../service.ts'
+import { type OrgCaller, trailOf } from '../foundation/caller.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import { invalid } from '../lib/errors.ts'
 import { settleSites } from '../sites/sites.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
@@ -13,7 +13,7 @@ import { IncompleteProvider, InvalidProvider, type ProviderSettings, trustedIssu
 export type IdentityProviderConfig = Output<typeof contract.getConfig>
 
 export async function getConfig({ database }: Service, { organization }: OrgCaller): Promise<IdentityProviderConfig> {
-  return database.asOrg(organization.id, readConfig)
+  return database.asOrg(organization.id, readProviderConfig)
 }
 
 /** Only the fields that are given change, each in place: of two updates of different fields at once none is lost. */
@@ -33,7 +33,7 @@ export async function updateConfig(
         idp_issuer = case when ${has('idp_issuer')} then ${changes.idp_issuer ?? null} else idp_issuer end,
         allowed_domains = coalesce(${changes.allowed_domains ?? null}, allowed_domains),
         updated_at = now()`
-    const updated = await readConfig(sql)
+    const updated = await readProviderConfig(sql)
     requireUsable(updated, service.config.mode)
     if (changes.allowed_domains) await settleSites(service.config.plans, sql)
     await recordAudit(sql, trailOf(caller), 'identity_provider.updated', caller.organization.id, changes)
@@ -79,7 +79,7 @@ export async function setAllowedDomains(
 }
 
 /** An organization that has configured nothing trusts nobody. */
-export async function readConfig(sql: Sql): Promise<IdentityProviderConfig> {
+export async function readProviderConfig(sql: Sql): Promise<IdentityProviderConfig> {
   const [config] = await sql<IdentityProviderConfig>`
     select idp_type, allowed_audiences, idp_domain, idp_issuer, allowed_domains from identity_providers`
   return config ?? { idp_type: null, allowed_audiences: null, idp_domain: null, idp_issuer: null, allowed_domains: [] }

@@ -1,6 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
-import { BoundedMap } from '../lib/bounded-map.ts'
-import type { Service } from '../service.ts'
+import { LRUCache } from 'lru-cache'
+import type { Service } from '../foundation/service.ts'
 import { DiscoveryFailed, discover, fetchJson } from './discovery.ts'
 import type { TrustedIssuer } from './issuers.ts'
 
@@ -37,7 +37,7 @@ interface Remembered {
 
 export function createProviderKeys(service: Pick<Service, 'fetch' | 'clock' | 'log'>): ProviderKeys {
   const { clock, log } = service
-  const issuers = new BoundedMap<string, Remembered>(rememberedIssuers)
+  const issuers = new LRUCache<string, Remembered>({ max: rememberedIssuers })
 
   function refresh(trusted: TrustedIssuer, remembered: Remembered): Promise<Keys> {
     // Callers that come while a fetch is under way share it.

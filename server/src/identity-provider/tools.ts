@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { tool } from '../tool.ts'
+import { tool } from '../foundation/tool.ts'
 import * as contract from './contract.ts'
 import { getConfig, type IdentityProviderConfig, testProvider, updateConfig } from './identity-provider.ts'
 import { idpAliases } from './issuers.ts'

@@ -1,4 +1,4 @@
-import { randomUUIDv7 } from 'node:crypto'
+import { randomBytes, randomUUIDv7 } from 'node:crypto'
 
 let lastTime = ''
 let counter = 0
@@ -26,3 +26,20 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** An id that does not look like one is answered like an unknown one, before it reaches a uuid column. */
 export const isId = (text: string): boolean => uuid.test(text)
+
+const pooledBytes = 6 * 1024
+let pool = ''
+let used = 0
+
+/**
+ * Random characters of base64url, 6 bits each. The system is asked for many at once, because that takes it as long as a
+ * few do.
+ */
+export function randomText(length: number): string {
+  if (used + length > pool.length) {
+    pool = randomBytes(pooledBytes).toString('base64url')
+    used = 0
+  }
+  used += length
+  return pool.slice(used - length, used)
+}

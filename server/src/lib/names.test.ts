@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { name } from '../shapes.ts'
+import { name } from '../foundation/shapes.ts'
 import { cleanName, nameProblem } from './names.ts'
 
 describe('a name', () => {

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, hash, hkdfSync } from 'node:crypto'
-import { randomText } from './randomness.ts'
+import { randomText } from './ids.ts'
 
 /**
  * Encryption at rest. An envelope names the key that made it, so a new secret can be put in front of the list while

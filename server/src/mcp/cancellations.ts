@@ -1,7 +1,7 @@
-import type { Caller } from '../caller.ts'
+import type { Caller } from '../foundation/caller.ts'
+import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
-import type { Foundation } from '../service.ts'
 
 /**
  * The calls that clients wait for, so that `notifications/cancelled` of the older era ends one although it arrives in a
@@ -31,7 +31,7 @@ export async function createCancellations({
   bus,
   config,
   log,
-}: Pick<Foundation, 'bus' | 'config' | 'log'>): Promise<Cancellations> {
+}: Pick<Service, 'bus' | 'config' | 'log'>): Promise<Cancellations> {
   const calls = new PassingMap<(() => void)[]>()
   const counts = new Map<string, number>()
   const countOf = (key: string) => calls.get(key)?.length ?? 0

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { sendJson } from '../http.ts'
-import type { Observation } from '../observation.ts'
-import type { ToolCall } from '../tool.ts'
+import type { ToolCall } from '../foundation/tool.ts'
+import { sendJson } from '../http/connections.ts'
+import type { Observation } from '../http/observation.ts'
 import type { Cancellations } from './cancellations.ts'
 
 const keepAliveMs = 15_000

@@ -1,7 +1,7 @@
 import packageJson from '../../package.json' with { type: 'json' }
-import type { AccessControl } from '../caller.ts'
-import type { Service } from '../service.ts'
-import type { Tool } from '../tool.ts'
+import type { AccessControl } from '../foundation/caller.ts'
+import type { Service } from '../foundation/service.ts'
+import type { Tool } from '../foundation/tool.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { createEndpoint, type Endpoint } from './endpoint.ts'
 import { skillMethods, skillsExtension } from './skills.ts'

@@ -1,23 +1,23 @@
-import { recordAudit } from '../audit/audit.ts'
-import type { Config } from '../config.ts'
-import { Failure } from '../errors.ts'
+import { issueAccessToken, serverUrlKey } from '../access/access-tokens.ts'
+import type { Config } from '../config/config.ts'
+import { Role } from '../foundation/shapes.ts'
+import { resources } from '../http/protected-resources.ts'
 import { systemClock } from '../lib/clock.ts'
+import { Failure } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { nameProblem } from '../lib/names.ts'
-import { issueAccessToken, serverUrlKey } from '../oauth/access-tokens.ts'
-import { resources } from '../oauth/protected-resources.ts'
 import { foundOrganization, slugOf } from '../organizations/organizations.ts'
 import { requireRoom } from '../plans/plans.ts'
 import { createKey as createKeyContract } from '../publishable-keys/contract.ts'
 import { addKey } from '../publishable-keys/keys.ts'
-import { Role } from '../shapes.ts'
 import { createPasswordLink } from '../sign-in/password-pages.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
 import { isUniqueViolation } from '../stores/database.ts'
 import type { Stores } from '../stores/stores.ts'
 import { addLocalUser, EmailTaken, findLocalAccount, findUserByEmail } from '../users/local-accounts.ts'
 import { recordHappening } from '../users/person-trail.ts'
 import { CommandFailed } from './command-failed.ts'
-import { listOrganizations, withStores } from './stores.ts'
+import { listAllOrganizations, withStores } from './stores.ts'
 
 const tokenLifetimeSeconds = 12 * 60 * 60
 
@@ -25,7 +25,7 @@ const tokenLifetimeSeconds = 12 * 60 * 60
 export async function printToken(config: Config, email: string, slug: string | undefined): Promise<void> {
   const token = await withStores(config, async (stores) => {
     const user = await requireUser(stores, email)
-    const [organization] = slug ? await listOrganizations(stores, slug) : []
+    const [organization] = slug ? await listAllOrganizations(stores, slug) : []
     if (organization && !(await isMember(stores, organization.id, user.id))) {
       throw new CommandFailed(
         `${email} is not a member of "${slug}". Add them: npx inlay user add --email ${email} --org ${slug}`,
@@ -73,7 +73,7 @@ export async function addUser(
   if (name !== undefined) checkName(name)
   if (!Role.safeParse(role).success) throw new CommandFailed(`--role is one of ${Role.options.join(', ')}`)
   await withStores(config, async (stores) => {
-    const [organization] = org ? await listOrganizations(stores, org) : []
+    const [organization] = org ? await listAllOrganizations(stores, org) : []
     const known = organization && (await findUserByEmail(stores, email))
     const user = known ?? (await addAccount(stores, email, name ?? email.replace(/@.*/, '')))
     if (organization) await addMember(config, stores, organization.id, user, role)
@@ -89,7 +89,7 @@ export async function addUser(
 export async function printUsers(config: Config, slug: string | undefined): Promise<void> {
   await withStores(config, async (stores) => {
     const roles = new Map<string, string[]>()
-    for (const organization of await listOrganizations(stores, slug)) {
+    for (const organization of await listAllOrganizations(stores, slug)) {
       for (const { user_id, role, is_active } of await listMembers(stores, organization.id)) {
         const text = `${role} of ${organization.slug}${is_active ? '' : ' (deactivated)'}`
         roles.set(user_id, [...(roles.get(user_id) ?? []), text])
@@ -110,7 +110,7 @@ export async function printUsers(config: Config, slug: string | undefined): Prom
 export async function printOrganizations(config: Config): Promise<void> {
   await withStores(config, async (stores) => {
     const rows: string[][] = []
-    for (const { id, slug, name, plan_id } of await listOrganizations(stores)) {
+    for (const { id, slug, name, plan_id } of await listAllOrganizations(stores)) {
       const { length } = await listMembers(stores, id)
       rows.push([slug, name, `plan ${plan_id}`, `${length} ${length === 1 ? 'member' : 'members'}`])
     }
@@ -153,7 +153,7 @@ export async function addPublishableKey(
     throw new CommandFailed(`${issue?.path[0] === 'name' ? '--name' : '--origins'} isn't valid: ${issue?.message}`)
   }
   const { key } = await withStores(config, async (stores) => {
-    const [organization] = await listOrganizations(stores, org)
+    const [organization] = await listAllOrganizations(stores, org)
     const trail = { organizationId: organization?.id ?? '', actor: 'operator' }
     return addKey({ ...stores, config }, trail, input.data).catch((error) => {
       throw error instanceof Failure ? new CommandFailed(error.message, { cause: error }) : error

@@ -1,7 +1,7 @@
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { personalFolder } from '../config.ts'
+import { personalFolder } from '../config/config.ts'
 
 /** What a sign-in from the command line leaves behind, for one server. */
 export interface Credentials {

@@ -1,11 +1,11 @@
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { systemClock } from '../lib/clock.ts'
 import { seedDemoUsage } from '../usage/demo-usage.ts'
-import { listOrganizations, withStores } from './stores.ts'
+import { listAllOrganizations, withStores } from './stores.ts'
 
 export async function addDemoUsage(config: Config): Promise<void> {
   await withStores(config, async (stores) => {
-    for (const { id, name } of await listOrganizations(stores, 'demo')) {
+    for (const { id, name } of await listAllOrganizations(stores, 'demo')) {
       const added = await seedDemoUsage({ database: stores.database, clock: systemClock }, id)
       console.log(added > 0 ? `${name}: added ${added} usage events` : `${name}: the demo usage is complete`)
     }

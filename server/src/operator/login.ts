@@ -18,8 +18,8 @@ import {
   refreshTokenGrant,
   type TokenEndpointResponse,
 } from 'openid-client'
-import { escapeHtml, page, pageHeaders } from '../html.ts'
-import { resources } from '../oauth/protected-resources.ts'
+import { escapeHtml, page, pageHeaders } from '../http/pages.ts'
+import { resources } from '../http/protected-resources.ts'
 import { CommandFailed } from './command-failed.ts'
 import { type Credentials, credentialsFile, readCredentials, saveCredentials, whileLocked } from './credentials.ts'
 
@@ -66,7 +66,7 @@ export async function login(text: string): Promise<void> {
 }
 
 /** Ends the sign-in with everything that came from it, in the browser too. Whatever the server says, nothing stays here. */
-export async function logout(text: string): Promise<void> {
+export async function endLogin(text: string): Promise<void> {
   const url = readUrl(text)
   await whileLocked(async () => {
     const credentials = requireCredentials(url)

@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs'
 import pg from 'pg'
-import { auditKeys, type ChainHead, findHeads, formatHead } from '../audit/chain.ts'
-import { keepFormerAuditKeys, retireAuditKeys } from '../audit/key-change.ts'
-import { verifyAuditChain } from '../audit/verify.ts'
-import type { Config } from '../config.ts'
+import { verifyAuditChain } from '../audit-events/verify.ts'
+import type { Config } from '../config/config.ts'
 import { createSecrets } from '../lib/secrets.ts'
-import { dropFormerLogins } from '../stores/migrations.ts'
+import { auditKeys, type ChainHead, findHeads, formatHead } from '../stores/audit/chain.ts'
+import { keepFormerAuditKeys, retireAuditKeys } from '../stores/audit/key-change.ts'
+import { dropFormerLogins } from '../stores/postgres/migrations.ts'
 import type { Stores } from '../stores/stores.ts'
 import { verifyToolCalls } from '../tool-calls/verify.ts'
 import { CommandFailed } from './command-failed.ts'
 import { resealColumns } from './reseal.ts'
-import { listOrganizations, withStores } from './stores.ts'
+import { listAllOrganizations, withStores } from './stores.ts'
 
 export async function migrateOnly(config: Config): Promise<void> {
   // Opening the stores migrates them.
@@ -28,7 +28,7 @@ export async function verifyAudit(
   const heads = from === undefined ? [] : readHeads(from)
   await withStores(config, async (stores) => {
     let problems = 0
-    const organizations = await listOrganizations(stores, org)
+    const organizations = await listAllOrganizations(stores, org)
     for (const { id, slug } of organizations) {
       const earlier = heads.filter(({ organizationId }) => organizationId === id)
       const { length, head, broken } = await verifyAuditChain(stores, id, { earlier })
@@ -71,7 +71,7 @@ function readHeads(from: string): ChainHead[] {
 /** Every value stands for itself, so a rotation that was killed is simply run again. */
 export async function rotateSecret(config: Config): Promise<void> {
   await withStores(config, async (stores) => {
-    const organizationIds = (await listOrganizations(stores)).map(({ id }) => id)
+    const organizationIds = (await listAllOrganizations(stores)).map(({ id }) => id)
     let changed = await stores.kv.reseal()
     changed += await resealColumns(stores, organizationIds)
     if (config.secrets.length > 1) await changeAuditKey(stores, organizationIds)

@@ -1,4 +1,4 @@
-import { type Config, describeUnknownSettings } from '../config.ts'
+import { type Config, describeUnknownSettings } from '../config/config.ts'
 import { demoPeople } from '../demo/demo.ts'
 import { startDemoExamples } from '../demo/examples.ts'
 import { type RunningServer, startServer } from '../main.ts'

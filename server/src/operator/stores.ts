@@ -1,5 +1,5 @@
 import pg from 'pg'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createLog } from '../lib/log.ts'
 import { UnreadableSecret } from '../lib/secrets.ts'
@@ -48,7 +48,7 @@ export interface ListedOrganization {
 }
 
 /** Every organization, or the one with a slug. Only the schema's owner may list across tenants. */
-export async function listOrganizations({ owner }: Stores, slug?: string): Promise<ListedOrganization[]> {
+export async function listAllOrganizations({ owner }: Stores, slug?: string): Promise<ListedOrganization[]> {
   const client = new pg.Client(owner)
   await client.connect()
   try {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { operation } from '../operation.ts'
-import { Id, name, Role, Success, Timestamp } from '../shapes.ts'
+import { operation } from '../foundation/operation.ts'
+import { Id, name, Role, Success, Timestamp } from '../foundation/shapes.ts'
 
 const Organization = z
   .strictObject({

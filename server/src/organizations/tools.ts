@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { Role } from '../shapes.ts'
-import { tool } from '../tool.ts'
+import { Role } from '../foundation/shapes.ts'
+import { tool } from '../foundation/tool.ts'
 import * as contract from './contract.ts'
 import * as members from './members.ts'
 import * as organizations from './organizations.ts'

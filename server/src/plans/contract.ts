@@ -1,27 +1,7 @@
 import { z } from 'zod'
-import { operation } from '../operation.ts'
-import { Timestamp } from '../shapes.ts'
-
-export const PlanLimits = z
-  .strictObject({
-    seats: z.int().min(0).describe('Members and open invitations; 0 means unlimited'),
-    end_users: z.int().min(0).describe('End users; 0 means unlimited'),
-    sites: z.int().min(0).describe('Allowed origins; 0 means unlimited'),
-    skills: z.int().min(0).describe('Active skills; 0 means unlimited'),
-  })
-  .describe('0 means unlimited')
-  .meta({ id: 'PlanLimits' })
-
-export const PlanFeatures = z
-  .strictObject({
-    sso: z.boolean().describe('Single sign-on for the organization’s members'),
-    scim: z.boolean().describe('Directories that send users and groups over SCIM'),
-    audit_logs: z.boolean().describe('The audit trail'),
-    custom_domains: z.boolean().describe('Domains of your own'),
-    end_users: z.boolean().describe('Whether more end users are available'),
-    seats: z.boolean().describe('Whether more seats are available'),
-  })
-  .meta({ id: 'PlanFeatures' })
+import { PlanFeatures, PlanLimits } from '../config/plan-file.ts'
+import { operation } from '../foundation/operation.ts'
+import { Timestamp } from '../foundation/shapes.ts'
 
 const Plan = z
   .strictObject({

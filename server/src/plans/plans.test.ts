@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
-import { readPlanFile, shippedPlanFile } from './plan-file.ts'
+import { readPlanFile, shippedPlanFile } from '../config/plan-file.ts'
 import { requireFeature } from './plans.ts'
 
 let app: TestService

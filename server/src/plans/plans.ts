@@ -1,10 +1,10 @@
-import type { OrgCaller } from '../caller.ts'
-import { paymentRequired } from '../errors.ts'
-import type { Input, Output } from '../operation.ts'
-import type { Service } from '../service.ts'
+import { freePlanId, type Plan } from '../config/plan-file.ts'
+import type { OrgCaller } from '../foundation/caller.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import { paymentRequired } from '../lib/errors.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
-import { freePlanId, type Plan } from './plan-file.ts'
 
 /** Those of the installation, as configured. */
 type Plans = readonly Plan[]

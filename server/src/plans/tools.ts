@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { tool } from '../tool.ts'
+import { tool } from '../foundation/tool.ts'
 import * as contract from './contract.ts'
 import * as plans from './plans.ts'
 

@@ -1,7 +1,7 @@
-import { type IdentityProviderConfig, readConfig } from '../identity-provider/identity-provider.ts'
-import { BoundedMap } from '../lib/bounded-map.ts'
+import { LRUCache } from 'lru-cache'
+import type { Service } from '../foundation/service.ts'
+import { type IdentityProviderConfig, readProviderConfig } from '../identity-provider/identity-provider.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import type { Foundation } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 import { isWellFormedKey } from './key-format.ts'
@@ -13,8 +13,8 @@ export interface LiveKey {
   allowed_origins: readonly string[]
   provider: IdentityProviderConfig
   /** Origins that passed the checks, by their text, and the sites that they are on, by origin; an empty id is no site. */
-  origins: BoundedMap<string, string>
-  siteIds: BoundedMap<string, string>
+  origins: LRUCache<string, string>
+  siteIds: LRUCache<string, string>
 }
 
 /** Where the key may be used; a key without origins of its own goes by those of the organization. None: everywhere. */
@@ -33,7 +33,7 @@ export interface KeyLookup {
 
 const cachedKeys = 10_000
 
-export function createKeyLookup({ database, changes, clock }: Foundation): KeyLookup {
+export function createKeyLookup({ database, changes, clock }: Service): KeyLookup {
   const known = new FreshCache<LiveKey>({
     changes,
     clock,
@@ -49,12 +49,12 @@ export function createKeyLookup({ database, changes, clock }: Foundation): KeyLo
         select id, organization_id, allowed_origins from publishable_keys where key_hash = ${hash} and revoked_at is null`,
     )
     if (!row) return undefined
-    const provider = await database.asOrg(row.organization_id, readConfig)
+    const provider = await database.asOrg(row.organization_id, readProviderConfig)
     return {
       ...row,
       provider,
-      origins: new BoundedMap<string, string>(100),
-      siteIds: new BoundedMap<string, string>(100),
+      origins: new LRUCache<string, string>({ max: 100 }),
+      siteIds: new LRUCache<string, string>({ max: 100 }),
     }
   }
 

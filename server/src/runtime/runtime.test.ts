@@ -2,6 +2,14 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
+import {
+  type ClientMessageInput,
+  maxDefinitionBytes,
+  maxMessageBytes,
+  maxNameLength,
+  maxSchemaBytes,
+  maxTools,
+} from '@inlay/protocol'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { WebSocket } from 'ws'
@@ -12,14 +20,6 @@ import { definitionBudget } from '../hub/kept-definitions.ts'
 import { createLog } from '../lib/log.ts'
 import { startServer } from '../main.ts'
 import type { Sql } from '../stores/database.ts'
-import {
-  type ClientMessageInput,
-  maxDefinitionBytes,
-  maxMessageBytes,
-  maxNameLength,
-  maxSchemaBytes,
-  maxTools,
-} from './protocol.ts'
 
 let shop: Shop
 let me: Awaited<ReturnType<Shop['caller']>>

@@ -1,17 +1,5 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { type RawData, type ServerOptions, WebSocketServer } from 'ws'
-import { splitAddress } from '../http.ts'
-import { OverLimit } from '../hub/definitions.ts'
-import type { Hub } from '../hub/hub.ts'
-import { KeptDefinitions } from '../hub/kept-definitions.ts'
-import type { Foundation } from '../service.ts'
-import { recheckMs } from '../stores/changes.ts'
-import type { TicketHolder, Tickets } from '../tickets/sealed-tickets.ts'
-import { checkStanding, type Standing } from '../tickets/standing.ts'
-import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
-import { findRecentCalls } from '../tool-calls/tool-calls.ts'
-import { maxSockets, maxTabs, Places } from './places.ts'
 import {
   ClientMessage,
   closeCodes,
@@ -20,7 +8,19 @@ import {
   maxMessageBytes,
   subprotocol,
   ticketSubprotocolPrefix,
-} from './protocol.ts'
+} from '@inlay/protocol'
+import { type RawData, type ServerOptions, WebSocketServer } from 'ws'
+import type { Service } from '../foundation/service.ts'
+import { splitAddress } from '../http/connections.ts'
+import type { Hub } from '../hub/hub.ts'
+import { KeptDefinitions } from '../hub/kept-definitions.ts'
+import { recheckMs } from '../stores/changes.ts'
+import type { TicketHolder, Tickets } from '../tickets/sealed-tickets.ts'
+import { checkStanding, type Standing } from '../tickets/standing.ts'
+import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
+import { findRecentCalls } from '../tool-calls/tool-calls.ts'
+import { OverLimit } from '../untrusted/definitions.ts'
+import { maxSockets, maxTabs, Places } from './places.ts'
 import { bearerOf, type Farewell, type Hello, ProtocolError, RuntimeSocket, Session, type Taken } from './session.ts'
 
 /** The sockets of widgets. */
@@ -65,12 +65,12 @@ class Refused extends Error {
 }
 
 export async function createRuntime(
-  foundation: Foundation,
+  service: Service,
   tickets: Tickets,
   hub: Hub,
   toolCalls: ToolCallRecorder,
 ): Promise<Runtime> {
-  const { activity, changes, clock, config, log, metrics } = foundation
+  const { activity, changes, clock, config, log, metrics } = service
   const server = new WebSocketServer<typeof RuntimeSocket>(options)
   const definitions = new KeptDefinitions()
   const places = { sockets: new Places('sockets open', maxSockets), tabs: new Places('tabs open', maxTabs) }
@@ -108,7 +108,7 @@ export async function createRuntime(
     const arrival: Arrival = { holder, hasEnded: false }
     arrivals.add(arrival)
     try {
-      const [standing = 'stands'] = await checkStanding(foundation, holder.organization_id, [holder])
+      const [standing = 'stands'] = await checkStanding(service, holder.organization_id, [holder])
       if (standing !== 'stands' || arrival.hasEnded) throw new Refused(401, 'INVALID_TICKET', voidTicket[standing])
       letIn(holder)
     } finally {
@@ -236,7 +236,7 @@ export async function createRuntime(
     tellingCalls = tellingCalls.then(async () => {
       if (sessions.get(session.id) !== session) return
       try {
-        const calls = await findRecentCalls({ ...foundation, toolCalls }, session.holder)
+        const calls = await findRecentCalls({ ...service, toolCalls }, session.holder)
         if (calls.length > 0) session.tellRecentCalls(calls)
       } catch (error) {
         log.warn({ err: error }, 'the recent calls of a user could not be read')
@@ -319,7 +319,7 @@ export async function createRuntime(
   async function recheckTogether(batch: Held[]): Promise<void> {
     const holders = batch.map(({ holder }) => holder)
     try {
-      const standings = await checkStanding(foundation, holders[0]?.organization_id ?? '', holders)
+      const standings = await checkStanding(service, holders[0]?.organization_id ?? '', holders)
       for (const [index, one] of batch.entries()) judge(one, standings[index] ?? 'stands')
     } catch (error) {
       // Nobody is sent away for it: the next round checks them again, and their sessions expire as always.
@@ -353,7 +353,7 @@ export async function createRuntime(
   async function keyChanged(id: string): Promise<void> {
     for (const { holder } of held()) {
       if (holder.publishable_key_id !== id) continue
-      const [standing] = await checkStanding(foundation, holder.organization_id, [{ ...holder, end_user: undefined }])
+      const [standing] = await checkStanding(service, holder.organization_id, [{ ...holder, end_user: undefined }])
       return judgeWhere(withKey(id), standing === 'key_revoked' ? standing : 'terms_changed')
     }
   }

@@ -1,16 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { WebSocket } from 'ws'
-import { addDefinitions, type Refused } from '../hub/definitions.ts'
-import { type Hub, ownerOf } from '../hub/hub.ts'
-import { type KeptDefinitions, type KeptTool, pack } from '../hub/kept-definitions.ts'
-import { cleanLine } from '../hub/page-text.ts'
-import type { Asker, CallOrder, Claim, Handover, LocalSource, Owner, Sight } from '../hub/switchboard.ts'
-import type { Clock } from '../lib/clock.ts'
-import { newId } from '../lib/ids.ts'
-import { PassingMap } from '../lib/passing-map.ts'
-import { fingerprint } from '../lib/secrets.ts'
-import type { TicketHolder } from '../tickets/sealed-tickets.ts'
-import type { RecentCall } from '../tool-calls/tool-calls.ts'
 import {
   type ClientMessage,
   closeCodes,
@@ -29,7 +17,19 @@ import {
   reauthLeadMs,
   reauthWithinMs,
   type ServerMessage,
-} from './protocol.ts'
+} from '@inlay/protocol'
+import { WebSocket } from 'ws'
+import { type Hub, ownerOf } from '../hub/hub.ts'
+import { type KeptDefinitions, type KeptTool, pack } from '../hub/kept-definitions.ts'
+import type { Asker, CallOrder, Claim, Handover, LocalSource, Owner, Sight } from '../hub/switchboard.ts'
+import type { Clock } from '../lib/clock.ts'
+import { newId } from '../lib/ids.ts'
+import { PassingMap } from '../lib/passing-map.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import type { TicketHolder } from '../tickets/sealed-tickets.ts'
+import type { RecentCall } from '../tool-calls/tool-calls.ts'
+import { addDefinitions, type Refused } from '../untrusted/definitions.ts'
+import { cleanLine } from '../untrusted/page-text.ts'
 
 export type Hello = ClientMessage & { type: 'hello' }
 

@@ -1,5 +1,5 @@
+import type { Service } from '../foundation/service.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import type { Service } from '../service.ts'
 
 /** Failed attempts from one client address on one account. Other addresses are not slowed down by them. */
 interface Pause {

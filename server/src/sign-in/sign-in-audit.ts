@@ -1,4 +1,4 @@
-import type { Service } from '../service.ts'
+import type { Service } from '../foundation/service.ts'
 import { recordHappening } from '../users/person-trail.ts'
 import type { User } from '../users/users.ts'
 import { pairOf } from './attempts.ts'

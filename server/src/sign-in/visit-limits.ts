@@ -1,12 +1,12 @@
 import type { Context, Next } from 'hono'
-import type { NodeEnv } from '../browser-session.ts'
-import { page, pageHeaders } from '../html.ts'
+import type { Service } from '../foundation/service.ts'
+import type { NodeEnv } from '../http/browser-session.ts'
+import { page, pageHeaders } from '../http/pages.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import type { Service } from '../service.ts'
 
 /** A sign-in takes about six requests, so a hundred people behind one address can sign in within a minute. */
 const visitsPerMinute = 600
-/** Fewer in a day than registrations are kept, so that one address cannot push out those of others (oauth/records.ts). */
+/** Fewer in a day than registrations are kept, so that one address cannot push out those of others (access/records.ts). */
 const registrationsPerHour = 100
 
 const minute = 60

@@ -1,8 +1,8 @@
 import { z } from 'zod'
+import { operation } from '../foundation/operation.ts'
+import { Id, Page, Timestamp } from '../foundation/shapes.ts'
 import { isId } from '../lib/ids.ts'
-import { InvalidOrigin, parseOrigin } from '../lib/origins.ts'
-import { operation } from '../operation.ts'
-import { Id, Page, Timestamp } from '../shapes.ts'
+import { InvalidOrigin, parseOrigin } from '../net/origins.ts'
 import { builtInSkills } from './built-in-skills.ts'
 
 /** The id of an organization's skill, or the location of a built-in one. */
@@ -34,7 +34,7 @@ const Domains = z
   .transform((domains) => [...new Set(domains)])
   .refine((domains) => domains.length === 1 || !domains.includes('*'), '"*" stands alone')
 
-export const Skill = z
+const Skill = z
   .strictObject({
     id: z.string().describe('ID of the skill; the `location` of a built-in skill'),
     name: z.string().describe('Name from the frontmatter, NFKC-normalized'),

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { Failure } from '../errors.ts'
+import { Failure } from '../lib/errors.ts'
 import { builtInSkills } from './built-in-skills.ts'
 import { parseSkillDocument } from './skill-document.ts'
 

@@ -1,5 +1,5 @@
 import { isMap, isScalar, isSeq, Lexer, type ParsedNode, parse, parseDocument, type Scalar as YamlScalar } from 'yaml'
-import { type Failure, invalid } from '../errors.ts'
+import { type Failure, invalid } from '../lib/errors.ts'
 import { nameProblem } from '../lib/names.ts'
 
 export const contentLimit = 256 * 1024

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
-import { Failure } from '../errors.ts'
+import { Failure } from '../lib/errors.ts'
 import { PatchOperation } from './contract.ts'
 import { applyOperations, findAll } from './skill-patch.ts'
 

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { invalid } from '../errors.ts'
+import { invalid } from '../lib/errors.ts'
 import type { PatchOperation } from './contract.ts'
 import { contentLimit, contentTooLong } from './skill-document.ts'
 

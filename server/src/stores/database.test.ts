@@ -5,12 +5,12 @@ import pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { makeConfig } from '../../test/harness.ts'
-import { auditKeys } from '../audit/chain.ts'
-import { Failure } from '../errors.ts'
+import { Failure } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { createSecrets, type DerivedKey } from '../lib/secrets.ts'
+import { auditKeys } from './audit/chain.ts'
 import { type Database, type DatabaseOptions, isoTimestamp, openDatabase, type Sql } from './database.ts'
-import { migrate, serviceConnection } from './migrations.ts'
+import { migrate, serviceConnection } from './postgres/migrations.ts'
 
 let connection: pg.ClientConfig
 let auditKey: DerivedKey

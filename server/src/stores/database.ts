@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import pg from 'pg'
-import { serviceUnavailable } from '../errors.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
 import type { DerivedKey } from '../lib/secrets.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
-import { serviceUnavailable } from '../errors.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
 import { createLog } from '../lib/log.ts'
 import type { Bus } from './bus.ts'
 import { openChanges, recheckMs } from './changes.ts'

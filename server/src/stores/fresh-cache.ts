@@ -1,4 +1,4 @@
-import { BoundedMap } from '../lib/bounded-map.ts'
+import { LRUCache } from 'lru-cache'
 import type { Clock } from '../lib/clock.ts'
 import { type Changes, recheckMs } from './changes.ts'
 
@@ -43,22 +43,22 @@ const mostLoads = 5
  */
 export class FreshCache<V> {
   readonly #options: FreshCacheOptions<V>
-  readonly #entries: BoundedMap<string, Entry<V>>
+  readonly #entries: LRUCache<string, Entry<V>>
   readonly #loads = new Set<Load>()
   /** By key: callers that want the same value wait for one load. */
   readonly #pending = new Map<string, Promise<V | undefined>>()
 
   constructor(options: FreshCacheOptions<V>) {
     this.#options = options
-    this.#entries = new BoundedMap(options.limit)
+    this.#entries = new LRUCache({ max: options.limit })
     options.changes.watch({
       changed: (topic) => {
         for (const load of this.#loads) load.changed.add(topic)
-        this.#entries.deleteWhere((entry) => entry.topics.includes(topic))
+        for (const [key, entry] of this.#entries.entries()) if (entry.topics.includes(topic)) this.#entries.delete(key)
       },
       missed: () => {
         for (const load of this.#loads) load.hasMissed = true
-        this.#entries.deleteWhere(() => true)
+        this.#entries.clear()
       },
     })
   }

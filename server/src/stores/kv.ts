@@ -1,7 +1,7 @@
 import { chmodSync, closeSync, fdatasync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { serviceUnavailable } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
 import type { Secrets } from '../lib/secrets.ts'
 
 /**

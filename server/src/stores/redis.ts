@@ -1,5 +1,5 @@
 import { Redis, ReplyError } from 'ioredis'
-import { serviceUnavailable } from '../errors.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { addHandler, type Bus, deliver, type Handlers } from './bus.ts'
 import { type Engine, type Kv, type KvOptions, sealed } from './kv.ts'

@@ -1,17 +1,17 @@
 import { join } from 'node:path'
 import type pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
-import { auditKeys } from '../audit/chain.ts'
-import { type Config, prepareDataFolder } from '../config.ts'
+import { type Config, prepareDataFolder } from '../config/config.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { createSecrets, type Secrets } from '../lib/secrets.ts'
+import { auditKeys } from './audit/chain.ts'
 import { type Bus, openLocalBus } from './bus.ts'
 import { type Changes, openChanges } from './changes.ts'
 import { type Database, openDatabase } from './database.ts'
-import { openEmbeddedPostgres } from './embedded-postgres.ts'
 import { type Kv, type KvOptions, openFileKv } from './kv.ts'
-import { migrate, serviceConnection } from './migrations.ts'
+import { openEmbeddedPostgres } from './postgres/embedded-postgres.ts'
+import { migrate, serviceConnection } from './postgres/migrations.ts'
 
 /** The engines that a configuration asks for, opened and migrated. */
 export interface Stores {

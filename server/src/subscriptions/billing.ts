@@ -1,4 +1,4 @@
-import type { Service } from '../service.ts'
+import type { Service } from '../foundation/service.ts'
 import type { BillingProvider } from './billing-provider.ts'
 import { createLocalBilling } from './local-billing.ts'
 

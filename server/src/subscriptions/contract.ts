@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { variant } from '../errors.ts'
-import { operation } from '../operation.ts'
-import { Timestamp } from '../shapes.ts'
+import { operation } from '../foundation/operation.ts'
+import { Timestamp } from '../foundation/shapes.ts'
+import { variant } from '../lib/errors.ts'
 
 export const SubscriptionStatus = z.enum([
   'incomplete',

@@ -1,6 +1,6 @@
+import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
-import { oneTime } from '../lib/one-time.ts'
-import type { Foundation } from '../service.ts'
+import { oneTime } from '../stores/one-time.ts'
 import type { BillingProvider, ProvidedSubscription } from './billing-provider.ts'
 
 /**
@@ -9,7 +9,7 @@ import type { BillingProvider, ProvidedSubscription } from './billing-provider.t
  */
 const periodMs = 30 * 24 * 60 * 60 * 1000
 
-type Parts = Pick<Foundation, 'kv' | 'clock' | 'config'>
+type Parts = Pick<Service, 'kv' | 'clock' | 'config'>
 
 export function createLocalBilling(parts: Parts): BillingProvider {
   const { publicUrl } = parts.config

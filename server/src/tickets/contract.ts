@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { fail, variant } from '../errors.ts'
-import { operation } from '../operation.ts'
+import { operation } from '../foundation/operation.ts'
+import { fail, variant } from '../lib/errors.ts'
 
 /** The ways a ticket exchange fails, beside those of the interface's table. The outer code is `data.code`. */
 const ticketErrors = {

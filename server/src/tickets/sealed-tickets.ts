@@ -1,6 +1,7 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
-import { longestTicket } from '../runtime/protocol.ts'
-import type { Service } from '../service.ts'
+import { createCipheriv, createDecipheriv } from 'node:crypto'
+import { longestTicket } from '@inlay/protocol'
+import type { Service } from '../foundation/service.ts'
+import { randomText } from '../lib/ids.ts'
 
 /** What a ticket stands for. */
 export interface TicketHolder {
@@ -33,6 +34,8 @@ const rememberSeconds = 2 * ticketSeconds
 
 const hourMs = 60 * 60 * 1000
 const header = { keyId: 4, hour: 4, nonce: 12 }
+/** In base64url. */
+const nonceCharacters = (header.nonce * 4) / 3
 const headerBytes = header.keyId + header.hour + header.nonce
 const tagBytes = 16
 
@@ -74,7 +77,7 @@ export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 
       const head = Buffer.allocUnsafe(headerBytes)
       id.copy(head)
       head.writeUInt32BE(hour, header.keyId)
-      const nonce = randomNonce()
+      const nonce = Buffer.from(randomText(nonceCharacters), 'base64url')
       nonce.copy(head, headerBytes - header.nonce)
       const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(head)
       const sealed = cipher.update(JSON.stringify({ holder, expires_at: expiresAt }), 'utf8')
@@ -89,18 +92,4 @@ export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 
       return (await kv.setIfAbsent(`ticket:${opened.nonce}`, true, rememberSeconds)) ? opened.holder : undefined
     },
   }
-}
-
-const pooledNonces = 512
-let pool = Buffer.alloc(0)
-let used = 0
-
-/** The system is asked for many at once, because that takes it as long as a few do. */
-function randomNonce(): Buffer {
-  if (used === pool.length) {
-    pool = randomBytes(header.nonce * pooledNonces)
-    used = 0
-  }
-  used += header.nonce
-  return pool.subarray(used - header.nonce, used)
 }

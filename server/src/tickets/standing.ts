@@ -1,9 +1,9 @@
-import { describeProvider } from '../connectors/held-identities.ts'
-import { type IdentityProviderConfig, readConfig } from '../identity-provider/identity-provider.ts'
+import { describeProvider } from '../delegation/held-identities.ts'
+import type { Service } from '../foundation/service.ts'
+import { type IdentityProviderConfig, readProviderConfig } from '../identity-provider/identity-provider.ts'
 import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
-import { matchesOrigin } from '../lib/origins.ts'
+import { matchesOrigin } from '../net/origins.ts'
 import { allowedOrigins } from '../publishable-keys/key-lookup.ts'
-import type { Foundation } from '../service.ts'
 import type { TicketHolder } from './sealed-tickets.ts'
 
 /**
@@ -25,7 +25,7 @@ export function fingerprintProvider(config: IdentityProviderConfig, trusted: Tru
 
 /** Checks holders of one organization against the database in one transaction; the results are in the same order. */
 export async function checkStanding(
-  { database, config: { mode } }: Pick<Foundation, 'database' | 'config'>,
+  { database, config: { mode } }: Pick<Service, 'database' | 'config'>,
   organizationId: string,
   holders: readonly TicketHolder[],
 ): Promise<Standing[]> {
@@ -38,7 +38,7 @@ export async function checkStanding(
       endUserIds.length === 0
         ? []
         : sql<{ id: string }>`select id from end_users where id = any(${endUserIds}::uuid[])`,
-      readConfig(sql),
+      readProviderConfig(sql),
     ]),
   )
   const print = currentFingerprint(provider, mode)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { offer } from '../../test/page.ts'
 import { member, type Shop, useShop } from '../../test/shop.ts'
-import { serviceUnavailable } from '../errors.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
 import type { Database } from '../stores/database.ts'
 import { createContentsDays, keepExpiring } from './contents.ts'
 import { createToolCallRecorder } from './recorder.ts'

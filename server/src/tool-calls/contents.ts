@@ -1,7 +1,7 @@
-import { recordAudit, trailOf } from '../audit/audit.ts'
-import type { OrgCaller } from '../caller.ts'
-import type { Input, Output } from '../operation.ts'
-import type { Foundation, Service } from '../service.ts'
+import { type OrgCaller, trailOf } from '../foundation/caller.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
@@ -29,7 +29,7 @@ export interface ContentsDays {
   load(organizationId: string): Promise<number>
 }
 
-export function createContentsDays({ changes, clock, database }: Foundation): ContentsDays {
+export function createContentsDays({ changes, clock, database }: Service): ContentsDays {
   const known = new FreshCache<{ organizationId: string; days: number }>({
     changes,
     clock,
@@ -136,7 +136,7 @@ const expireEveryMs = 60_000
 const expiredAtOnce = 1_000
 
 /** Deletes expired contents from time to time. Until then they are not shown. */
-export function keepExpiring({ database, log }: Foundation, everyMs = expireEveryMs) {
+export function keepExpiring({ database, log }: Service, everyMs = expireEveryMs) {
   async function expire(): Promise<void> {
     const found = await database.asExpirer(
       (sql) => sql<{ organization_id: string }>`

@@ -1,7 +1,7 @@
 import { z } from 'zod'
+import { operation } from '../foundation/operation.ts'
+import { Id, moment, Timestamp } from '../foundation/shapes.ts'
 import { isId } from '../lib/ids.ts'
-import { operation } from '../operation.ts'
-import { Id, moment, Timestamp } from '../shapes.ts'
 
 const Outcome = z.enum(['succeeded', 'tool_error', 'failed', 'refused', 'cancelled', 'timed_out'])
 

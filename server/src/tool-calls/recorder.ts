@@ -1,14 +1,14 @@
 import { createHmac, hash } from 'node:crypto'
-import { recordAudit } from '../audit/audit.ts'
-import { canonicalJson } from '../audit/chain.ts'
-import type { OrgCaller } from '../caller.ts'
-import { Failure, isUnavailable, serviceUnavailable } from '../errors.ts'
-import { cleanText } from '../hub/page-text.ts'
+import { type Approval, longestCallMs } from '@inlay/protocol'
+import type { OrgCaller } from '../foundation/caller.ts'
+import type { Service } from '../foundation/service.ts'
+import type { Relayed } from '../foundation/tool.ts'
+import { Failure, isUnavailable, serviceUnavailable } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
-import { type Approval, longestCallMs } from '../runtime/protocol.ts'
-import type { Foundation } from '../service.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
+import { canonicalJson } from '../stores/audit/chain.ts'
 import type { Database } from '../stores/database.ts'
-import type { Relayed } from '../tool.ts'
+import { cleanText } from '../untrusted/page-text.ts'
 import { Batch, recordedAction, type StoredCall } from './batch.ts'
 import { type CallContents, type ContentsDays, describeContents, writeContents } from './contents.ts'
 
@@ -48,7 +48,7 @@ const flushEveryMs = 5_000
 /** What a node keeps while the database is away. */
 const mostWaiting = { organization: 20_000, node: 100_000 }
 
-type Needed = Pick<Foundation, 'database' | 'secrets' | 'clock' | 'log'>
+type Needed = Pick<Service, 'database' | 'secrets' | 'clock' | 'log'>
 
 export function createToolCallRecorder(
   { database, secrets, clock, log }: Needed,

@@ -1,10 +1,9 @@
-import type { OrgCaller } from '../caller.ts'
-import { notFound } from '../errors.ts'
-import type { Input, Output } from '../operation.ts'
-import type { ServerMessage } from '../runtime/protocol.ts'
-import type { Service } from '../service.ts'
+import type { ServerMessage } from '@inlay/protocol'
+import type { OrgCaller } from '../foundation/caller.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import { notFound } from '../lib/errors.ts'
 import type { Database } from '../stores/database.ts'
-import type { TicketHolder } from '../tickets/sealed-tickets.ts'
 import { batchLimits, readRecords, type ToolCallRecord } from './batch.ts'
 import type * as contract from './contract.ts'
 import type { ToolCallRecorder } from './recorder.ts'
@@ -89,13 +88,20 @@ export type RecentCall = (ServerMessage & { type: 'calls/recent' })['calls'][num
 
 const mostRecentCalls = 50
 
+/** Whose page it is, and on which origin. */
+interface PageUser {
+  organization_id: string
+  origin: string | undefined
+  end_user: { verified_email: string | undefined } | undefined
+}
+
 /**
  * The latest calls that the page's user has seen in the widget, or could have: calls to pages of the same origin, and
  * calls to connectors that the user was asked about. Users without a verified address have none.
  */
 export async function findRecentCalls(
   { database, toolCalls }: Recorded,
-  { organization_id, origin, end_user }: TicketHolder,
+  { organization_id, origin, end_user }: PageUser,
 ): Promise<RecentCall[]> {
   const email = end_user?.verified_email
   if (email === undefined) return []

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { operation } from '../operation.ts'
-import { Id, Page, Timestamp } from '../shapes.ts'
+import { operation } from '../foundation/operation.ts'
+import { Id, Page, Timestamp } from '../foundation/shapes.ts'
 
 const totals = {
   total_requests: z.int().describe('Number of requests to a model'),

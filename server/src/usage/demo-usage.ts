@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { Service } from '../service.ts'
+import type { Service } from '../foundation/service.ts'
 import type { Sql } from '../stores/database.ts'
 import { recordUsage, type UsageRecord } from './record.ts'
 

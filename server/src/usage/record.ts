@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { type Failure, invalid } from '../errors.ts'
+import type { Service } from '../foundation/service.ts'
+import { Timestamp } from '../foundation/shapes.ts'
+import { type Failure, invalid } from '../lib/errors.ts'
 import { isId } from '../lib/ids.ts'
-import type { Service } from '../service.ts'
-import { Timestamp } from '../shapes.ts'
 import { violatedConstraint } from '../stores/database.ts'
 
 const Uuid = z.string().refine(isId, 'Not an id')

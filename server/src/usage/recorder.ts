@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { Failure, serviceUnavailable } from '../errors.ts'
-import type { Service } from '../service.ts'
+import type { Service } from '../foundation/service.ts'
+import { Failure, serviceUnavailable } from '../lib/errors.ts'
 import { checkUsage, recordUsage, type UsageRecord } from './record.ts'
 
 /** Gathers what arrives at once into few statements. */

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { operation } from '../operation.ts'
-import { Role } from '../shapes.ts'
+import { operation } from '../foundation/operation.ts'
+import { Role } from '../foundation/shapes.ts'
 
 const Profile = z
   .strictObject({

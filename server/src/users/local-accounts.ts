@@ -1,5 +1,5 @@
+import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
-import type { Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import { type Database, isUniqueViolation } from '../stores/database.ts'
 import { hashPassword } from './passwords.ts'

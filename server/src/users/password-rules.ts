@@ -1,10 +1,10 @@
 /** Whose password it is to be. */
-export interface Owner {
+export interface PasswordOwner {
   email: string
   name: string
 }
 
-export const shortestPassword = 12
+const shortestPassword = 12
 export const longestPassword = 200
 
 /** Words that lead the published lists of leaked passwords, and those that people add to reach a length. */
@@ -34,7 +34,7 @@ const leftAtLeast = 6
  * Why a password is too easy to guess, with what to do about it, or undefined. Guessable parts are taken out, and what is
  * left has to be long enough: a rule about kinds of characters would accept `Password1234!`.
  */
-export function passwordProblem(password: string, owner?: Owner): string | undefined {
+export function passwordProblem(password: string, owner?: PasswordOwner): string | undefined {
   if ([...password].length < shortestPassword) return `Use at least ${shortestPassword} characters.`
   if (password.length > longestPassword) return `Use at most ${longestPassword} characters.`
   const text = password.normalize('NFKC').toLowerCase()
@@ -102,7 +102,7 @@ function commonLength(text: string, at: number, sequence: string): number {
   return length
 }
 
-const personalWords = ({ email, name }: Owner): string[] =>
+const personalWords = ({ email, name }: PasswordOwner): string[] =>
   [email, ...email.split('@'), ...`${email} ${name}`.split(/[^\p{L}\p{N}]+/u)]
     .map((word) => word.normalize('NFKC').toLowerCase())
     .filter((word) => word.length >= 3)

@@ -1,6 +1,6 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
-import { serviceUnavailable } from '../errors.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
 import { createFairQueue, QueueFull } from '../lib/fair-queue.ts'
 
 interface Cost {

@@ -1,5 +1,5 @@
-import { recordAudit } from '../audit/audit.ts'
-import type { Service } from '../service.ts'
+import type { Service } from '../foundation/service.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
 import type { Sql } from '../stores/database.ts'
 
 interface Happening {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { tool } from '../tool.ts'
+import { tool } from '../foundation/tool.ts'
 import { getMe as contract } from './contract.ts'
 import { getMe } from './users.ts'
 

@@ -1,10 +1,10 @@
-import type { Caller } from '../caller.ts'
+import type { Caller } from '../foundation/caller.ts'
+import type { Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
 import { cleanName } from '../lib/names.ts'
 import { isEmailVerified } from '../lib/verified-emails.ts'
-import type { Output } from '../operation.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
-import type { Service } from '../service.ts'
 import { topics } from '../stores/changes.ts'
 import type * as contract from './contract.ts'
 

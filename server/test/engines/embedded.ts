@@ -1,6 +1,6 @@
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
-import { openEmbeddedPostgres } from '../../src/stores/embedded-postgres.ts'
+import { openEmbeddedPostgres } from '../../src/stores/postgres/embedded-postgres.ts'
 import { databaseUrl, makeRunFolder, makeTemplate } from './engines.ts'
 
 /** One machine: the PostgreSQL that the product ships, and a file for the key-value store. */

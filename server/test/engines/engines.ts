@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { createSecrets } from '../../src/lib/secrets.ts'
-import { migrate } from '../../src/stores/migrations.ts'
+import { migrate } from '../../src/stores/postgres/migrations.ts'
 
 /** What a set of engines tells the tests: where to make databases, and where Redis is, if it is one with Redis. */
 export interface Engines {

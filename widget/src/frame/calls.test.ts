@@ -1,5 +1,5 @@
+import type { ClientMessageInput } from '@inlay/protocol'
 import { describe, expect, test } from 'vitest'
-import type { ClientMessageInput } from '../../../server/src/runtime/protocol.ts'
 import type { PageTool, ToolAnnotations } from '../channel.ts'
 import { Calls, readResult } from './calls.ts'
 

@@ -1,5 +1,5 @@
-import type { Approval, ClientMessageInput, ServerMessage } from '../../../server/src/runtime/protocol.ts'
-import { maxMessageBytes } from '../../../server/src/runtime/protocol-values.ts'
+import type { Approval, ClientMessageInput, ServerMessage } from '@inlay/protocol'
+import { maxMessageBytes } from '@inlay/protocol/values'
 import { onlyReads, type PageTool } from '../channel.ts'
 import { bytesOf } from './tool-messages.ts'
 

@@ -1,5 +1,5 @@
-import type { ClientMessageInput, ServerMessage } from '../../../server/src/runtime/protocol.ts'
-import { closeCodes, subprotocol, ticketSubprotocolPrefix } from '../../../server/src/runtime/protocol-values.ts'
+import type { ClientMessageInput, ServerMessage } from '@inlay/protocol'
+import { closeCodes, subprotocol, ticketSubprotocolPrefix } from '@inlay/protocol/values'
 import { hasAlmostExpired } from './id-token.ts'
 import { retryDelay } from './retry-delay.ts'
 import { exchangeTicket, type Ticket, TicketRefused } from './tickets.ts'

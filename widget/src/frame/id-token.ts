@@ -1,4 +1,4 @@
-import { reauthLeadMs } from '../../../server/src/runtime/protocol-values.ts'
+import { reauthLeadMs } from '@inlay/protocol/values'
 
 /**
  * Whether a token is about to run out, so that a session would not last longer with it than without. Only the server

@@ -1,5 +1,3 @@
-import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
 import {
   type ClientMessageInput,
   maxMessageBytes,
@@ -7,7 +5,9 @@ import {
   maxSchemaBytes,
   maxTools,
   ToolDefinition,
-} from '../../../server/src/runtime/protocol.ts'
+} from '@inlay/protocol'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
 import { annotationNames, type PageTool } from '../channel.ts'
 import { bytesOf, listTools, sortTools, tellChanges } from './tool-messages.ts'
 

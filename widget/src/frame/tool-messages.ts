@@ -1,11 +1,5 @@
-import type { ClientMessageInput } from '../../../server/src/runtime/protocol.ts'
-import {
-  maxDefinitionBytes,
-  maxMessageBytes,
-  maxNameLength,
-  maxSchemaBytes,
-  maxTools,
-} from '../../../server/src/runtime/protocol-values.ts'
+import type { ClientMessageInput } from '@inlay/protocol'
+import { maxDefinitionBytes, maxMessageBytes, maxNameLength, maxSchemaBytes, maxTools } from '@inlay/protocol/values'
 import { annotationNames, type PageTool, type ToolAnnotations } from '../channel.ts'
 
 /** Room for what is around the definitions in a message. */

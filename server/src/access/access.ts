@@ -1,0 +1,170 @@
+import { type AccessControl, type Caller, type CallerToken, requireAccess } from '../foundation/caller.ts'
+import type { Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import type { Role } from '../foundation/shapes.ts'
+import { challenge, scope } from '../http/protected-resources.ts'
+import { accessDenied, authRequired, Failure, isUnavailable } from '../lib/errors.ts'
+import { isId } from '../lib/ids.ts'
+import { topics } from '../stores/changes.ts'
+import { FreshCache } from '../stores/fresh-cache.ts'
+import { recordHappening } from '../users/person-trail.ts'
+import { type AccessToken, createTokenVerifier, InvalidToken } from './access-tokens.ts'
+import type { logout as logoutContract } from './contract.ts'
+import { findRecord, markEnded, readClientName, signInOfGrant } from './records.ts'
+
+/** Tokens that come from no sign-in, such as the operator's, have neither a sign-in nor a client. */
+type VerifiedToken = AccessToken & Pick<CallerToken, 'sign_in' | 'client_name'>
+
+const cachedTokens = 10_000
+const cachedPeople = 10_000
+const clockSkewMs = 60_000
+/** No issuer's tokens are longer, and the HTTP server accepts little more in all headers together. */
+const longestToken = 12_000
+
+/** A verified token, and the caller that it last stood for. */
+interface KnownToken {
+  token: VerifiedToken
+  person?: Person
+  caller?: Caller
+}
+
+export function createAccess(service: Service): AccessControl {
+  const { changes, clock, kv } = service
+  const verify = createTokenVerifier(service)
+  // By the header's text: hashing a token takes longer than the rest of a check.
+  const tokens = new FreshCache<KnownToken>({
+    changes,
+    clock,
+    limit: cachedTokens,
+    topicsOf: ({ token: { id, grant_id, sign_in } }) => [
+      topics.token(id),
+      ...(grant_id ? [topics.grant(grant_id)] : []),
+      ...(sign_in ? [topics.session(sign_in.session)] : []),
+    ],
+    // Revocations are written to the key-value store, so none can succeed while it is away.
+    isUnavailable,
+  })
+  const people = new FreshCache<Person>({
+    changes,
+    clock,
+    limit: cachedPeople,
+    topicsOf: ({ id }) => [topics.user(id)],
+    // Only memberships: a user who has just been added must not be refused for half a minute.
+    isKept: ({ role, asked_for }) => role !== null || asked_for === '',
+  })
+
+  async function readToken(text: string): Promise<KnownToken> {
+    const verified = await verify(text)
+    if (await kv.get(revokedTokenKey(verified.id))) throw new InvalidToken('The token was revoked')
+    const grant = verified.grant_id ? await findRecord(kv, 'Grant', verified.grant_id) : undefined
+    if (verified.grant_id && !grant) throw new InvalidToken('The grant has ended')
+    const client_name = verified.client_id && (await readClientName(kv, verified.client_id))
+    return { token: { ...verified, sign_in: signInOfGrant(grant), client_name } }
+  }
+
+  async function findToken(authorization: string, audience: string): Promise<KnownToken> {
+    const text = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
+    if (!text) throw refuse(audience, undefined, 'No bearer token')
+    if (text.length > longestToken) throw refuse(audience, 'invalid_token', 'The token is too long')
+    // Always in the same spelling, so that one token has one entry.
+    return tokens
+      .load(`Bearer ${text}`, () => readToken(text))
+      .then((known) => known as KnownToken)
+      .catch((error) => {
+        throw error instanceof InvalidToken ? refuse(audience, 'invalid_token', error) : error
+      })
+  }
+
+  return {
+    async check(authorization = '', access, audience) {
+      if (access === 'public') return undefined
+      const known = tokens.get(authorization) ?? (await findToken(authorization, audience))
+      const { token } = known
+      const invalid = (cause: string) => refuse(audience, 'invalid_token', cause)
+      if (token.expires_at + clockSkewMs <= clock()) throw invalid('The token has expired')
+      if (!token.audience.includes(audience)) throw invalid(`The token is not for ${audience}`)
+      if (token.scopes && !token.scopes.includes(scope)) throw refuse(audience, 'insufficient_scope')
+
+      // A claim that is not an id can't name an organization that anyone is a member of.
+      const organizationId = token.organization_id && isId(token.organization_id) ? token.organization_id : ''
+      const place = `${token.user_id} ${organizationId}`
+      const person =
+        people.get(place) ?? (await people.load(place, () => loadPerson(service, token.user_id, organizationId)))
+      if (!person) throw invalid('The token names a user who no longer exists')
+      if (token.sign_in && token.sign_in.generation !== person.session_generation)
+        throw invalid('All sessions of the user were ended')
+      if (!known.caller || known.person !== person) {
+        known.person = person
+        known.caller = describeCaller(token, person)
+      }
+      requireAccess(known.caller, access)
+      return known.caller
+    },
+  }
+}
+
+function describeCaller(token: VerifiedToken, person: Person): Caller {
+  const { id, expires_at, organization_id, grant_id, client_id, client_name, sign_in } = token
+  const { organization, role, session_generation, asked_for, email_verified, ...user } = person
+  return {
+    user,
+    email_verified,
+    token: { id, expires_at, organization_id, grant_id, client_id, client_name, sign_in },
+    ...(organization && role && { organization, role }),
+  }
+}
+
+/** Tells a client beside the envelope where it gets a token that is good for this. */
+function refuse(audience: string, error?: 'invalid_token' | 'insufficient_scope', cause?: unknown): Failure {
+  const { envelope } =
+    error === 'insufficient_scope' ? accessDenied(`The token lacks the scope ${scope}`) : authRequired()
+  return new Failure(envelope, { cause, headers: { 'www-authenticate': challenge(audience, error) } })
+}
+
+/** Revokes a token before it expires, on every node. */
+export async function revokeToken(
+  { kv, changes, clock }: Service,
+  { id, expires_at }: Pick<AccessToken, 'id' | 'expires_at'>,
+): Promise<void> {
+  const secondsLeft = Math.ceil((expires_at + clockSkewMs - clock()) / 1000)
+  if (secondsLeft > 0) await kv.set(revokedTokenKey(id), true, secondsLeft)
+  changes.announce(topics.token(id))
+}
+
+/** Ends a browser's session and every token that came from it, on every node. */
+export async function endSession({ kv, changes }: Service, session: string): Promise<void> {
+  await markEnded(kv, session)
+  changes.announce(topics.session(session))
+}
+
+export async function logout(service: Service, caller: Caller): Promise<Output<typeof logoutContract>> {
+  await recordHappening(service, caller.user.id, { action: 'user.signed_out' })
+  await revokeToken(service, caller.token)
+  if (caller.token.sign_in) await endSession(service, caller.token.sign_in.session)
+  return { success: true }
+}
+
+const revokedTokenKey = (id: string) => `revoked-token:${id}`
+
+type Person = Caller['user'] & {
+  email_verified: boolean
+  session_generation: number
+  organization: Caller['organization'] | null
+  role: Role | null
+  /** The organization that the membership was looked up in. */
+  asked_for: string
+}
+
+async function loadPerson({ database }: Service, userId: string, organizationId: string): Promise<Person | undefined> {
+  const [person] = await database.asUser(
+    userId,
+    (sql) => sql<Omit<Person, 'asked_for'>>`
+      select u.id, u.email, u.name, u.avatar_url, u.email_verified, u.session_generation, m.role,
+             case when o.id is not null then jsonb_build_object('id', o.id, 'name', o.name, 'slug', o.slug) end as organization
+      from users u
+      left join members m on m.user_id = u.id and m.organization_id = ${organizationId || null}
+      left join organizations o on o.id = m.organization_id
+      where u.id = ${userId}`,
+  )
+  return person && { ...person, asked_for: organizationId }
+}

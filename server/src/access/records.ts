@@ -1,0 +1,79 @@
+import type { AdapterPayload, AuthorizationDetail } from 'oidc-provider'
+import type { SignIn } from '../foundation/caller.ts'
+import type { Service } from '../foundation/service.ts'
+import { cleanName } from '../lib/names.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import { topics } from '../stores/changes.ts'
+import { keepNewest } from '../stores/keep-newest.ts'
+import type { Kv } from '../stores/kv.ts'
+
+/** Names are hashed: an id is often the secret itself. */
+export const recordKey = (model: string, id: string): string => `oauth:${model}:${fingerprint(id)}`
+
+/** Of a session. `amr` is what the library carries along from a sign-in, and tells no client. */
+export const signInOfSession = ({ uid, amr }: { uid: string; amr?: string[] | undefined }): SignIn => ({
+  session: uid,
+  generation: Number(amr?.[0]),
+})
+
+const signInType = 'sign_in'
+export const describeSignIn = (signIn: SignIn): AuthorizationDetail => ({ type: signInType, ...signIn })
+
+export const signInOfGrant = (grant: { rar?: AuthorizationDetail[] | undefined } | undefined): SignIn | undefined =>
+  grant?.rar?.find(({ type }) => type === signInType) as SignIn | undefined
+
+export const grantSeconds = 365 * 24 * 60 * 60
+
+const endedSessionKey = (uid: string) => `oauth:ended-session:${fingerprint(uid)}`
+
+/** Remembered for as long as anything that came from the session could live: also what is being made at this moment ends. */
+export const markEnded = (kv: Kv, uid: string): Promise<void> => kv.set(endedSessionKey(uid), true, grantSeconds)
+
+/** A session that was ended is not found, nor is a grant that came from it. */
+export async function findRecord(kv: Kv, model: string, id: string): Promise<AdapterPayload | undefined> {
+  const payload = await kv.get<AdapterPayload>(recordKey(model, id))
+  const session = model === 'Grant' ? signInOfGrant(payload)?.session : model === 'Session' ? payload?.uid : undefined
+  return session && (await kv.get(endedSessionKey(session))) ? undefined : payload
+}
+
+/** A code or token is worth nothing without its grant: one deletion ends them all, also those still being made. */
+export async function revokeGrant({ kv, changes }: Pick<Service, 'kv' | 'changes'>, grantId: string): Promise<void> {
+  await kv.delete(recordKey('Grant', grantId))
+  changes.announce(topics.grant(grantId))
+}
+
+const day = 24 * 60 * 60
+/** Longer than any grant lives. */
+const usedClientSeconds = 400 * day
+
+/**
+ * Anybody may register a client. Until somebody allows it something it is kept apart, for a day at most, and among so many
+ * others: one address may register fewer than that in a day (authorization-server.ts).
+ */
+const unusedClients = { kind: 'oauth:clients', limit: 2_500, seconds: day }
+const unusedClientKey = (clientId: string) => recordKey('UnusedClient', clientId)
+
+export async function addClient(kv: Kv, clientId: string, metadata: AdapterPayload): Promise<void> {
+  await keepNewest(kv, unusedClients, unusedClientKey(clientId))
+  await kv.set(unusedClientKey(clientId), metadata, unusedClients.seconds)
+}
+
+export const findClient = async (kv: Kv, clientId: string): Promise<AdapterPayload | undefined> =>
+  (await kv.get<AdapterPayload>(recordKey('Client', clientId))) ?? kv.get(unusedClientKey(clientId))
+
+const longestShownName = 100
+
+/** What users know a client by: its registered name, or the host of its metadata document. */
+export async function readClientName(kv: Kv, clientId: string): Promise<string | undefined> {
+  const metadata = await findClient(kv, clientId)
+  const name = cleanName(String(metadata?.client_name ?? ''), longestShownName)
+  return name || URL.parse(clientId)?.host || undefined
+}
+
+/** Keeps a registered client that somebody allowed something. Clients known by their address are not stored. */
+export async function keepClient(kv: Kv, clientId: string): Promise<void> {
+  const metadata = await findClient(kv, clientId)
+  if (!metadata) return
+  await kv.set(recordKey('Client', clientId), metadata, usedClientSeconds)
+  await kv.delete(unusedClientKey(clientId))
+}

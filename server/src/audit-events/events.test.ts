@@ -1,0 +1,289 @@
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
+
+let app: TestService
+let token: string
+beforeAll(async () => {
+  app = await startTestService()
+  token = await app.tokenFor('admin@demo.test', 'demo')
+  const organizationId = await app.organization('demo')
+  await app.service.database.asOrg(organizationId, async (sql) => {
+    for (let n = 1; n <= 120; n += 1) {
+      const actor = n % 2 ? 'ann@example.com' : 'bob@example.com'
+      await recordAudit(sql, { organizationId, actor }, n % 3 ? 'thing.made' : 'thing.unmade', `thing-${n}`, { n })
+    }
+  })
+})
+afterAll(() => app.close())
+
+interface Event {
+  id: string
+  sequence: number
+  actor: string
+  action: string
+  target: string
+}
+
+const list = async (query = '', service = app, as = token) =>
+  (await service.request('GET', `/audit-events${query}`, { token: as })).body
+
+describe('the list', () => {
+  test('has the newest first, every field, and the state of the chain', async () => {
+    const { events, next_cursor, verification } = await list('?target=thing-120')
+    expect(events).toEqual([
+      {
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        sequence: expect.any(Number),
+        actor: 'bob@example.com',
+        action: 'thing.unmade',
+        target: 'thing-120',
+        data: { n: 120 },
+        created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      },
+    ])
+    expect(next_cursor).toBeNull()
+    const [{ sequence, hash }] = events
+    const head = `${await app.organization('demo')}:${sequence}:${hash}`
+    expect(verification).toEqual({ status: 'intact', length: sequence, head, broken_at: null })
+    const whole = await list()
+    expect(whole.events).toHaveLength(50)
+    expect(whole.events[0].target).toBe('thing-120')
+  })
+
+  test.each([1, 7, 50, 100])('in pages of %i is the whole trail, each event once', async (limit) => {
+    const seen: Event[] = []
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const page: { events: Event[]; next_cursor: string | null } = await list(
+        `?limit=${limit}${cursor && `&cursor=${cursor}`}`,
+      )
+      expect(page.events.length).toBeLessThanOrEqual(limit)
+      seen.push(...page.events)
+      cursor = page.next_cursor
+    }
+    const length = seen[0]?.sequence ?? 0
+    expect(length).toBeGreaterThan(120)
+    expect(seen.map(({ sequence }) => sequence)).toEqual(Array.from({ length }, (_, n) => length - n))
+  })
+
+  test.each<[string, (event: Event) => boolean, number]>([
+    ['actor=ann@example.com', ({ actor }) => actor === 'ann@example.com', 60],
+    ['action=thing.unmade', ({ action }) => action === 'thing.unmade', 40],
+    ['target=thing-7', ({ target }) => target === 'thing-7', 1],
+    ['actor=ann@example.com&action=thing.unmade', ({ actor }) => actor === 'ann@example.com', 20],
+    ['actor=ann', () => false, 0],
+    ['action=thing.%25', () => false, 0],
+    ['start_date=2020-01-01&end_date=2020-12-31', () => false, 0],
+    ['start_date=2020-01-01&action=thing.made', ({ action }) => action === 'thing.made', 80],
+    ['end_date=9999-12-31&action=thing.made', ({ action }) => action === 'thing.made', 80],
+    ['start_date=9999-12-31T23:59:59Z', () => false, 0],
+    ['cursor=1', () => false, 0],
+    ['cursor=999999999999999&target=thing-1', ({ target }) => target === 'thing-1', 1],
+  ])('narrows by %s', async (query, fits, count) => {
+    const { events } = await list(`?limit=100&${query}`)
+    expect(events.every(fits)).toBe(true)
+    expect(events).toHaveLength(count)
+  })
+
+  test('includes both ends of a range', async () => {
+    const [event] = (await list('?target=thing-7')).events
+    const at = event.created_at
+    const later = new Date(Date.parse(at) + 1).toISOString()
+    const earlier = new Date(Date.parse(at) - 1).toISOString()
+    const day = at.slice(0, 10)
+    const count = async (query: string) => (await list(`?target=thing-7&${query}`)).events.length
+    expect(await count(`start_date=${at}&end_date=${at}`)).toBe(1)
+    expect(await count(`start_date=${day}&end_date=${day}`)).toBe(1)
+    expect(await count(`start_date=${later}`)).toBe(0)
+    expect(await count(`end_date=${earlier}`)).toBe(0)
+    expect(await count(`end_date=${at.replace('Z', '%2B00:00')}`)).toBe(1)
+  })
+
+  test.each([
+    ['limit=0', 'limit'],
+    ['limit=101', 'limit'],
+    ['limit=1.5', 'limit'],
+    ['limit=1&limit=2', 'limit'],
+    ['cursor=', 'cursor'],
+    ['cursor=-1', 'cursor'],
+    ['cursor=x', 'cursor'],
+    ['cursor=1234567890123456', 'cursor'],
+    ['actor=', 'actor'],
+    [`target=${'x'.repeat(301)}`, 'target'],
+    ['start_date=yesterday', 'start_date'],
+    ['start_date=2026-02-30', 'start_date'],
+    ['start_date=1969-12-31', 'start_date'],
+    ['start_date=0000-01-01', 'start_date'],
+    ['end_date=9999-12-31T23:59:59-14:00', 'end_date'],
+    ['end_date=2026-01-01T00:00:00', 'end_date'],
+    ['organization_id=x', 'organization_id'],
+  ])('refuses "%s"', async (query, field) => {
+    expect((await list(`?${query}`)).data).toMatchObject({ code: 'VALIDATION_ERROR', field })
+  })
+
+  test('needs a plan with audit logs, and is no write that could be paid for', async () => {
+    const free = await app.tokenFor('admin@other.test', 'other')
+    expect(await list('', app, free)).toEqual({
+      defined: true,
+      code: 'FORBIDDEN',
+      status: 403,
+      message: 'Access denied',
+      data: { code: 'ACCESS_DENIED', reason: 'The Free plan does not include audit logs' },
+    })
+  })
+
+  // Abuse case 2.
+  test('holds nothing of another organization', async () => {
+    const other = await app.organization('other')
+    await app.service.database.asOrg(other, async (sql) => {
+      await sql`update organizations set plan_id = 'enterprise'`
+      for (let n = 0; n < 5; n += 1) await recordAudit(sql, { organizationId: other, actor: 'x' }, 'other.thing', 'y')
+    })
+    expect((await list('?action=other.thing')).events).toEqual([])
+    const own = await list('', app, await app.tokenFor('admin@other.test', 'other'))
+    expect(own.verification).toMatchObject({ status: 'intact', length: own.events.length, broken_at: null })
+    await app.service.database.asOrg(other, (sql) => sql`update organizations set plan_id = 'free'`)
+  })
+})
+
+// Abuse case 62.
+describe('the export', () => {
+  const read = async (query = '', as = token) => app.request('GET', `/audit-events/export${query}`, { token: as })
+
+  test('has every event, the oldest first, and continues after any of them', async () => {
+    const { status, headers, body } = await read()
+    expect([status, headers.get('content-type')]).toEqual([200, 'application/jsonl; charset=utf-8'])
+    expect(headers.get('cache-control')).toBe('no-store')
+    const sequences = body.map(({ sequence }: Event) => sequence)
+    expect(sequences).toEqual(Array.from({ length: body.length }, (_, index) => index + 1))
+    const { events, verification } = await list()
+    expect(body.at(-1)).toEqual({ ...events[0], head: verification.head })
+    expect((await read(`?from=${body[99].head}`)).body).toEqual(body.slice(100))
+    expect((await read(`?from=${verification.head}`)).body, 'nothing is new').toEqual([])
+  })
+
+  test('goes on over many pages, up to the newest event at its start', async () => {
+    const growing = await useTestService()
+    const as = await growing.tokenFor('admin@demo.test', 'demo')
+    const organizationId = await growing.organization('demo')
+    const add = (count: number) =>
+      growing.service.database.asOrg(organizationId, async (sql) => {
+        for (let n = 0; n < count; n += 1)
+          await recordAudit(sql, { organizationId, actor: 'ann' }, 'thing.made', '', {})
+      })
+    await add(450)
+    const { body } = await growing.request('GET', '/audit-events/export', { token: as })
+    const { verification } = await list('', growing, as)
+    expect(body.at(-1).head).toBe(verification.head)
+    expect(body).toHaveLength(verification.length)
+  })
+
+  test('refuses a head that the trail doesn’t contain', async () => {
+    const { body } = await read()
+    const [organizationId, , hash] = body[50].head.split(':')
+    const others = (
+      await app.request('GET', '/organizations/by-slug/other', {
+        token: await app.tokenFor('admin@other.test', 'other'),
+      })
+    ).body.id
+    for (const head of [
+      `${organizationId}:52:${hash}`,
+      `${organizationId}:51:${'0'.repeat(64)}`,
+      `${organizationId}:999999:${hash}`,
+      `${organizationId}:0:${hash}`,
+      `${others}:51:${hash}`,
+    ]) {
+      const refused = await read(`?from=${head}`)
+      expect([refused.status, refused.body.data]).toEqual([409, { code: 'AUDIT_HEAD_NOT_FOUND' }])
+    }
+  })
+
+  test.each(['', '5', 'abc:1:abc', 'x 019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001:1:'.padEnd(100, '0')])(
+    'refuses "%s", which isn’t a head',
+    async (from) => {
+      const { body } = await read(`?from=${encodeURIComponent(from)}`)
+      expect(body.data).toMatchObject({ code: 'VALIDATION_ERROR', field: 'from' })
+    },
+  )
+
+  test('needs a plan with audit logs', async () => {
+    const { status, body } = await read('', await app.tokenFor('admin@other.test', 'other'))
+    expect([status, body.data.code]).toEqual([403, 'ACCESS_DENIED'])
+  })
+})
+
+describe('the verification', () => {
+  /** A service whose owner can tamper with the trail, and its chain as the last page saw it. */
+  async function makeVictim() {
+    const app = await useTestService()
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    const organizationId = await app.organization('demo')
+    const add = (target: string) =>
+      app.service.database.asOrg(organizationId, (sql) =>
+        recordAudit(sql, { organizationId, actor: 'ann@example.com' }, 'thing.made', target),
+      )
+    for (let n = 0; n < 5; n += 1) await add(`thing-${n}`)
+    const tamper = async (statement: string) => {
+      const owner = new pg.Client(app.stores.owner)
+      await owner.connect()
+      await owner.query('alter table audit_events no force row level security')
+      await owner.query('alter table audit_chains no force row level security')
+      await owner.query(statement)
+      await owner.end()
+    }
+    const verification = async () => (await list('', app, token)).verification
+    return { app, add, tamper, verification, length: (await verification()).length as number }
+  }
+
+  test('follows the trail as it grows', async () => {
+    const { add, verification, length } = await makeVictim()
+    await add('one more')
+    expect(await verification()).toMatchObject({ status: 'intact', length: length + 1, broken_at: null })
+    const [, results] = await Promise.all([
+      Promise.all(Array.from({ length: 20 }, (_, n) => add(`more-${n}`))),
+      Promise.all(Array.from({ length: 20 }, verification)),
+    ])
+    expect(results.map(({ status }) => status)).toEqual(results.map(() => 'intact'))
+    expect(await verification()).toMatchObject({ status: 'intact', length: length + 21, broken_at: null })
+  })
+
+  test('shows at once that new events were cut, and that the head was changed', async () => {
+    const { add, tamper, verification, length } = await makeVictim()
+    await add('cut')
+    await tamper(`delete from audit_events where target = 'cut'`)
+    expect(await verification()).toMatchObject({ status: 'broken', length, broken_at: length + 1 })
+    const another = await makeVictim()
+    await another.tamper(`update audit_chains set hash = sha256('')`)
+    expect(await another.verification()).toMatchObject({ status: 'broken' })
+  })
+
+  test.each([
+    ['edited', `update audit_events set actor = 'mallory' where sequence = 3`],
+    ['cut with all that followed', 'delete from audit_events where sequence >= 3'],
+  ])('shows within a minute that an old event was %s', async (_, statement) => {
+    const { app, tamper, verification } = await makeVictim()
+    await tamper(statement)
+    app.clock.now += 59_999
+    expect((await verification()).status, 'what was verified a moment ago is not read again').toBe('intact')
+    app.clock.now += 1
+    expect(await verification()).toMatchObject({ status: 'broken', length: 2, broken_at: 3 })
+  })
+
+  test('is tried again after it failed', async () => {
+    const { app, verification, length } = await makeVictim()
+    const { database } = app.service
+    let transactions = 0
+    const failing: typeof database.asOrg = async (organizationId, work) => {
+      transactions += 1
+      if (transactions > 1) throw new Error('gone after the page itself was read')
+      return database.asOrg(organizationId, work)
+    }
+    app.service.database = { ...database, asOrg: failing }
+    app.clock.now += 60_000
+    expect(await verification()).toBeUndefined()
+    app.service.database = database
+    expect(await verification()).toMatchObject({ status: 'intact', length })
+  })
+})

@@ -1,0 +1,131 @@
+import type { DerivedKey } from '../lib/secrets.ts'
+import {
+  type AuditRow,
+  auditKeys,
+  type ChainHead,
+  chainHash,
+  emptyChain,
+  keyChanged,
+  openAuditKey,
+  plainHash,
+} from '../stores/audit/chain.ts'
+import type { Stores } from '../stores/stores.ts'
+
+export interface ChainReport {
+  /** Rows that fit, from the first one on. */
+  length: number
+  /** The hash of the last of them. */
+  head: string
+  /** The first row of each key that was used. */
+  keys: ReadonlyMap<string, number>
+  /** Keys that no later row may use. */
+  retired: ReadonlySet<string>
+  /** The first row that doesn't fit, and why. */
+  broken?: { sequence: number; problem: string }
+}
+
+interface StoredRow extends Omit<AuditRow, 'organization_id' | 'sequence'> {
+  chain_length: number | null
+  chain_hash: string | null
+  /** Null when there are no rows, but a chain. */
+  sequence: number | null
+  key_id: string
+  hash: string
+  /** Whether the plain hash is right; null for keyed rows, which the database can't compute. */
+  has_plain_hash: boolean | null
+}
+
+/** Small enough that hashing a batch doesn't hold up other requests. */
+const batch = 1_000
+const nothing: ChainReport = { length: 0, head: emptyChain, keys: new Map(), retired: new Set() }
+
+/**
+ * Recomputes an organization's chain from its first row, or from where an earlier report ended, to its head.
+ * `earlier` are heads that were noted before, each of which the chain must still contain.
+ */
+export async function verifyAuditChain(
+  { database, secrets }: Pick<Stores, 'database' | 'secrets'>,
+  organizationId: string,
+  { from = nothing, earlier = [] }: { from?: ChainReport; earlier?: readonly ChainHead[] } = {},
+): Promise<ChainReport> {
+  const configured = auditKeys(secrets)
+  const keyById = await readKeys({ database, secrets }, configured)
+  const [keys, retired] = [new Map(from.keys), new Set(from.retired)]
+  let { length, head } = from
+  let chain: { length: number; hash: string } | undefined
+  for (;;) {
+    // Rows and head in one statement: a change that is written meanwhile shows in both or in neither.
+    const read = await database.asOrg(
+      organizationId,
+      (sql) => sql<StoredRow>`
+        select chain.length as chain_length, encode(chain.hash, 'hex') as chain_hash, event.*
+        from (select) as one left join audit_chains chain on true left join (
+          select sequence, id, actor, action, target, data, created_at, key_id, encode(hash, 'hex') as hash,
+                 case key_id when ${plainHash} then hash = audit_hash(
+                   lag(hash, 1, decode(${head}, 'hex')) over (order by sequence), audit_events) end as has_plain_hash
+          from audit_events where sequence > ${length} order by sequence limit ${batch}) event on true
+        order by sequence`,
+    )
+    const [{ chain_length, chain_hash } = {} as Partial<StoredRow>] = read
+    chain = chain_hash ? { length: chain_length ?? 0, hash: chain_hash } : undefined
+    const rows = read.filter((row): row is StoredRow & AuditRow => row.sequence !== null)
+    for (const row of rows) {
+      const problem = findProblem(row)
+      if (problem) return broken(length + 1, problem)
+      if (!keys.has(row.key_id)) keys.set(row.key_id, row.sequence)
+      for (const key of retiredBy(row)) retired.add(key)
+      length = row.sequence
+      head = row.hash
+    }
+    if (rows.length < batch) break
+  }
+  const farthest = Math.max(0, ...earlier.map(({ sequence }) => sequence))
+  if (farthest > length)
+    return broken(length + 1, `rows up to ${farthest}, which an earlier head includes, are missing`)
+  if ((chain?.length ?? 0) > length) return broken(length + 1, `rows up to ${chain?.length} are missing at the end`)
+  if (length === 0) return broken(1, 'the organization has no audit trail')
+  if (chain?.length !== length || chain.hash !== head) return broken(length, 'the head of the chain was changed')
+  const isAccepted = (key: string) => retired.has(key) || configured.some(({ id }) => id === key)
+  for (const [key, first] of keys) {
+    if (!isAccepted(key))
+      return broken(first, `the row uses the key ${key}, which no row under a current key has ended`)
+  }
+  return { length, head, keys, retired }
+
+  function findProblem(row: StoredRow & AuditRow): string | undefined {
+    if (row.sequence !== length + 1) return 'the row is missing'
+    if (retired.has(row.key_id)) return `the row uses the key ${row.key_id}, which was retired before it`
+    const key = keyById.get(row.key_id)
+    if (!key && row.key_id !== plainHash) return `the row uses the key ${row.key_id}, which isn't known`
+    const fits = key
+      ? row.hash === chainHash(key, head, { ...row, organization_id: organizationId })
+      : row.has_plain_hash
+    if (!fits) return 'the row was changed, or the row before it was'
+    const isOther = earlier.some(({ sequence, hash }) => sequence === row.sequence && hash !== row.hash)
+    return isOther ? 'the row is not the one that an earlier head names' : undefined
+  }
+
+  function broken(sequence: number, problem: string): ChainReport {
+    return { length, head, keys, retired, broken: { sequence, problem } }
+  }
+}
+
+/** Only a row that a key authenticates can end the use of others. */
+function retiredBy({ action, key_id, data }: StoredRow & AuditRow): string[] {
+  if (action !== keyChanged || key_id === plainHash) return []
+  const { retired } = data as { retired: string[] }
+  return retired.filter((key) => key !== key_id)
+}
+
+/** Those of the configured secrets, and those that rotations have kept. */
+async function readKeys(
+  { database, secrets }: Pick<Stores, 'database' | 'secrets'>,
+  configured: readonly DerivedKey[],
+): Promise<Map<string, DerivedKey>> {
+  const stored = await database.asService(
+    (sql) => sql<{ id: string; key_sealed: string }>`
+    select id, key_sealed from audit_keys`,
+  )
+  const opened = stored.map((row) => openAuditKey(secrets, row)).filter((key) => key !== undefined)
+  return new Map([...opened, ...configured].map((key) => [key.id, key]))
+}

@@ -1,0 +1,103 @@
+import { type Context, Hono } from 'hono'
+import { cors } from 'hono/cors'
+import type { Provider } from 'oidc-provider'
+import { createSigningKeys } from '../access/signing-keys.ts'
+import type { Service } from '../foundation/service.ts'
+import type { BrowserSession, NodeEnv } from '../http/browser-session.ts'
+import { alreadySent } from '../http/connections.ts'
+import { ownPagesOnly, refuseForeign } from '../http/forms.ts'
+import { protectedResources, publicDocument, scope } from '../http/protected-resources.ts'
+import { limitRegistrations, limitVisits } from '../sign-in/visit-limits.ts'
+import { createBrowserSession } from './browser-session.ts'
+import { isLoopback } from './clients/redirect-uris.ts'
+import { serveInteractions } from './interactions.ts'
+import { createProvider } from './provider.ts'
+
+const endpoints = [
+  'authorize',
+  'authorize/:uid',
+  'token',
+  'revoke',
+  'register',
+  'logout',
+  'logout/confirm',
+  'logout/success',
+]
+/** Each request for these may store something, whoever sends it. */
+const anonymousPages = ['/oauth/authorize', '/oauth/authorize/:uid', '/oauth/logout', '/oauth/interaction/*']
+const discovery = ['oauth-authorization-server', 'openid-configuration']
+
+/** `/oauth/*`, everything that lets clients find it, and who is signed in with it. */
+export function createAuthorizationServer(service: Service): { pages: Hono<NodeEnv>; session: BrowserSession } {
+  const { publicUrl } = service.config
+  const app = new Hono<NodeEnv>()
+  const keys = createSigningKeys(service)
+  let latest: { kid: string; provider: Provider; handle: ReturnType<Provider['callback']> } | undefined
+
+  /** A provider knows one signing key for as long as it lives; requests under way end with the one they began with. */
+  async function current() {
+    const key = await keys.current()
+    if (latest?.kid !== key.kid) {
+      const provider = createProvider(service, key)
+      latest = { kid: key.kid, provider, handle: provider.callback() }
+    }
+    return latest
+  }
+  const currentProvider = async () => (await current()).provider
+
+  const pass = (name: string, rewrite: (url: URL) => void = () => undefined) => {
+    return async (c: Context<NodeEnv>): Promise<Response> => {
+      c.set('operation' as never, `oauth ${name}` as never)
+      const { incoming, outgoing } = c.env
+      const url = new URL(incoming.url ?? '/', publicUrl)
+      rewrite(url)
+      incoming.url = url.pathname + url.search
+      // Addresses are built from what the operator configured, whatever a request says.
+      Object.assign(incoming.headers, originHeaders)
+      for (const [header, value] of c.res.headers) outgoing.setHeader(header, value)
+      const { handle } = await current()
+      await handle(incoming, outgoing)
+      return alreadySent(outgoing.statusCode)
+    }
+  }
+  const { host, protocol } = new URL(publicUrl)
+  const originHeaders = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.slice(0, -1) }
+
+  // A page elsewhere could let its own name lead to this machine, and be of our origin to the browser. Beyond one's own
+  // machine TLS prevents that, and a proxy may call us by any name.
+  app.use('/oauth/*', async (c, next) => {
+    const named = URL.parse(`http://${c.req.header('host')}`)
+    const isForeign = named && named.host !== host && !isLoopback(named)
+    if (protocol === 'http:' && isForeign) return refuseForeign(c)
+    await next()
+  })
+  for (const path of anonymousPages) app.use(path, limitVisits(service))
+  app.post('/oauth/logout/confirm', ownPagesOnly(publicUrl))
+  // Clients that are pages register too; nothing of the person's goes with the request.
+  app.use('/oauth/register', cors())
+  app.post('/oauth/register', limitRegistrations(service))
+  app.route('/oauth/interaction', serveInteractions(service, currentProvider))
+  for (const endpoint of endpoints) {
+    app.all(
+      `/oauth/${endpoint}`,
+      pass(endpoint, (url) => {
+        // A default where none is asked for (RFC 6749, section 3.3).
+        if (endpoint === 'authorize' && !url.searchParams.has('scope')) url.searchParams.set('scope', scope)
+      }),
+    )
+  }
+  for (const name of discovery) {
+    const path = `/.well-known/${name}`
+    const toRoot = pass(name, (url) => {
+      url.pathname = path
+    })
+    // Clients that take a resource or an endpoint for the issuer ask below its path.
+    for (const below of ['', '/oauth', '/api', '/mcp']) app.all(path + below, toRoot)
+  }
+  for (const [path, metadata] of protectedResources(publicUrl)) {
+    // Clients send headers of their own, so browsers ask first.
+    app.use(path, cors({ origin: '*', allowMethods: ['GET'] }))
+    app.get(path, (c) => c.json(metadata, 200, publicDocument))
+  }
+  return { pages: app, session: createBrowserSession(service, currentProvider) }
+}

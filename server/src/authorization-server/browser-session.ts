@@ -1,0 +1,28 @@
+import { randomBytes } from 'node:crypto'
+import type { Provider } from 'oidc-provider'
+import { signInOfSession } from '../access/records.ts'
+import type { Service } from '../foundation/service.ts'
+import type { BrowserSession } from '../http/browser-session.ts'
+import { ownPagesClientId } from './clients/own-pages.ts'
+import { findPerson } from './grants.ts'
+
+export const createBrowserSession = (service: Service, currentProvider: () => Promise<Provider>): BrowserSession => ({
+  async find({ env: { incoming, outgoing } }) {
+    const provider = await currentProvider()
+    const session = await provider.Session.get(provider.createContext(incoming, outgoing))
+    return session.accountId ? findPerson(service, session.accountId, signInOfSession(session)) : undefined
+  },
+  /** The code that comes along with it is not used. */
+  signInUrl(page, state = '') {
+    const query = new URLSearchParams({
+      client_id: ownPagesClientId,
+      response_type: 'code',
+      scope: 'openid',
+      redirect_uri: service.config.publicUrl + page,
+      state,
+      code_challenge: randomBytes(32).toString('base64url'),
+      code_challenge_method: 'S256',
+    })
+    return `/oauth/authorize?${query}`
+  },
+})

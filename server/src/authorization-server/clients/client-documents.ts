@@ -1,0 +1,70 @@
+import type { ClientMetadata, KoaContextWithOIDC } from 'oidc-provider'
+import type { Service } from '../../foundation/service.ts'
+import { fingerprint } from '../../lib/secrets.ts'
+import { SafeFetchError, type SafeFetchReason } from '../../net/safe-fetch.ts'
+import { Provider } from '../library.ts'
+
+/** Outcome of the latest fetches of client metadata documents: `reached` or `unreachable`. */
+const outcomeKey = 'oauth:client-documents'
+const outcomeSeconds = 24 * 60 * 60
+
+/** Failures that a network without egress causes. A client can cause them too, by naming a host that doesn't exist. */
+const networkFailures = new Set<SafeFetchReason>(['dns', 'connection', 'timeout', 'tls'])
+
+const noteReached = ({ kv }: Service): Promise<void> => kv.set(outcomeKey, 'reached', outcomeSeconds)
+
+/** A failure doesn't replace a success: otherwise anybody could end the offer by naming a host that doesn't exist. */
+async function noteFailure({ kv, config, log }: Service, reason: SafeFetchReason): Promise<void> {
+  if (config.clientMetadataDocuments !== 'auto' || !networkFailures.has(reason)) return
+  if (await kv.setIfAbsent(outcomeKey, 'unreachable', outcomeSeconds)) {
+    log.warn('client metadata documents are not offered for a day: this server seems to have no access to the internet')
+  }
+}
+
+/** Whether the server's metadata says that clients may be known by their documents. Without that, they register. */
+export async function offersClientDocuments({ kv, config }: Service): Promise<boolean> {
+  if (config.clientMetadataDocuments !== 'auto') return config.clientMetadataDocuments === 'on'
+  return (await kv.get(outcomeKey)) !== 'unreachable'
+}
+
+/** Fetches a document that a client named: its metadata, or its keys. */
+export async function fetchDocument(service: Service, address: string | URL, init: RequestInit): Promise<Response> {
+  const { fetch, log } = service
+  try {
+    const response = await fetch(address, init)
+    await noteReached(service)
+    return (response.status >= 500 && (await findKept(service, address))) || response
+  } catch (error) {
+    const reason = error instanceof SafeFetchError ? error.reason : undefined
+    log.warn({ address: String(address), reason: reason ?? 'unknown' }, 'a document of a client could not be fetched')
+    if (reason) await noteFailure(service, reason)
+    const kept = reason && networkFailures.has(reason) ? await findKept(service, address) : undefined
+    if (kept) return kept
+    throw error
+  }
+}
+
+const keptKey = (clientId: string) => `oauth:client-document:${fingerprint(clientId)}`
+/** As long as a refresh token lives. */
+const keptSeconds = 30 * 24 * 60 * 60
+
+/** Keeps the document of a client that has just got tokens: users allowed it, so strangers can't fill the store. */
+export async function keepDocument({ kv, log }: Service, { status, oidc }: KoaContextWithOIDC): Promise<void> {
+  const { client } = oidc
+  if (status !== 200 || !client || !('clientIdMetadataDocument' in client)) return
+  await kv.set(keptKey(client.clientId), client.metadata(), keptSeconds).catch((error) => {
+    // The tokens are issued and have to reach the client.
+    log.warn({ err: error }, 'the document of a client could not be kept')
+  })
+}
+
+/**
+ * Clients that already have tokens can use them while their document is away. A sign-in fetches it anew, except within the
+ * five minutes for which the library caches what it gets from here.
+ */
+async function findKept({ kv }: Service, address: string | URL): Promise<Response | undefined> {
+  const route = Provider.ctx?.oidc?.route
+  if (route !== 'token' && route !== 'revocation') return undefined
+  const document = await kv.get<ClientMetadata>(keptKey(String(address)))
+  return document && Response.json(document)
+}

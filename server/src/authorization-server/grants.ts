@@ -1,0 +1,103 @@
+import type { Client, Grant, KoaContextWithOIDC, Provider } from 'oidc-provider'
+import { describeSignIn, findRecord, grantSeconds, signInOfSession } from '../access/records.ts'
+import type { Caller, SignIn } from '../foundation/caller.ts'
+import type { Service } from '../foundation/service.ts'
+import { scope } from '../http/protected-resources.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import { listMyInvitations } from '../organizations/invitations.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
+import { ownPagesClientId } from './clients/own-pages.ts'
+import { isOnThisComputer } from './clients/redirect-uris.ts'
+
+/** What a person allowed a client: for which organization, at which resources. */
+interface Consent {
+  organization_id: string | undefined
+  resources: readonly string[]
+}
+
+type Who = { userId: string; clientId: string; signIn: SignIn }
+
+/** Each authorization has a grant of its own, so that ending one leaves the others. */
+export async function saveGrant(provider: Provider, who: Who, consent: Consent): Promise<string> {
+  const { userId, clientId, signIn } = who
+  const grant = new provider.Grant({ accountId: userId, clientId })
+  grant.addOIDCScope(`openid offline_access ${scope}`)
+  for (const resource of consent.resources) grant.addResourceScope(resource, scope)
+  if (consent.organization_id) grant.addRar({ type: 'organization', identifier: consent.organization_id })
+  grant.addRar(describeSignIn(signIn))
+  return grant.save()
+}
+
+export const organizationOf = (grant: Pick<Grant, 'rar'> | undefined): string | undefined =>
+  grant?.rar?.find(({ type }) => type === 'organization')?.identifier as string | undefined
+
+/** What was allowed before all sessions were ended, maybe by somebody else, is asked again. */
+const consentKey = ({ userId, clientId, signIn }: Who) =>
+  `oauth:consent:${fingerprint(JSON.stringify([userId, signIn.generation, clientId]))}`
+
+export const rememberConsent = ({ kv }: Service, who: Who, consent: Consent): Promise<void> =>
+  kv.set(consentKey(who), consent, grantSeconds)
+
+/** The last answer that a person gave a client. */
+export const readConsent = ({ kv }: Service, who: Who): Promise<Consent | undefined> => kv.get(consentKey(who))
+
+/** The grant of the consent that was just given, or a new one where the same was allowed before. */
+export async function loadGrant(service: Service, { oidc }: KoaContextWithOIDC): Promise<Grant | undefined> {
+  const { provider, client, account, params, result, session } = oidc
+  if (result?.consent?.grantId) return provider.Grant.find(result.consent.grantId)
+  const isAsked = oidc.promptPending('consent') || oidc.promptPending('login')
+  if (client?.clientId === ownPagesClientId && account) {
+    // For nothing but to see that somebody is signed in.
+    const grant = new provider.Grant({ accountId: account.accountId, clientId: ownPagesClientId })
+    grant.addOIDCScope('openid')
+    await grant.save()
+    return grant
+  }
+  // Any program on the person's computer can claim to be the one that was allowed (RFC 8252, section 8.6).
+  if (!client || !account || !session?.accountId || isAsked || isOnThisComputer(String(params?.redirect_uri)))
+    return undefined
+  const who = { userId: account.accountId, clientId: client.clientId, signIn: signInOfSession(session) }
+  const consent = await readConsent(service, who)
+  if (!consent || !readResources(params?.resource).every((one) => consent.resources.includes(one))) return undefined
+  if (!(await findPerson(service, who.userId, who.signIn, consent.organization_id))) return undefined
+  // Somebody who has just signed in is asked about their invitations first. A silent renewal never is: a stranger's
+  // invitation must not disturb a client.
+  if (result?.login && (await listMyInvitations(service, { user: { id: who.userId } })).length > 0) return undefined
+  return provider.Grant.find(await saveGrant(provider, who, consent))
+}
+
+/** A client gives back what a member allowed it. */
+export async function recordRevocation(
+  { database, kv }: Service,
+  { clientId, clientName }: Client,
+  grantId: string | undefined,
+): Promise<void> {
+  const grant = grantId ? await findRecord(kv, 'Grant', grantId) : undefined
+  const organizationId = organizationOf(grant)
+  if (!grant || !organizationId) return
+  await database.asOrg(organizationId, async (sql) => {
+    const [person] = await sql<{ email: string }>`select email from users where id = ${grant.accountId}`
+    const trail = { organizationId, actor: person?.email ?? 'oauth' }
+    await recordAudit(sql, trail, 'client.revoked', clientId, { name: clientName ?? clientId })
+  })
+}
+
+export const readResources = (resource: unknown): string[] => [resource ?? []].flat().map(String)
+
+/** Undefined as well for somebody whose sessions were ended since, or who is no member of the organization. */
+export async function findPerson(
+  { database }: Service,
+  userId: string,
+  signIn: SignIn | undefined,
+  organizationId?: string | undefined,
+): Promise<Caller['user'] | undefined> {
+  if (!signIn || Number.isNaN(signIn.generation)) return undefined
+  const [person] = await database.asUser(
+    userId,
+    (sql) => sql<Caller['user']>`
+      select id, email, name, avatar_url from users u
+      where id = ${userId} and session_generation = ${signIn.generation} and (${organizationId ?? null}::uuid is null or exists (
+        select from members m where m.user_id = u.id and m.organization_id = ${organizationId ?? null}))`,
+  )
+  return person
+}

@@ -1,0 +1,132 @@
+import { problemText, tokenField } from '../http/forms.ts'
+import { escapeHtml } from '../http/pages.ts'
+import { invitationList } from '../organizations/invitation-pages.ts'
+import type { SignInMethods } from '../sign-in/sign-in.ts'
+import { describeTarget } from './clients/redirect-uris.ts'
+
+/** What a page of a sign-in needs beside its own matter. */
+export interface PageContext {
+  /** `/oauth/interaction/<uid>` */
+  path: string
+  /** Single use. */
+  token: string
+  problem?: string | undefined
+}
+
+export interface ClientView {
+  name: string
+  redirectUri: string
+}
+
+export interface OrganizationView {
+  id: string
+  name: string
+  slug: string
+}
+
+export const style = `
+h2 { margin: 2rem 0 0; font-size: 1.1rem } ul { margin: .25rem 0 0; padding-left: 1.2rem } li { margin: .25rem 0 }
+.choices { padding: 0; list-style: none } .choices li { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem; margin: .75rem 0 }
+.choices .button { margin: 0 }
+button + p { margin: .25rem 0 0 }`
+
+const form = ({ path, token }: PageContext, step: string, html: string) =>
+  `<form method="post" action="${escapeHtml(path)}/${step}">${tokenField(token)}${html}</form>`
+
+export function signInPage(context: PageContext, client: ClientView, methods: SignInMethods, email: string): string {
+  const local = `
+    <label>Email <input name="email" type="email" autocomplete="username" required maxlength="254" value="${escapeHtml(email)}"${email ? '' : ' autofocus'}></label>
+    <label>Password <input name="password" type="password" autocomplete="current-password" required maxlength="200"${email ? ' autofocus' : ''}></label>
+    <button>Sign in</button>`
+  const demo = methods.demoPeople.map(
+    (person) => `<button name="demo" value="${escapeHtml(person.email)}">${escapeHtml(person.email)}</button>
+      <p>${escapeHtml(person.text)}</p>`,
+  )
+  return `<h1>Sign in</h1><p>to continue to ${strong(client.name)}</p>
+    ${problemText(context.problem)}
+    ${methods.external ? `<p><a href="${escapeHtml(context.path)}">Try again</a></p>` : ''}
+    ${methods.local ? form(context, 'sign-in', local) : ''}
+    ${demo.length > 0 ? `<h2>Demo people</h2>${form(context, 'sign-in', demo.join(''))}` : ''}`
+}
+
+export function organizationPage(
+  context: PageContext,
+  client: ClientView,
+  email: string,
+  organizations: readonly OrganizationView[],
+  invitations: Parameters<typeof invitationList>[0],
+): string {
+  const choices = organizations.map(
+    ({ id, name, slug }) =>
+      `<li><a class="button" href="?organization=${encodeURIComponent(id)}">${escapeHtml(name)}</a> <small>${escapeHtml(slug)}</small></li>`,
+  )
+  const asked = invitationList(invitations, (fields) => form(context, 'invitation', fields))
+  const isFirst = choices.length === 0
+  const create = `<label>New organization <input name="name" required maxlength="100" autocomplete="organization"${context.problem || (isFirst && !asked) ? ' autofocus' : ''}></label>
+    <button${isFirst ? '' : ' class="quiet"'}>Create organization</button>`
+  const heading = asked
+    ? `<h1>You’re invited</h1>${asked}<h2>Choose an organization</h2>`
+    : '<h1>Choose an organization</h1>'
+  return `${heading}
+    <p>${strong(client.name)} will work in the organization that you choose.</p>
+    ${problemText(context.problem)}
+    ${isFirst ? '<p>You don’t belong to an organization yet.</p>' : `<ul class="choices">${choices.join('')}</ul>`}
+    ${form(context, 'organization', create)}
+    <p><a href="?organization=none">Continue without an organization</a></p>
+    ${otherAccount(email)}`
+}
+
+export interface ConsentView {
+  client: ClientView
+  /** Whether the client proved who it is by an address of its own. */
+  provenHost: string | undefined
+  email: string
+  organization: OrganizationView | undefined
+  resources: readonly ('api' | 'mcp')[]
+}
+
+const abilities = {
+  api: ['read and change what you can, over the API'],
+  mcp: ['use the tools that you can use, over MCP'],
+}
+
+/** Over MCP too, but only in an organization. */
+const hubAbilities = [
+  'act in the pages that you have open: see and use the tools that they offer',
+  'use your organization’s connected tool servers as you',
+]
+
+export function consentPage(context: PageContext, view: ConsentView): string {
+  const { client, provenHost, organization } = view
+  const rows = [
+    ['App', `${escapeHtml(client.name)}${provenHost ? ` (${escapeHtml(provenHost)})` : ''}`],
+    ['You’ll be redirected to', escapeHtml(describeTarget(client.redirectUri))],
+    ['Organization', organization ? `${escapeHtml(organization.name)} (${escapeHtml(organization.slug)})` : 'none'],
+    [
+      'This app will be able to',
+      `<ul>${abilitiesOf(view)
+        .map((text) => `<li>${text}</li>`)
+        .join('')}</ul>`,
+    ],
+    ['Access ends', 'when you sign out of the app or leave the organization, after one year at the latest'],
+  ]
+  const buttons = `<input type="hidden" name="organization" value="${escapeHtml(organization?.id ?? 'none')}">
+    <button name="decision" value="allow">Allow</button> <button name="decision" value="cancel">Cancel</button>`
+  return `<h1>Allow ${escapeHtml(client.name)}?</h1>
+    ${provenHost ? '' : '<p>The app chose this name itself. Allow it only if you just started this yourself.</p>'}
+    ${problemText(context.problem)}
+    <dl>${rows.map(([term, text]) => `<dt>${term}</dt><dd>${text}</dd>`).join('')}</dl>
+    ${form(context, 'consent', buttons)}
+    <p><a href="?organization=">Choose another organization</a></p>
+    ${otherAccount(view.email)}`
+}
+
+const abilitiesOf = ({ resources, organization }: ConsentView): string[] => [
+  ...resources.flatMap((name) => abilities[name]),
+  ...(organization && resources.includes('mcp') ? hubAbilities : []),
+]
+
+const strong = (text: string) => `<strong>${escapeHtml(text)}</strong>`
+
+const otherAccount = (email: string) =>
+  `<p>Signed in as ${escapeHtml(email)}. <a href="?account=other">Use another account</a> or <a href="/oauth/logout">sign out</a></p>`

@@ -1,0 +1,291 @@
+import { type Context, Hono } from 'hono'
+import type { Client, InteractionResults, Provider } from 'oidc-provider'
+import { keepClient, signInOfSession } from '../access/records.ts'
+import type { Caller, SignIn } from '../foundation/caller.ts'
+import type { Service } from '../foundation/service.ts'
+import type { NodeEnv } from '../http/browser-session.ts'
+import { limitForm, ownPagesOnly, readForm } from '../http/forms.ts'
+import { page, pageHeaders } from '../http/pages.ts'
+import { resources } from '../http/protected-resources.ts'
+import { cleanName, nameProblem, tidyName } from '../lib/names.ts'
+import * as contract from '../organizations/contract.ts'
+import { decideInvitation } from '../organizations/invitation-pages.ts'
+import { listMyInvitations } from '../organizations/invitations.ts'
+import { createOrganization, listOrganizations } from '../organizations/organizations.ts'
+import {
+  type PasswordOutcome,
+  signInAsDemoUser,
+  signInMethods,
+  signInWithPassword,
+  startExternalSignIn,
+  takeHandoff,
+} from '../sign-in/sign-in.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
+import { oneTime } from '../stores/one-time.ts'
+import type { User } from '../users/users.ts'
+import { longestClientName } from './clients/new-clients.ts'
+import { formTarget } from './clients/redirect-uris.ts'
+import { findPerson, readConsent, readResources, rememberConsent, saveGrant } from './grants.ts'
+import {
+  type ClientView,
+  consentPage,
+  organizationPage,
+  type PageContext,
+  signInPage,
+  style,
+} from './interaction-pages.ts'
+import { errors } from './library.ts'
+
+type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
+
+/** One visit of a person who comes from a client: what it asks for, and the browser that asks. */
+interface Visit {
+  c: Context<NodeEnv>
+  provider: Provider
+  interaction: Interaction
+  path: string
+  client: Client
+  view: ClientView
+}
+
+type SignedIn = Caller['user'] & { signIn: SignIn }
+
+/** Ties a form to the visit that it was made for. */
+const formToken = oneTime<string>('oauth:form', 60 * 60, 20_000)
+
+/** A form that is shown again, with the reason. */
+interface Problem {
+  text: string
+  status: 400 | 429 | 503
+  retryAfterSeconds?: number
+}
+
+/** Sign in → choose an organization → consent. The library keeps the order; these are its pages. */
+export function serveInteractions(service: Service, currentProvider: () => Promise<Provider>): Hono<NodeEnv> {
+  const app = new Hono<NodeEnv>()
+  const { publicUrl } = service.config
+
+  async function openVisit(c: Context<NodeEnv>): Promise<Visit | undefined> {
+    c.set('operation' as never, 'oauth interaction' as never)
+    const provider = await currentProvider()
+    // It is found by a signed cookie of this browser, so nobody can be sent into somebody else's.
+    const interaction = await provider.interactionDetails(c.env.incoming, c.env.outgoing).catch((error) => {
+      if (error instanceof errors.SessionNotFound) return undefined
+      throw error
+    })
+    if (interaction?.uid !== c.req.param('uid')) return undefined
+    const client = await provider.Client.find(String(interaction?.params.client_id))
+    if (!interaction || !client) return undefined
+    const view = { name: readName(client), redirectUri: String(interaction.params.redirect_uri) }
+    return { c, provider, interaction, client, view, path: `/oauth/interaction/${interaction.uid}` }
+  }
+
+  async function show(
+    { c, interaction, path, view }: Visit,
+    title: string,
+    html: (context: PageContext) => string,
+    problem?: Problem,
+  ): Promise<Response> {
+    const token = await formToken.issue(service.kv, interaction.uid)
+    return c.body(page(title, html({ path, token, problem: problem?.text }), { style }), problem?.status ?? 200, {
+      ...pageHeaders,
+      ...(problem?.retryAfterSeconds && { 'retry-after': String(problem.retryAfterSeconds) }),
+      // Without a referrer browsers would not say either where a form comes from.
+      'referrer-policy': 'same-origin',
+      'content-security-policy': pageHeaders['content-security-policy'].replace(
+        "form-action 'self'",
+        `form-action 'self' ${formTarget(view.redirectUri)}`,
+      ),
+    })
+  }
+
+  async function finish({ c, provider }: Visit, result: InteractionResults, options = {}): Promise<Response> {
+    return c.redirect(await provider.interactionResult(c.env.incoming, c.env.outgoing, result, options), 303)
+  }
+
+  async function showSignIn(visit: Visit, problem?: Problem, email?: string): Promise<Response> {
+    const methods = signInMethods(service)
+    if (methods.external && !problem) {
+      const asks = wantsAnotherAccount(visit.c)
+      return visit.c.redirect(await startExternalSignIn(service, visit.path, { asks }), 303)
+    }
+    const known = email ?? String(visit.interaction.params.login_hint ?? '')
+    return show(visit, 'Sign in', (context) => signInPage(context, visit.view, methods, known), problem)
+  }
+
+  async function finishSignIn(visit: Visit, user: User): Promise<Response> {
+    const { c, interaction, provider } = visit
+    // Whoever is signed in here by now, maybe in another tab, is not any more; nor is a session that was ended gone on with.
+    const session = await provider.Session.get(provider.createContext(c.env.incoming, c.env.outgoing))
+    const isAnother = session.accountId !== user.id || signInOfSession(session).generation !== user.session_generation
+    if (session.accountId && isAnother) await session.destroy()
+    Object.assign(interaction, { session: undefined })
+    await interaction.persist()
+    return finish(visit, { login: { accountId: user.id, amr: [String(user.session_generation)] } })
+  }
+
+  async function showConsent(visit: Visit, person: SignedIn, problem?: Problem): Promise<Response> {
+    const { c, client, interaction, view } = visit
+    const organizations = await listOrganizations(service, { user: person })
+    const chosen = c.req.query('organization')
+    // Whoever has chosen an organization has seen the invitations, and left them open.
+    const invitations = chosen ? [] : await listMyInvitations(service, { user: person })
+    const wanted = chosen ?? (await guessOrganization(visit, person, organizations))
+    const organization = organizations.find(({ id }) => id === wanted)
+    if (invitations.length > 0 || (!organization && wanted !== 'none')) {
+      const html = (context: PageContext) => organizationPage(context, view, person.email, organizations, invitations)
+      return show(visit, 'Choose an organization', html, problem)
+    }
+    const asked = readResources(interaction.params.resource)
+    const known = Object.entries(resources(publicUrl)) as ['api' | 'mcp', string][]
+    return show(visit, 'Allow access', (context) =>
+      consentPage(context, {
+        client: view,
+        provenHost: client.clientIdMetadataDocument ? new URL(client.clientId).host : undefined,
+        email: person.email,
+        organization,
+        resources: known
+          .filter(([, resource]) => asked.includes(publicUrl) || asked.includes(resource))
+          .map(([name]) => name),
+      }),
+    )
+  }
+
+  /** The last one, or the only one; a client that asks for consent wants a new choice. */
+  async function guessOrganization(visit: Visit, person: SignedIn, organizations: { id: string }[]) {
+    if (organizations.length === 1) return organizations[0]?.id
+    if (String(visit.interaction.params.prompt ?? '').includes('consent')) return undefined
+    const consent = await readConsent(service, whoAllows(person, visit.client))
+    return consent && (consent.organization_id ?? 'none')
+  }
+
+  async function personOf({ interaction }: Visit): Promise<SignedIn | undefined> {
+    const { prompt, session } = interaction
+    if (prompt.name !== 'consent' || !session) return undefined
+    const signIn = signInOfSession(session)
+    const person = await findPerson(service, session.accountId, signIn)
+    return person && { ...person, signIn }
+  }
+
+  app.get('/:uid', async (c) => {
+    const visit = await openVisit(c)
+    if (!visit) return showEnded(c)
+    const handoff = c.req.query('handoff')
+    if (handoff) {
+      const user = await takeHandoff(service, handoff, c.req.path)
+      const ended: Problem = { text: 'This sign-in was already used, or it took too long.', status: 400 }
+      return user ? finishSignIn(visit, user) : showSignIn(visit, ended)
+    }
+    const person = wantsAnotherAccount(c) ? undefined : await personOf(visit)
+    return person ? showConsent(visit, person) : showSignIn(visit)
+  })
+
+  /** A form of ours, sent from a page of ours, once. */
+  const onPost = (
+    step: string,
+    handle: (visit: Visit, form: Record<string, string>) => Promise<Response | undefined>,
+  ) => {
+    app.post(`/:uid/${step}`, limitForm, ownPagesOnly(publicUrl), async (c) => {
+      const visit = await openVisit(c)
+      const form = await readForm(c)
+      if (!visit || (await formToken.take(service.kv, form.token ?? '')) !== visit.interaction.uid) return showEnded(c)
+      return (await handle(visit, form)) ?? showEnded(c)
+    })
+  }
+
+  onPost('sign-in', async (visit, { demo, email = '', password = '' }) => {
+    const address = service.clientAddress(visit.c.env.incoming)
+    if (demo) {
+      const user = await signInAsDemoUser(service, demo, address)
+      return user ? finishSignIn(visit, user) : showSignIn(visit)
+    }
+    const outcome = await signInWithPassword(service, { email, password, address })
+    return outcome.is === 'signed in'
+      ? finishSignIn(visit, outcome.user)
+      : showSignIn(visit, describeOutcome(outcome), email)
+  })
+
+  onPost('organization', async (visit, { name }) => {
+    const person = await personOf(visit)
+    if (!person) return undefined
+    const input = contract.createOrganization.body.safeParse({ name })
+    if (!input.success) {
+      const problem = nameProblem(tidyName(name ?? ''))
+      const text = `Enter a name of up to 100 characters. ${problem ?? ''}`.trim()
+      return showConsent(visit, person, { text, status: 400 })
+    }
+    const { id } = await createOrganization(service, { user: person }, input.data)
+    return visit.c.redirect(`${visit.path}?organization=${id}`, 303)
+  })
+
+  onPost('invitation', async (visit, form) => {
+    const person = await personOf(visit)
+    if (!person) return undefined
+    await decideInvitation(service, person, form)
+    return visit.c.redirect(visit.path, 303)
+  })
+
+  onPost('consent', async (visit, { decision, organization }) => {
+    const { interaction, client, provider } = visit
+    if (decision !== 'allow') {
+      const refusal = { error: 'access_denied', error_description: 'The person did not allow it' }
+      return finish(visit, refusal, { mergeWithLastSubmission: false })
+    }
+    const organizationId = organization === 'none' ? undefined : organization
+    const person = await personOf(visit)
+    if (!person) return undefined
+    const memberships = await listOrganizations(service, { user: person })
+    if (organizationId && !memberships.some(({ id }) => id === organizationId)) return undefined
+    const who = whoAllows(person, client)
+    const consent = { organization_id: organizationId, resources: readResources(interaction.params.resource) }
+    if (organizationId) {
+      const trail = { organizationId, actor: person.email }
+      await service.database.asOrg(organizationId, (sql) =>
+        recordAudit(sql, trail, 'client.allowed', client.clientId, { name: visit.view.name }),
+      )
+    }
+    await rememberConsent(service, who, consent)
+    await keepClient(service.kv, client.clientId)
+    return finish(visit, { consent: { grantId: await saveGrant(provider, who, consent) } })
+  })
+  return app
+}
+
+function describeOutcome(outcome: Exclude<PasswordOutcome, { is: 'signed in' }>): Problem {
+  if (outcome.is === 'busy') {
+    const text = 'Too many people are signing in right now. Try again in a few seconds.'
+    return { text, status: 503, retryAfterSeconds: 5 }
+  }
+  const { is, waitSeconds } = outcome
+  const wait = `${is === 'wrong' ? 'You can try again' : 'Try again'} in ${describeDuration(waitSeconds)}.`
+  if (is === 'paused') {
+    const text = `Too many attempts to sign in with this address have failed. ${wait}`
+    return { text, status: 429, retryAfterSeconds: waitSeconds }
+  }
+  return { text: `The address or the password is wrong.${waitSeconds > 0 ? ` ${wait}` : ''}`, status: 400 }
+}
+
+function describeDuration(seconds: number): string {
+  const [count, unit] = seconds < 60 ? [seconds, 'second'] : [Math.ceil(seconds / 60), 'minute']
+  return `${count} ${unit}${count === 1 ? '' : 's'}`
+}
+
+const whoAllows = ({ id, signIn }: SignedIn, { clientId }: Client) => ({ userId: id, clientId, signIn })
+
+const wantsAnotherAccount = (c: Context) => c.req.query('account') === 'other'
+
+/** Clients that registered before names were checked may have any. */
+const readName = ({ clientName, clientId }: Client): string =>
+  cleanName(clientName ?? '', longestClientName) || cleanName(clientId, longestClientName)
+
+const showEnded = (c: Context) =>
+  c.body(
+    page(
+      'Page expired',
+      `<h1>This page is no longer valid</h1>
+       <p>If you got here with the Back button, press Forward to return to where you were.</p>
+       <p>If you already allowed or cancelled access, you’re done and can close this page. To sign in again, start from the app that you came from: a sign-in works once, within an hour, and in the browser that it was started in.</p>`,
+    ),
+    400,
+    pageHeaders,
+  )

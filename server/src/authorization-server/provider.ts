@@ -1,0 +1,264 @@
+import type { EventEmitter } from 'node:events'
+import type { ClientMetadata, Configuration, KoaContextWithOIDC, Provider as ProviderType } from 'oidc-provider'
+import { revokeToken } from '../access/access.ts'
+import { createOwnTokenVerifier, InvalidToken } from '../access/access-tokens.ts'
+import { grantSeconds, signInOfGrant, signInOfSession } from '../access/records.ts'
+import type { SigningKeys } from '../access/signing-keys.ts'
+import type { Service } from '../foundation/service.ts'
+import { escapeHtml, page, pageHeaders } from '../http/pages.ts'
+import { resources, scope } from '../http/protected-resources.ts'
+import { type Failure, isUnavailable } from '../lib/errors.ts'
+import { fetchDocument, keepDocument, offersClientDocuments } from './clients/client-documents.ts'
+import { checkNewClient, knownScopes, leaveOutUnknown } from './clients/new-clients.ts'
+import { ownPagesClient, ownPagesClientId } from './clients/own-pages.ts'
+import { findRedirectProblem, isNative } from './clients/redirect-uris.ts'
+import { findPerson, loadGrant, organizationOf, recordRevocation } from './grants.ts'
+import { createKvAdapter } from './kv-adapter.ts'
+import { errors, interactionPolicy, Provider } from './library.ts'
+import { finishLogout, showLoggedOut, showLogout } from './logout.ts'
+import { deriveSuccessors } from './refresh-tokens.ts'
+
+const accessTokenSeconds = 60 * 60
+const longestAssertionSeconds = 60 * 60
+const day = 24 * 60 * 60
+
+/** OAuth 2.1 for people of this installation: the code flow with PKCE, and nothing beside it. */
+export function createProvider(service: Service, key: Awaited<ReturnType<SigningKeys['current']>>): ProviderType {
+  const { config, secrets, log } = service
+  const { publicUrl } = config
+  const isSecure = config.mode === 'production'
+  const whole = resources(publicUrl)
+
+  const configuration: Configuration = {
+    adapter: createKvAdapter(service),
+    clients: [ownPagesClient(publicUrl)],
+    jwks: { keys: [{ ...key.privateKey.export({ format: 'jwk' }), kid: key.kid, use: 'sig', alg: 'EdDSA' }] as never },
+    routes: {
+      authorization: '/oauth/authorize',
+      token: '/oauth/token',
+      revocation: '/oauth/revoke',
+      registration: '/oauth/register',
+      jwks: '/oauth/jwks',
+      end_session: '/oauth/logout',
+    },
+    cookies: {
+      names: {
+        session: isSecure ? '__Host-inlay-session' : 'inlay-session',
+        // These two live below the path of one sign-in, so that several at once do not disturb each other.
+        interaction: isSecure ? '__Secure-inlay-interaction' : 'inlay-interaction',
+        resume: isSecure ? '__Secure-inlay-resume' : 'inlay-resume',
+      },
+      long: { httpOnly: true, sameSite: 'lax', path: '/', secure: isSecure, signed: true },
+      short: { httpOnly: true, sameSite: 'lax', secure: isSecure, signed: true },
+      keys: secrets.derive('oauth cookies').map((derived) => derived.key.toString('base64url')),
+    },
+    scopes: knownScopes,
+    responseTypes: ['code'],
+    pkce: { required: () => true },
+    clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post', 'private_key_jwt'],
+    clientDefaults: {
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      id_token_signed_response_alg: 'EdDSA',
+      token_endpoint_auth_method: 'client_secret_basic',
+    },
+    extraClientMetadata: {
+      properties: ['redirect_uris'],
+      validator(ctx: KoaContextWithOIDC | undefined, _, __, metadata) {
+        leaveOutUnknown(metadata)
+        // Without a context the client comes from the store, where older ones may exceed the limits.
+        if (ctx || isClientAddress(metadata.client_id)) checkNewClient(metadata)
+        checkClient(metadata)
+      },
+    },
+    async assertJwtClientAuthClaimsAndHeader(_, { exp }) {
+      // Each assertion is kept until it expires, so that it cannot be used again.
+      if (Number(exp) > Date.now() / 1000 + longestAssertionSeconds) {
+        throw new errors.InvalidClientAuth('the client_assertion must expire within an hour')
+      }
+    },
+    allowOmittingSingleRegisteredRedirectUri: false,
+    enabledJWA: { idTokenSigningAlgValues: ['EdDSA'] },
+    features: {
+      devInteractions: { enabled: false },
+      dPoP: { enabled: false },
+      pushedAuthorizationRequests: { enabled: false },
+      rpInitiatedLogout: {
+        enabled: true,
+        // `finish` below shows it, also to those who are not signed in.
+        logoutSource: () => undefined,
+        postLogoutSuccessSource: (ctx) => showLoggedOut(service, ctx),
+      },
+      userinfo: { enabled: false },
+      revocation: {
+        enabled: true,
+        async allowedPolicy(_, client, token) {
+          if (token.clientId !== client.clientId) return false
+          // Here, because the library ends the grant right after.
+          await recordRevocation(service, client, (token as { grantId?: string }).grantId)
+          return true
+        },
+      },
+      registration: { enabled: true, issueRegistrationAccessToken: false },
+      clientIdMetadataDocument: {
+        enabled: config.clientMetadataDocuments !== 'off',
+        ack: 'draft-02',
+        cacheDuration: { min: 300, max: day },
+      },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: async (_, __, oneOf) => (oneOf as string[] | undefined) ?? publicUrl,
+        getResourceServerInfo(_, resource) {
+          if (!isResource(resource)) throw new errors.InvalidTarget()
+          const jwt = { sign: { alg: 'EdDSA' as const, kid: key.kid } }
+          return { scope, audience: resource, accessTokenFormat: 'jwt', accessTokenTTL: accessTokenSeconds, jwt }
+        },
+      },
+    },
+    formats: {
+      customizers: {
+        // Who names no resource wants the service as a whole.
+        jwt(_, __, { payload }) {
+          if (payload.aud === publicUrl) payload.aud = Object.values(whole)
+        },
+      },
+    },
+    ttl: {
+      AccessToken: accessTokenSeconds,
+      AuthorizationCode: 60,
+      Grant: grantSeconds,
+      IdToken: accessTokenSeconds,
+      Interaction: 60 * 60,
+      RefreshToken: 30 * day,
+      // Somebody who is not signed in has one for as long as a page may be open.
+      Session: (_, { accountId }) => (accountId ? 14 * day : 60 * 60),
+    },
+    rotateRefreshToken: true,
+    expiresWithSession: async () => false,
+    issueRefreshToken: async (_, client) => client.grantTypeAllowed('refresh_token'),
+    revokeGrantPolicy: () => true,
+    interactions: { policy: createPolicy(), url: (_, { uid }) => `/oauth/interaction/${uid}` },
+    loadExistingGrant: (ctx) => loadGrant(service, ctx),
+    // With a code or a refresh token the membership is looked up again: a removed member gets nothing more.
+    async findAccount({ oidc }, accountId, token) {
+      const { Grant, Session } = oidc.entities
+      const signIn = token ? signInOfGrant(Grant) : Session && signInOfSession(Session)
+      const person = await findPerson(service, accountId, signIn, token && organizationOf(Grant))
+      return person && { accountId, claims: () => ({ sub: accountId }) }
+    },
+    extraTokenClaims({ oidc }, token) {
+      const organizationId = organizationOf(oidc.entities.Grant)
+      return { grant_id: (token as { grantId?: string }).grantId, ...(organizationId && { org_id: organizationId }) }
+    },
+    clientBasedCORS: (_, origin, client) =>
+      client.clientAuthMethod === 'none' &&
+      (client.redirectUris ?? []).some((uri: string) => URL.parse(uri)?.origin === origin),
+    renderError(ctx, { error, error_description }) {
+      ctx.set(pageHeaders)
+      ctx.body = page(
+        'Sign-in failed',
+        `<h1>This sign-in cannot go on</h1>
+         <p>Go back to the application that you came from, and try again there.</p>
+         <p><code>${escapeHtml(error)}</code> ${escapeHtml(error_description ?? '')}</p>`,
+      )
+    },
+    fetch: (address, init) => fetchDocument(service, address as string | URL, init as RequestInit),
+    fetchResponseBodyLimits: { jwks_uri: 64 * 1024, sector_identifier_uri: 64 * 1024 },
+  }
+
+  const isResource = (resource: string) => resource === publicUrl || Object.values(whole).includes(resource)
+  const provider = new Provider(publicUrl, configuration)
+  provider.proxy = true
+  deriveSuccessors(provider, service)
+  spellResources(provider, isResource)
+  const report = (error: unknown) => log.error({ err: error }, 'authorization server failed')
+  provider.on('server_error', (ctx, error) => {
+    report(error)
+    if (!isUnavailable(error) || ctx.status < 500) return
+    ctx.status = 503
+    ctx.set((error as unknown as Failure).headers)
+  })
+  // Without a listener of its own the framework below writes to the console.
+  ;(provider as EventEmitter).on('error', report)
+  const finish: Record<string, (ctx: KoaContextWithOIDC) => unknown> = {
+    discovery: (ctx) => describeServer(service, ctx.body as Record<string, unknown>),
+    token: (ctx) => keepDocument(service, ctx),
+    revocation: (ctx) => revokeAccessToken(service, ctx),
+    end_session: (ctx) => showLogout(service, ctx),
+    end_session_confirm: (ctx) => finishLogout(service, ctx),
+  }
+  provider.use(async (ctx, next) => {
+    await next()
+    if (ctx.oidc) await finish[ctx.oidc.route]?.(ctx as unknown as KoaContextWithOIDC)
+  })
+  return provider
+}
+
+async function describeServer(service: Service, metadata: Record<string, unknown>): Promise<void> {
+  metadata.response_modes_supported = ['query']
+  if (!(await offersClientDocuments(service))) delete metadata.client_id_metadata_document_supported
+}
+
+/** The library has authenticated the client and revokes refresh tokens only. Tokens that belong to another client are ignored. */
+async function revokeAccessToken(service: Service, ctx: KoaContextWithOIDC): Promise<void> {
+  if ((ctx.body as { error?: string } | undefined)?.error !== 'unsupported_token_type') return
+  const text = String(ctx.oidc.params?.token)
+  const token = await createOwnTokenVerifier(service)(text).catch((error) => {
+    if (!(error instanceof InvalidToken)) throw error
+    return undefined
+  })
+  if (token?.client_id && token.client_id === ctx.oidc.client?.clientId) {
+    await revokeToken(service, token)
+  }
+  ctx.status = 200
+  ctx.body = ''
+}
+
+/**
+ * Some clients write a slash at the end of a resource. The library compares resources as text wherever it needs them, so
+ * they get one spelling as soon as a request's parameters are known.
+ */
+function spellResources({ OIDCContext }: ProviderType, isResource: (text: string) => boolean): void {
+  const parameters = new WeakMap<object, { resource?: string | string[] }>()
+  const spell = (text: string) => (text.endsWith('/') && isResource(text.slice(0, -1)) ? text.slice(0, -1) : text)
+  Object.defineProperty(OIDCContext.prototype, 'params', {
+    get() {
+      return parameters.get(this)
+    },
+    set(params: { resource?: string | string[] }) {
+      const { resource } = params
+      if (Array.isArray(resource)) params.resource = [...new Set(resource.map(spell))]
+      else if (resource) params.resource = spell(resource)
+      parameters.set(this, params)
+    },
+  })
+}
+
+function createPolicy() {
+  const policy = interactionPolicy.base()
+  const isGone = new interactionPolicy.Check('person_gone', 'The person no longer exists', ({ oidc }) => !oidc.account)
+  policy.get('login')?.checks.add(isGone)
+  return policy
+}
+
+/** Of a client that is known by its metadata document. */
+const isClientAddress = (clientId: unknown) => typeof clientId === 'string' && clientId.startsWith('https://')
+
+function checkClient(metadata: ClientMetadata): void {
+  const uris = [metadata.redirect_uris ?? []].flat()
+  const afterLogout = [metadata.post_logout_redirect_uris ?? []].flat()
+  if (uris.length > 20 || afterLogout.length > 20)
+    throw new errors.InvalidClientMetadata('redirect_uris must not contain more than 20 URIs')
+  for (const uri of uris) {
+    const problem = findRedirectProblem(uri)
+    if (problem) throw new errors.InvalidClientMetadata(problem)
+  }
+  for (const uri of afterLogout) {
+    const problem = findRedirectProblem(uri)
+    if (problem) throw new errors.InvalidClientMetadata(`post_logout_${problem}`)
+  }
+  // Many programs on people's computers forget to say that they are one; the port is then theirs to choose.
+  const isProgram = metadata.client_id !== ownPagesClientId && uris.some((uri) => isNative(String(uri)))
+  if (isProgram) metadata.application_type = 'native'
+  metadata.response_modes = ['query']
+}

@@ -1,0 +1,250 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { type Config, describeUnknownSettings, InvalidConfig, readConfig, settings } from './config.ts'
+import { readPlanFile, shippedPlanFile } from './plan-file.ts'
+
+const secret = 'Zq3vT8nW1xK6bR0yL5dM9sH2jF7pG4cA'
+const otherSecret = 'aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV'
+const production = { INLAY_PUBLIC_URL: 'https://inlay.example.com', INLAY_SECRET: secret }
+
+function problemWith(env: Record<string, string>): string {
+  try {
+    readConfig({ INLAY_SECRET: secret, ...env })
+  } catch (error) {
+    expect(error).toBeInstanceOf(InvalidConfig)
+    return (error as Error).message
+  }
+  throw new Error('The configuration was accepted')
+}
+
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'inlay-config-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+type Name = keyof typeof settings
+
+const issuer = 'https://login.example.com'
+const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
+  ['PORT', '0', { port: 0 }],
+  ['PORT', ' 65535 ', { port: 65535 }],
+  ['PORT', '', { port: 8787 }],
+  ['INLAY_LISTEN', '', { listen: 'localhost' }],
+  ['INLAY_LISTEN', '', { listen: undefined }, production],
+  ['INLAY_LISTEN', '0.0.0.0', { listen: '0.0.0.0' }],
+  ['INLAY_LISTEN', '::', { listen: '::' }, production],
+  ['INLAY_DRAIN_SECONDS', '', { drainSeconds: 0 }],
+  ['INLAY_DRAIN_SECONDS', '', { drainSeconds: 5 }, production],
+  ['INLAY_DRAIN_SECONDS', '30', { drainSeconds: 30 }],
+  ['INLAY_PUBLIC_URL', 'https://inlay.example.com', { publicUrl: 'https://inlay.example.com', mode: 'production' }],
+  ['INLAY_PUBLIC_URL', 'https://Inlay.Example.com:443/', { publicUrl: 'https://inlay.example.com' }],
+  ['INLAY_PUBLIC_URL', 'https://inlay.example.com:8443', { publicUrl: 'https://inlay.example.com:8443' }],
+  ['INLAY_PUBLIC_URL', 'http://localhost:3000', { publicUrl: 'http://localhost:3000', mode: 'development' }],
+  ['INLAY_PUBLIC_URL', 'http://127.0.0.1:3000', { publicUrl: 'http://127.0.0.1:3000', mode: 'development' }],
+  ['INLAY_PUBLIC_URL', 'http://[::1]:3000', { publicUrl: 'http://[::1]:3000', mode: 'development' }],
+  ['INLAY_PUBLIC_URL', '', { publicUrl: undefined, mode: 'development' }],
+  ['INLAY_DATA_DIR', '/var/lib/inlay', { dataDir: '/var/lib/inlay' }],
+  ['INLAY_DATA_DIR', 'data', { dataDir: resolve('data') }],
+  ['INLAY_DATA_DIR', '', { dataDir: resolve('../.inlay') }],
+  ['DATABASE_URL', 'postgres://u:p@db/inlay', { databaseUrl: 'postgres://u:p@db/inlay' }],
+  ['DATABASE_URL', 'postgresql://db/inlay?sslmode=require', { databaseUrl: 'postgresql://db/inlay?sslmode=require' }],
+  ['DATABASE_URL', '', { databaseUrl: undefined }],
+  ['REDIS_URL', 'redis://redis:6379/1', { redisUrl: 'redis://redis:6379/1' }],
+  ['REDIS_URL', 'rediss://:p@redis', { redisUrl: 'rediss://:p@redis' }],
+  ['REDIS_URL', 'unix:///run/redis.sock', { redisUrl: 'unix:///run/redis.sock' }],
+  ['REDIS_URL', '', { redisUrl: undefined }],
+  ['INLAY_REDIS_PREFIX', 'staging', { redisPrefix: 'staging' }],
+  ['INLAY_REDIS_PREFIX', '', { redisPrefix: 'inlay' }],
+  ['INLAY_SECRET', secret, { secrets: [secret] }],
+  ['INLAY_SECRET', `${otherSecret}, ${secret}`, { secrets: [otherSecret, secret] }],
+  ['INLAY_ALLOWED_PRIVATE_NETWORKS', '10.0.0.0/8, fd00::/8', { allowedPrivateNetworks: ['10.0.0.0/8', 'fd00::/8'] }],
+  ['INLAY_ALLOWED_PRIVATE_NETWORKS', '', { allowedPrivateNetworks: ['127.0.0.0/8', '::1/128'] }],
+  ['INLAY_TRUSTED_PROXIES', '10.0.0.0/8, fd00::/8', { trustedProxies: ['10.0.0.0/8', 'fd00::/8'] }],
+  ['INLAY_TRUSTED_PROXIES', '', { trustedProxies: [] }],
+  [
+    'INLAY_MCP_ALLOWED_ORIGINS',
+    'https://App.example.com, http://localhost:6274/',
+    { mcpAllowedOrigins: ['https://app.example.com', 'http://localhost:6274'] },
+  ],
+  ['INLAY_MCP_ALLOWED_ORIGINS', '', { mcpAllowedOrigins: [] }],
+  ['INLAY_CLIENT_METADATA_DOCUMENTS', 'off', { clientMetadataDocuments: 'off' }],
+  ['INLAY_CLIENT_METADATA_DOCUMENTS', '', { clientMetadataDocuments: 'auto' }],
+  ['SIGN_IN_ISSUER', issuer, { signIn: { issuer, audience: 'inlay' } }, { SIGN_IN_AUDIENCE: 'inlay' }],
+  ['SIGN_IN_ISSUER', '', { signIn: undefined }],
+  ['SIGN_IN_AUDIENCE', 'a', { signIn: { issuer, audience: 'a' }, signInClient: undefined }, { SIGN_IN_ISSUER: issuer }],
+  [
+    'SIGN_IN_CLIENT_ID',
+    'c',
+    { signIn: undefined, signInClient: { issuer, id: 'c', secret: undefined } },
+    { SIGN_IN_ISSUER: issuer },
+  ],
+  [
+    'SIGN_IN_CLIENT_SECRET',
+    's',
+    { signIn: { issuer, audience: 'a' }, signInClient: { issuer, id: 'c', secret: 's' } },
+    { SIGN_IN_ISSUER: issuer, SIGN_IN_CLIENT_ID: 'c', SIGN_IN_AUDIENCE: 'a' },
+  ],
+  ['INLAY_PLANS_FILE', shippedPlanFile, { plans: readPlanFile(shippedPlanFile) }],
+  ['INLAY_PLANS_FILE', '', { plans: readPlanFile(shippedPlanFile) }],
+  ['INLAY_LOG_LEVEL', 'silent', { logLevel: 'silent' }],
+  ['INLAY_LOG_LEVEL', '', { logLevel: 'info' }],
+  ['INLAY_METRICS_TOKEN', 'scrape', { metricsToken: 'scrape' }],
+  ['INLAY_METRICS_TOKEN', '', { metricsToken: undefined }],
+]
+
+test.each(good)('%s may be "%s"', (name, value, expected, env = {}) => {
+  expect(readConfig({ INLAY_SECRET: secret, ...env, [name]: value })).toMatchObject(expected)
+})
+
+test('every setting has a good value in the table', () => {
+  expect(new Set(good.map(([name]) => name))).toEqual(new Set(Object.keys(settings)))
+})
+
+const port = (text: string) => `must be a whole number from 0 to 65535, not "${text}"`
+const origin = (text: string) => `must be an origin such as https://inlay.example.com, without a path, not "${text}"`
+const weakSecret = 'must be at least 32 random characters; make one with: openssl rand -base64 32'
+const placeholder = 'looks like a placeholder; make one with: openssl rand -base64 32'
+const bad: [Name, string, string][] = [
+  ['PORT', '65536', port('65536')],
+  ['PORT', '-1', port('-1')],
+  ['PORT', '80.5', port('80.5')],
+  ['PORT', '0x50', port('0x50')],
+  ['PORT', 'http', port('http')],
+  ['INLAY_LISTEN', 'localhost', 'must be an IP address such as 127.0.0.1, 0.0.0.0 or ::, not "localhost"'],
+  ['INLAY_LISTEN', '127.1', 'must be an IP address such as 127.0.0.1, 0.0.0.0 or ::, not "127.1"'],
+  ['INLAY_DRAIN_SECONDS', '601', 'must be a whole number from 0 to 600, not "601"'],
+  ['INLAY_PUBLIC_URL', 'inlay.example.com', origin('inlay.example.com')],
+  ['INLAY_PUBLIC_URL', 'https://example.com/inlay', origin('https://example.com/inlay')],
+  ['INLAY_PUBLIC_URL', 'https://example.com/?a', origin('https://example.com/?a')],
+  ['INLAY_PUBLIC_URL', 'ftp://example.com', origin('ftp://example.com')],
+  [
+    'INLAY_PUBLIC_URL',
+    'http://inlay.example.com',
+    'must be https, unless it is on localhost: tokens would travel in the clear',
+  ],
+  ['DATABASE_URL', 'mysql://u:p@db/inlay', 'must be a URL that starts with postgres:// or postgresql://'],
+  ['DATABASE_URL', 'localhost', 'must be a URL that starts with postgres:// or postgresql://'],
+  ['REDIS_URL', 'http://redis', 'must be a URL that starts with redis:// or rediss:// or unix://'],
+  ['INLAY_SECRET', 'short', weakSecret],
+  ['INLAY_SECRET', 'a'.repeat(64), weakSecret],
+  ['INLAY_SECRET', `${secret},short`, weakSecret],
+  ['INLAY_SECRET', `${secret},`, weakSecret],
+  ['INLAY_SECRET', 'change-me-change-me-0123456789-abcdef', placeholder],
+  ['INLAY_SECRET', 'your-secret-goes-here-0123456789-abcdef', placeholder],
+  ['INLAY_ALLOWED_PRIVATE_NETWORKS', '10.0.0.0', 'must be CIDRs such as 10.0.0.0/8, not "10.0.0.0"'],
+  ['INLAY_TRUSTED_PROXIES', 'proxy.internal', 'must be CIDRs such as 10.0.0.0/8, not "proxy.internal"'],
+  ['INLAY_ALLOWED_PRIVATE_NETWORKS', '10.0.0.0/8,10.0.0.0/33', 'must be CIDRs such as 10.0.0.0/8, not "10.0.0.0/33"'],
+  ...['*', 'app.example.com', 'https://app.example.com/mcp', 'null'].map((text): [Name, string, string] => [
+    'INLAY_MCP_ALLOWED_ORIGINS',
+    `https://one.example.com, ${text}`,
+    `must be origins such as https://app.example.com, without a path, not "${text}"`,
+  ]),
+  ['INLAY_CLIENT_METADATA_DOCUMENTS', 'yes', 'must be one of auto, on, off, not "yes"'],
+  ['SIGN_IN_ISSUER', 'login.example.com', 'must be a URL that starts with https:// or http://'],
+  [
+    'INLAY_PLANS_FILE',
+    '/nowhere/plans.json',
+    "names a file that cannot be read: ENOENT: no such file or directory, open '/nowhere/plans.json'",
+  ],
+  ['INLAY_LOG_LEVEL', 'verbose', 'must be one of trace, debug, info, warn, error, fatal, silent, not "verbose"'],
+]
+
+test.each(bad)('%s may not be "%s"', (name, value, message) => {
+  expect(problemWith({ [name]: value })).toBe(`${name} ${message}`)
+})
+
+const needsMore =
+  'SIGN_IN_ISSUER needs SIGN_IN_CLIENT_ID, so that people sign in there, or SIGN_IN_AUDIENCE, so that its access tokens are accepted, or both'
+test.each([
+  ['an issuer alone', { SIGN_IN_ISSUER: issuer }, needsMore],
+  ['an audience alone', { SIGN_IN_AUDIENCE: 'a' }, 'SIGN_IN_AUDIENCE is set, but SIGN_IN_ISSUER is not'],
+  ['a client alone', { SIGN_IN_CLIENT_ID: 'c' }, 'SIGN_IN_CLIENT_ID is set, but SIGN_IN_ISSUER is not'],
+  [
+    'a client secret without its client',
+    { SIGN_IN_ISSUER: issuer, SIGN_IN_AUDIENCE: 'a', SIGN_IN_CLIENT_SECRET: 'hunter2' },
+    'SIGN_IN_CLIENT_SECRET is set, but SIGN_IN_CLIENT_ID is not',
+  ],
+  [
+    'a client that is also the audience',
+    { SIGN_IN_ISSUER: issuer, SIGN_IN_CLIENT_ID: 'same', SIGN_IN_AUDIENCE: 'same' },
+    'SIGN_IN_AUDIENCE must not be SIGN_IN_CLIENT_ID: ID tokens would pass for access tokens',
+  ],
+])('sign-in is not configured by %s', (_, env: Record<string, string>, message) => {
+  expect(problemWith(env)).toBe(message)
+})
+
+test.each([
+  ['INLAY_SECRET', 'hunter2'],
+  ['INLAY_SECRET', `${secret},hunter2`],
+  ['DATABASE_URL', 'postgres//u:hunter2@db'],
+  ['REDIS_URL', 'http://:hunter2@redis'],
+])('a wrong %s does not appear in the message', (name, value) => {
+  const message = problemWith({ [name]: value })
+  expect(message).toContain(name)
+  expect(message).not.toContain('hunter2')
+  expect(message).not.toContain(secret)
+})
+
+test('production needs a secret that is given', () => {
+  const dataDir = makeFolder()
+  expect(problemWith({ ...production, INLAY_DATA_DIR: dataDir, INLAY_SECRET: '' })).toBe(
+    'INLAY_SECRET is missing. Production needs a secret that you keep: INLAY_SECRET="$(openssl rand -base64 32)"',
+  )
+  expect(() => statSync(join(dataDir, 'secret'))).toThrow('ENOENT')
+})
+
+test('production reaches no private network unless told', () => {
+  expect(readConfig(production).allowedPrivateNetworks).toEqual([])
+})
+
+test('production accepts tokens of an https issuer only', () => {
+  const signIn = { SIGN_IN_ISSUER: 'http://login.example.com', SIGN_IN_AUDIENCE: 'inlay' }
+  expect(problemWith({ ...production, ...signIn })).toBe('SIGN_IN_ISSUER must be an https URL in production')
+  expect(readConfig({ INLAY_SECRET: secret, ...signIn }).signIn?.issuer).toBe('http://login.example.com')
+})
+
+test('in development a secret is made once, for its owner only', () => {
+  const dataDir = join(makeFolder(), 'data')
+  const file = join(dataDir, 'secret')
+  const { secrets } = readConfig({ INLAY_DATA_DIR: dataDir })
+  expect(secrets).toEqual([readFileSync(file, 'utf8').trim()])
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  expect(readConfig({ INLAY_DATA_DIR: dataDir }).secrets).toEqual(secrets)
+})
+
+test('a secret that is given goes before the one of the data folder', () => {
+  const dataDir = makeFolder()
+  writeFileSync(join(dataDir, 'secret'), otherSecret)
+  expect(readConfig({ INLAY_DATA_DIR: dataDir }).secrets).toEqual([otherSecret])
+  expect(readConfig({ INLAY_DATA_DIR: dataDir, INLAY_SECRET: secret }).secrets).toEqual([secret])
+})
+
+test.each([
+  ['INLAY_PUBLC_URL', 'Did you mean INLAY_PUBLIC_URL?'],
+  ['INLAY_DATADIR', 'Did you mean INLAY_DATA_DIR?'],
+  ['INLAY_DATABASE_URL', 'Did you mean DATABASE_URL?'],
+  ['INLAY_PORT', 'Did you mean PORT?'],
+  ['SIGN_IN_CLIENTID', 'Did you mean SIGN_IN_CLIENT_ID?'],
+  ['INLAY_FAVOURITE_COLOUR', 'docs/configuration.md lists the settings.'],
+])('%s is reported as no setting', (name, advice) => {
+  expect(describeUnknownSettings({ ...production, [name]: '9000' })).toEqual([
+    `${name} is not a setting and has no effect. ${advice}`,
+  ])
+})
+
+test('settings, and variables that Kubernetes makes for a service named inlay, are not reported', () => {
+  const names = Object.keys(settings)
+  expect(describeUnknownSettings(Object.fromEntries(names.map((name) => [name, '1'])))).toEqual([])
+  expect(
+    describeUnknownSettings({
+      HOME: '/root',
+      INLAY_SERVICE_HOST: '10.0.0.1',
+      INLAY_SERVICE_PORT_HTTP: '8787',
+      INLAY_PORT: 'tcp://10.0.0.1:8787',
+      INLAY_PORT_8787_TCP_PROTO: 'tcp',
+    }),
+  ).toEqual([])
+})

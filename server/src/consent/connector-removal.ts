@@ -1,0 +1,33 @@
+import { changeConnectors, selectStoredConnectors } from '../connectors/connectors.ts'
+import type { deleteConnector as contract } from '../connectors/contract.ts'
+import { type OrgCaller, trailOf } from '../foundation/caller.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import { notFound } from '../lib/errors.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
+import { disconnect } from './revocation.ts'
+
+export async function deleteConnector(
+  service: Service,
+  caller: OrgCaller,
+  { id }: Input<typeof contract>,
+): Promise<Output<typeof contract>> {
+  const organizationId = caller.organization.id
+  const { connector, members } = await service.database.asOrg(organizationId, async (sql) => {
+    const [connector] = await selectStoredConnectors(sql, id)
+    if (!connector) throw notFound('connector', id)
+    return { connector, members: await sql<{ user_id: string }>`select user_id from members` }
+  })
+  // Before the deletion, which can be repeated if this fails. Tokens that were issued without consent soon expire.
+  if (connector.kind === 'oauth')
+    await disconnect(
+      service,
+      members.map(({ user_id }) => ({ organizationId, connector, userId: user_id })),
+    )
+  await changeConnectors(service, caller, async (sql) => {
+    const [deleted] = await sql`delete from connectors where id = ${id} returning id`
+    if (!deleted) throw notFound('connector', id)
+    await recordAudit(sql, trailOf(caller), 'connector.deleted', id, { name: connector.name })
+  })
+  return { success: true }
+}

@@ -1,0 +1,351 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import {
+  auth,
+  computeScopeUnion,
+  discoverOAuthServerInfo,
+  extractWWWAuthenticateParams,
+  type OAuthClientInformationContext,
+  type OAuthClientProvider,
+  type OAuthDiscoveryState,
+  OAuthError,
+  type StoredOAuthClientInformation,
+  type StoredOAuthTokens,
+} from '@modelcontextprotocol/client'
+import { openSecret, type StoredConnector } from '../connectors/connectors.ts'
+import { splitScopes } from '../connectors/exchanges.ts'
+import { checkEndpoints } from '../connectors/server-metadata.ts'
+import { type Step, StepFailed } from '../connectors/steps.ts'
+import type { Service } from '../foundation/service.ts'
+import { fingerprint, ignoreUnreadable } from '../lib/secrets.ts'
+import { SafeFetchError } from '../net/safe-fetch.ts'
+
+/** Somebody who allows Inlay to act for them at a third party's server. */
+export interface Consenting {
+  organizationId: string
+  connector: StoredConnector
+  userId: string
+}
+
+/** What the third party gave. It is in the key-value store alone, encrypted, and under the key of every other token. */
+export interface ConsentedToken {
+  access_token: string
+  /** Milliseconds since the Unix epoch. */
+  expires_at: number
+  refresh_token?: string
+  scopes: string[]
+  /** Whose token it is: with another authorization server it is of no use. */
+  issuer?: string
+  /** The provider settings that its user was vouched for under; with others it is not used. */
+  provider?: string
+}
+
+/** What is kept between sending somebody away and their coming back. */
+interface Visit {
+  organization_id: string
+  connector_id: string
+  user_id: string
+  code_verifier: string
+  discovery: OAuthDiscoveryState | undefined
+}
+
+type Working = Pick<Service, 'fetch' | 'kv' | 'clock' | 'secrets' | 'config'>
+
+const visitSeconds = 600
+const renewWithinMs = 15_000
+const lookEveryMs = 100
+const day = 24 * 60 * 60
+/** Whoever does not use a server for so long is asked again. */
+const keepSeconds = 30 * day
+/** Servers forget registrations that nobody uses, and turn newcomers away on a page of their own. */
+const registrationSeconds = 30 * day
+const firstIssuerSeconds = 365 * day
+/** Where a server does not say how long its tokens live. */
+const assumedSeconds = 3600
+
+const visitKey = (state: string) => `connect-visit:${fingerprint(state)}`
+/** Of every access token in the key-value store. */
+export const consentKey = ({ organizationId, connector, userId }: Consenting): string =>
+  `token:${[organizationId, connector.id, userId].map(encodeURIComponent).join(':')}`
+const wantedScopeKey = (who: Consenting) => `connect-scope:${consentKey(who)}`
+
+const callbackUrl = (publicUrl: string) => `${publicUrl}/connect/callback`
+export const clientDocumentUrl = (publicUrl: string) => `${publicUrl}/client-metadata.json`
+
+/** What third parties are told of Inlay, at registration or by a document of its own. */
+export const describeClient = (publicUrl: string) => ({
+  client_name: 'Inlay',
+  client_uri: publicUrl,
+  redirect_uris: [callbackUrl(publicUrl)],
+  grant_types: ['authorization_code', 'refresh_token'],
+  response_types: ['code'],
+  token_endpoint_auth_method: 'none',
+})
+
+/** Where to send a browser for consent. Everything is looked up anew: the server may have moved to other hands. */
+export async function beginConsent(service: Working, who: Consenting): Promise<URL> {
+  const state = randomBytes(32).toString('base64url')
+  const visit: Visit = {
+    organization_id: who.organizationId,
+    connector_id: who.connector.id,
+    user_id: who.userId,
+    code_verifier: '',
+    discovery: undefined,
+  }
+  const targets: URL[] = []
+  const client = createClient(service, who, visit, { state, redirect: (url) => targets.push(url) })
+  const { resourceMetadataUrl, scope } = await askForChallenge(service, who)
+  await authorize(service, { ...client, tokens: () => undefined }, who.connector, {
+    ...(resourceMetadataUrl && { resourceMetadataUrl }),
+    ...(scope && { scope }),
+  })
+  const [target] = targets
+  if (!target) throw new StepFailed('consent', 'The server asks for no consent')
+  // Also where the library makes the address itself, for a server without metadata.
+  checkEndpoints('consent', { authorization_endpoint: target.href }, who.connector.server_url)
+  await service.kv.set(visitKey(state), visit, visitSeconds)
+  return target
+}
+
+/** Whose visit it was, told once. */
+export const takeVisit = ({ kv }: Pick<Service, 'kv'>, state: string): Promise<Visit | undefined> =>
+  kv.take<Visit>(visitKey(state))
+
+export async function finishConsent(
+  service: Working,
+  who: Consenting,
+  visit: Visit,
+  answer: { code: string; iss: string | undefined },
+): Promise<void> {
+  const client = createClient(service, who, visit)
+  await authorize(service, client, who.connector, {
+    authorizationCode: answer.code,
+    ...(answer.iss !== undefined && { iss: answer.iss }),
+  })
+}
+
+/**
+ * With a refresh token; undefined when the person has to be asked. One node renews for all: a refresh token that is used
+ * twice is taken for stolen.
+ */
+export async function renewToken(service: Working, who: Consenting): Promise<ConsentedToken | undefined> {
+  const before = await readToken(service, who)
+  if (!before?.refresh_token) return undefined
+  const lock = `connect-renewing:${consentKey(who)}`
+  if (!(await service.kv.setIfAbsent(lock, true, renewWithinMs / 1000))) return waitForAnother(service, who, before)
+  try {
+    const result = await authorize(service, createClient(service, who), who.connector, {})
+    return result === 'AUTHORIZED' ? await readToken(service, who) : undefined
+  } finally {
+    await service.kv.delete(lock)
+  }
+}
+
+async function waitForAnother(
+  service: Working,
+  who: Consenting,
+  before: ConsentedToken,
+): Promise<ConsentedToken | undefined> {
+  for (let waited = 0; waited < renewWithinMs; waited += lookEveryMs) {
+    await delay(lookEveryMs)
+    const token = await readToken(service, who)
+    if (token?.access_token !== before.access_token) return token
+  }
+  throw new StepFailed('consent', 'The server does not renew the access token in time')
+}
+
+export const readToken = ({ kv }: Pick<Service, 'kv'>, who: Consenting): Promise<ConsentedToken | undefined> =>
+  kv.get<ConsentedToken>(consentKey(who)).catch(ignoreUnreadable)
+
+/** Inlay has it no more. */
+export const takeToken = ({ kv }: Pick<Service, 'kv'>, who: Consenting): Promise<ConsentedToken | undefined> =>
+  kv.take<ConsentedToken>(consentKey(who)).catch(ignoreUnreadable)
+
+/**
+ * The server does not accept the token. It is kept, if it can be renewed. A scope that it lacks cannot be added by that: the
+ * person is asked again, for that scope too, unless an administrator has chosen the scopes.
+ */
+export async function expireToken(
+  { kv }: Pick<Service, 'kv'>,
+  who: Consenting,
+  lackedScope: string | undefined,
+): Promise<void> {
+  const token = await readToken({ kv }, who)
+  const mayWiden = lackedScope !== undefined && who.connector.scopes.length === 0
+  if (mayWiden) {
+    const wanted = computeScopeUnion(token?.scopes.join(' '), lackedScope)
+    await kv.set(wantedScopeKey(who), wanted, day)
+  }
+  if (token?.refresh_token && !mayWiden) await kv.set(consentKey(who), { ...token, expires_at: 0 }, keepSeconds)
+  else await kv.delete(consentKey(who))
+}
+
+/** What of it an administrator allows: where no scopes were chosen, the server chooses. To renew a token is no more of it. */
+const allowedScopes = (granted: readonly string[], { scopes }: Pick<StoredConnector, 'scopes'>) =>
+  granted.filter((each) => scopes.length === 0 || scopes.includes(each) || each === 'offline_access')
+
+export const isAllowed = (granted: readonly string[], connector: Pick<StoredConnector, 'scopes'>): boolean =>
+  allowedScopes(granted, connector).length === granted.length
+
+/** As whom Inlay is known to an issuer of tokens. */
+export async function findConsentClient(service: Working, who: Consenting, issuer: string) {
+  const client = await createClient(service, who).clientInformation({ issuer })
+  return client?.issuer === issuer ? client : undefined
+}
+
+/** A server says in its refusal where its metadata is, and which scopes it wants. */
+async function askForChallenge(service: Working, who: Consenting) {
+  const { server_url, scopes } = who.connector
+  const response = await service
+    .fetch(server_url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'ping' }),
+    })
+    .catch((error) => {
+      throw explainConsentFailure('consent', error)
+    })
+  const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(response)
+  const wanted = scopes.length > 0 ? scopes.join(' ') : await service.kv.get<string>(wantedScopeKey(who))
+  return { resourceMetadataUrl, scope: wanted ?? scope }
+}
+
+async function authorize(
+  { fetch }: Working,
+  client: OAuthClientProvider,
+  { server_url }: StoredConnector,
+  options: Omit<Parameters<typeof auth>[1], 'serverUrl' | 'fetchFn'>,
+) {
+  try {
+    return await auth(client, { serverUrl: server_url, fetchFn: fetch, ...options })
+  } catch (error) {
+    throw explainConsentFailure('consent', error)
+  }
+}
+
+/** For the test of a connector: whether people could consent, without sending anybody anywhere. */
+export async function checkAuthorizationServer(service: Working, who: Consenting): Promise<void> {
+  const { resourceMetadataUrl } = await askForChallenge(service, who)
+  try {
+    const found = await discoverOAuthServerInfo(who.connector.server_url, {
+      fetchFn: service.fetch,
+      ...(resourceMetadataUrl && { resourceMetadataUrl }),
+    })
+    checkDiscovery(found, who.connector)
+  } catch (error) {
+    throw explainConsentFailure('consent', error)
+  }
+}
+
+function checkDiscovery(
+  { authorizationServerUrl, authorizationServerMetadata }: OAuthDiscoveryState,
+  { server_url }: StoredConnector,
+): void {
+  const { authorization_endpoint, token_endpoint, registration_endpoint, revocation_endpoint, jwks_uri } =
+    (authorizationServerMetadata ?? {}) as Record<string, unknown>
+  const endpoints = { authorization_endpoint, token_endpoint, registration_endpoint, revocation_endpoint, jwks_uri }
+  checkEndpoints('consent', { issuer: authorizationServerUrl, ...endpoints }, server_url)
+}
+
+/** The library throws what the other side said, and what it found wrong with it. */
+export function explainConsentFailure(step: Step, error: unknown): unknown {
+  if (error instanceof StepFailed) return error
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof SafeFetchError) return new StepFailed(step, cause.message, { cause: error })
+  }
+  if (error instanceof OAuthError) return new StepFailed(step, `The server answers: ${error.code}, ${error.message}`)
+  return error instanceof Error ? new StepFailed(step, error.message, { cause: error }) : error
+}
+
+function createClient(
+  service: Working,
+  who: Consenting,
+  visit?: Visit,
+  start?: { state: string; redirect(url: URL): unknown },
+): OAuthClientProvider {
+  const { kv, clock, config } = service
+  const { publicUrl } = config
+  const { organizationId, connector } = who
+  const clientKey = (context?: OAuthClientInformationContext) =>
+    `connect-client:${organizationId}:${connector.id}:${fingerprint(context?.issuer ?? '')}`
+  /** The one that was used last. */
+  let registration: string | undefined
+  /** A secret that was entered is for the authorization server that the server first named, and for no other later. */
+  async function firstIssuer(context?: OAuthClientInformationContext): Promise<string | undefined> {
+    const key = `connect-issuer:${organizationId}:${connector.id}`
+    if (context?.issuer) await kv.setIfAbsent(key, context.issuer, firstIssuerSeconds)
+    return kv.get<string>(key)
+  }
+  return {
+    redirectUrl: callbackUrl(publicUrl),
+    clientMetadata: describeClient(publicUrl),
+    // Others fetch it, so it has to be where others can.
+    ...(publicUrl.startsWith('https:') && { clientMetadataUrl: clientDocumentUrl(publicUrl) }),
+    ...(start && { state: () => start.state }),
+    async clientInformation(context) {
+      if (connector.client_id === null) {
+        registration = clientKey(context)
+        const known = await kv.get<StoredOAuthClientInformation>(registration)
+        if (known) await kv.set(registration, known, registrationSeconds)
+        return known
+      }
+      const client_secret = openSecret(service, connector)
+      const issuer = await firstIssuer(context)
+      return {
+        client_id: connector.client_id,
+        ...(client_secret !== undefined && { client_secret }),
+        ...(issuer !== undefined && { issuer }),
+      }
+    },
+    saveClientInformation: (information, context) => kv.set(clientKey(context), information, registrationSeconds),
+    async tokens(): Promise<StoredOAuthTokens | undefined> {
+      const token = await readToken(service, who)
+      return (
+        token && {
+          access_token: token.access_token,
+          token_type: 'Bearer',
+          scope: token.scopes.join(' '),
+          ...(token.refresh_token !== undefined && { refresh_token: token.refresh_token }),
+          ...(token.issuer !== undefined && { issuer: token.issuer }),
+        }
+      )
+    },
+    // Since the person consented, an administrator may have chosen fewer. Otherwise none are named: not all servers like it.
+    scopeForRefresh({ scope = '' }) {
+      const granted = splitScopes(scope)
+      return isAllowed(granted, connector) ? undefined : allowedScopes(granted, connector).join(' ')
+    },
+    async saveTokens({ access_token, refresh_token, expires_in, scope, issuer }) {
+      const before = visit ? undefined : await readToken(service, who)
+      // Whoever disconnects while their token is renewed stays disconnected.
+      if (!visit && !before) return
+      const isUsable = typeof expires_in === 'number' && expires_in > 0 && Number.isFinite(expires_in)
+      const seconds = Math.min(isUsable ? expires_in : assumedSeconds, keepSeconds)
+      const token: ConsentedToken = {
+        access_token,
+        expires_at: clock() + seconds * 1000,
+        ...(refresh_token !== undefined && { refresh_token }),
+        // RFC 6749, section 5.1: what is not said is what was asked for, or had before.
+        scopes: scope === undefined ? [...(before?.scopes ?? connector.scopes)] : splitScopes(scope),
+        ...(issuer !== undefined && { issuer }),
+      }
+      await kv.set(consentKey(who), token, refresh_token === undefined ? seconds : keepSeconds)
+    },
+    redirectToAuthorization: (url) => void start?.redirect(url),
+    saveCodeVerifier(verifier) {
+      if (visit) visit.code_verifier = verifier
+    },
+    codeVerifier: () => visit?.code_verifier ?? '',
+    // Called before anything of the discovery is used.
+    saveDiscoveryState(discovery) {
+      checkDiscovery(discovery, connector)
+      if (visit) visit.discovery = discovery
+    },
+    discoveryState: () => visit?.discovery,
+    async invalidateCredentials(what) {
+      if (what === 'tokens' || what === 'all') await kv.delete(consentKey(who))
+      // Servers forget whom they have not seen for long: the next consent begins with another registration.
+      if (registration && (what === 'client' || what === 'all')) await kv.delete(registration)
+    },
+  }
+}

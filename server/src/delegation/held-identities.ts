@@ -1,0 +1,73 @@
+import type { Service } from '../foundation/service.ts'
+import type { TrustedIssuer } from '../identity-provider/issuers.ts'
+import { fingerprint, ignoreUnreadable } from '../lib/secrets.ts'
+import type { Sql } from '../stores/database.ts'
+
+/** An ID token that was verified when its person connected. It lives in the key-value store alone, until it expires. */
+export interface HeldIdentity {
+  end_user_id: string
+  id_token: string
+  verified_email: string
+  /** Which settings of the organization's provider it passed: with others it is not used. */
+  provider: string
+}
+
+/** Only where it can be of use is a token kept. */
+export async function isIdentityNeeded(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{
+    is_needed: boolean
+  }>`select exists (select from connectors where kind = 'id_jag') as is_needed`
+  return row?.is_needed ?? false
+}
+
+export async function holdIdentity(
+  { kv, clock }: Pick<Service, 'kv' | 'clock'>,
+  organizationId: string,
+  identity: HeldIdentity,
+  expiresAt: number,
+): Promise<void> {
+  const seconds = (expiresAt - clock()) / 1000
+  if (!(seconds > 0)) return
+  await kv.set(identityKey(organizationId, identity.end_user_id), identity, seconds)
+  await kv.set(personKey(organizationId, identity.verified_email), identity.end_user_id, seconds)
+}
+
+/**
+ * Of who last came with an address that is vouched for, as the hub knows people. With a guess who that is, both questions
+ * are asked at once: between machines each is a round trip.
+ */
+export async function findIdentity(
+  { kv }: Pick<Service, 'kv'>,
+  organizationId: string,
+  email: string,
+  guess: string | undefined,
+): Promise<HeldIdentity | undefined> {
+  const wanted = email.toLowerCase()
+  const read = async (endUserId: string | undefined) =>
+    endUserId === undefined ? undefined : kv.get<HeldIdentity>(identityKey(organizationId, endUserId))
+  const [endUserId, guessed] = await Promise.all([kv.get<string>(personKey(organizationId, wanted)), read(guess)])
+  const identity = endUserId === guess ? guessed : await read(endUserId)
+  // The same account may have come with another address since.
+  return identity?.verified_email === wanted ? identity : undefined
+}
+
+/** Tokens that were issued for an identity aren't used without it either. Safe to repeat, also after a crash. */
+export async function forgetIdentity(
+  { kv }: Pick<Service, 'kv'>,
+  organizationId: string,
+  endUserId: string,
+): Promise<void> {
+  const key = identityKey(organizationId, endUserId)
+  const identity = await kv.get<HeldIdentity>(key).catch(ignoreUnreadable)
+  if (identity) {
+    const person = personKey(organizationId, identity.verified_email)
+    if ((await kv.get<string>(person).catch(ignoreUnreadable)) === endUserId) await kv.delete(person)
+  }
+  await kv.delete(key)
+}
+
+export const describeProvider = ({ issuer, audiences, hostedDomain }: TrustedIssuer): string =>
+  fingerprint(JSON.stringify([issuer, audiences, hostedDomain ?? null]))
+
+const identityKey = (organizationId: string, endUserId: string) => `identity:${organizationId}:${endUserId}`
+const personKey = (organizationId: string, email: string) => `identity-of:${organizationId}:${fingerprint(email)}`

@@ -1,0 +1,133 @@
+import type { OpenConnector } from '../connectors/connectors.ts'
+import { requestToken, splitScopes } from '../connectors/exchanges.ts'
+import type { ServerMetadata } from '../connectors/server-metadata.ts'
+import { StepFailed } from '../connectors/steps.ts'
+import type { Service } from '../foundation/service.ts'
+import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
+import type { TrustedIssuer } from '../identity-provider/issuers.ts'
+import { checkAssertion, isWithin, show } from './id-jag.ts'
+
+type Working = Pick<Service, 'fetch' | 'clock'>
+
+/** The organization's identity provider, as an issuer of assertions. */
+export interface ExchangeProvider {
+  issuer: string
+  token_endpoint: string
+  wantsSecretInForm: boolean
+}
+
+export interface Assertion {
+  text: string
+  scopes: readonly string[]
+  /** Whether the assertion itself says so. Otherwise the scopes are requested with it. */
+  isScoped: boolean
+}
+
+export interface IssuedToken {
+  access_token: string
+  /** As the server said it, which may be anything. */
+  expires_in: unknown
+  scopes: string[]
+}
+
+const idJag = 'urn:ietf:params:oauth:token-type:id-jag'
+
+/** RFC 8693: the person's ID token becomes an assertion for one tool server, if the organization's provider agrees. */
+export async function requestAssertion(
+  service: Working,
+  provider: ExchangeProvider,
+  idToken: string,
+  delegation: OpenConnector,
+  metadata: Pick<ServerMetadata, 'issuer'>,
+): Promise<Assertion> {
+  const { server_url, audience_mode, scopes, client, idpClient } = delegation
+  const audience = audience_mode === 'issuer' ? metadata.issuer : server_url
+  const answer = await requestToken(service, 'provider_exchange', {
+    endpoint: provider.token_endpoint,
+    form: {
+      grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+      subject_token: idToken,
+      subject_token_type: 'urn:ietf:params:oauth:token-type:id_token',
+      requested_token_type: idJag,
+      audience,
+      resource: server_url,
+      scope: scopes.join(' '),
+      ...(provider.wantsSecretInForm && { client_id: idpClient.id, client_secret: idpClient.secret }),
+    },
+    // HTTP Basic unless the provider rules it out, so that the form is exactly the interface's.
+    basic: provider.wantsSecretInForm ? undefined : idpClient,
+    secrets: [idToken, idpClient.secret],
+  })
+  if (answer.issued_token_type !== idJag) {
+    const found = { expected: idJag, seen: show(answer.issued_token_type) }
+    throw new StepFailed('provider_exchange', 'The provider issued another type of token than asked for', found)
+  }
+  if (typeof answer.access_token !== 'string') {
+    throw new StepFailed('provider_exchange', 'The provider’s answer has no access_token')
+  }
+  requireNoMore('provider_exchange', answer.scope, scopes)
+  const granted = checkAssertion(answer.access_token, {
+    issuer: provider.issuer,
+    audience,
+    clientId: client.id,
+    resource: server_url,
+    scopes,
+    now: Math.floor(service.clock() / 1000),
+  })
+  return { text: answer.access_token, scopes: granted ?? scopes, isScoped: granted !== undefined }
+}
+
+/** Discovery first, then where the interface says. */
+export async function findProvider(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<ExchangeProvider> {
+  try {
+    const {
+      issuer,
+      token_endpoint = `${issuer.replace(/\/$/, '')}/oauth/token`,
+      wantsSecretInForm,
+    } = await discover(service, trusted)
+    return { issuer, token_endpoint, wantsSecretInForm }
+  } catch (error) {
+    if (!(error instanceof DiscoveryFailed)) throw error
+    throw new StepFailed('provider_exchange', `The identity provider cannot be asked: ${error.message}`, {
+      cause: error,
+    })
+  }
+}
+
+/** RFC 7523: the assertion becomes an access token of the tool server. */
+export async function redeemAssertion(
+  service: Working,
+  assertion: Assertion,
+  { client, audience_mode, server_url }: Pick<OpenConnector, 'client' | 'audience_mode' | 'server_url'>,
+  { token_endpoint, authentication, issuer }: ServerMetadata,
+): Promise<IssuedToken> {
+  const isBasic = authentication === 'client_secret_basic'
+  const answer = await requestToken(service, 'redemption', {
+    endpoint: token_endpoint,
+    form: {
+      grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
+      assertion: assertion.text,
+      ...(!assertion.isScoped && { scope: assertion.scopes.join(' ') }),
+      ...(!isBasic && { client_id: client.id, client_secret: client.secret }),
+    },
+    basic: isBasic ? client : undefined,
+    secrets: [assertion.text, client.secret],
+    ...(audience_mode === 'resource' &&
+      issuer !== server_url && { advice: `If the server knows itself as ${issuer}, set audience_mode to issuer` }),
+  })
+  const { access_token, token_type, expires_in, scope } = answer
+  if (typeof access_token !== 'string' || !/^[\x21-\x7e]+$/.test(access_token)) {
+    throw new StepFailed('redemption', 'The tool server’s answer has no access_token')
+  }
+  if (String(token_type).toLowerCase() !== 'bearer') {
+    const found = { expected: 'Bearer', seen: show(token_type) }
+    throw new StepFailed('redemption', 'The tool server issued another type of token', found)
+  }
+  requireNoMore('redemption', scope, assertion.scopes)
+  return { access_token, expires_in, scopes: typeof scope === 'string' ? splitScopes(scope) : [...assertion.scopes] }
+}
+
+function requireNoMore(step: 'provider_exchange' | 'redemption', scope: unknown, asked: readonly string[]): void {
+  if (scope === undefined || isWithin(scope, asked)) return
+  throw new StepFailed(step, 'More was granted than asked for', { expected: asked.join(' '), seen: show(scope) })
+}

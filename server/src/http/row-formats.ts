@@ -1,0 +1,82 @@
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import type { z } from 'zod'
+import type { Operation } from '../foundation/operation.ts'
+
+type Row = Record<string, unknown>
+interface Format {
+  contentType: string
+  write(rows: readonly Row[], columns: readonly string[]): string
+}
+
+const jsonLines = 'application/jsonl; charset=utf-8'
+
+const writeLines = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('')
+
+/** How the rows of a list are written if `format` asks for something else than JSON. */
+const formats: Record<string, Format> = {
+  csv: {
+    contentType: 'text/csv; charset=utf-8; header=present',
+    write: (rows, columns) =>
+      [columns, ...rows.map((row) => columns.map((column) => row[column]))]
+        .map((cells) => `${cells.map(writeCell).join(',')}\r\n`)
+        .join(''),
+  },
+  jsonl: {
+    contentType: jsonLines,
+    write: writeLines,
+  },
+}
+
+/** The media types of these formats. */
+export const rowTypes = Object.values(formats).map(({ contentType }) => contentType.replace(/;.*/, ''))
+
+/** RFC 4180. Spreadsheets run cells that start like a formula, so those get an apostrophe in front. */
+function writeCell(value: unknown): string {
+  if (typeof value !== 'string') return String(value ?? '')
+  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+/** Sends a page of a list in the format that the request asks for. Returns false if that is JSON. */
+export function sendRows(
+  { rows, response: shape }: Operation,
+  { format = '' }: { format?: string },
+  value: unknown,
+  response: ServerResponse,
+  headers: Record<string, string>,
+): boolean {
+  const chosen = formats[format]
+  if (!rows || !chosen) return false
+  const page = value as Record<string, Row[]> & { next_cursor: string | null }
+  const list = (shape as z.ZodObject).shape[rows] as z.ZodArray<z.ZodObject>
+  const body = Buffer.from(chosen.write(page[rows] as Row[], Object.keys(list.element.shape)))
+  response.writeHead(200, {
+    ...headers,
+    ...(page.next_cursor !== null && { 'next-cursor': page.next_cursor }),
+    'content-type': chosen.contentType,
+    'cache-control': 'no-store',
+    'content-length': body.length,
+  })
+  response.end(body)
+  return true
+}
+
+/** Sends pages of lines, each when the client has read the ones before. A client that stops reading is cut off (http.ts). */
+export async function sendLines(
+  pages: AsyncIterable<readonly unknown[]>,
+  response: ServerResponse,
+  headers: Record<string, string>,
+): Promise<void> {
+  response.writeHead(200, { ...headers, 'content-type': jsonLines, 'cache-control': 'no-store' })
+  const gone = new AbortController()
+  response.once('close', () => gone.abort())
+  if (response.req.method !== 'HEAD') {
+    for await (const page of pages) {
+      if (!response.write(writeLines(page)))
+        await once(response, 'drain', { signal: gone.signal }).catch(() => undefined)
+      if (gone.signal.aborted) return
+    }
+  }
+  response.end()
+}

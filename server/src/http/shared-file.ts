@@ -1,0 +1,68 @@
+import { promisify } from 'node:util'
+import { brotliCompress, gzip } from 'node:zlib'
+import type { HttpBindings } from '@hono/node-server'
+import type { Context } from 'hono'
+import { fingerprint } from '../lib/secrets.ts'
+import { sendShared } from './connections.ts'
+
+/** In the order of preference. */
+const encodings = ['br', 'gzip', 'identity'] as const
+type Encoding = (typeof encodings)[number]
+
+const compressors = {
+  br: promisify(brotliCompress),
+  gzip: (bytes: Buffer) => promisify(gzip)(bytes, { level: 9 }),
+  identity: async (bytes: Buffer) => bytes,
+}
+
+/** A file that all clients get alike. Each encoding is made once, when the first client wants it. */
+export class SharedFile {
+  readonly version: string
+  readonly type: string
+  readonly #bytes: Buffer
+  readonly #bodies = new Map<Encoding, Promise<Buffer>>()
+
+  constructor(text: string, type: string) {
+    this.version = fingerprint(text)
+    this.type = type
+    this.#bytes = Buffer.from(text)
+  }
+
+  encode(encoding: Encoding): Promise<Buffer> {
+    const body = this.#bodies.get(encoding) ?? compressors[encoding](this.#bytes)
+    this.#bodies.set(encoding, body)
+    return body
+  }
+}
+
+/** Sends the file in the best encoding that the client accepts, or tells it that the one it has is current. */
+export async function sendFile<Env extends { Bindings: HttpBindings }>(
+  c: Context<Env>,
+  file: SharedFile,
+  headers: Record<string, string>,
+): Promise<Response> {
+  const encoding = pickEncoding(c.req.header('accept-encoding'))
+  const etag = `"${file.version}${encoding === 'identity' ? '' : `-${encoding}`}"`
+  const common = { ...headers, etag, vary: 'accept-encoding' }
+  if (isNamed(etag, c.req.header('if-none-match'))) return c.body(null, 304, common)
+  const encoded = encoding === 'identity' ? {} : { 'content-encoding': encoding }
+  return sendShared(c, await file.encode(encoding), { ...common, ...encoded, 'content-type': file.type })
+}
+
+/** RFC 9110, section 12.5.3: the greatest weight counts. A client that lists nothing gets the file as it is. */
+export function pickEncoding(accepted = ''): Encoding {
+  const weights = new Map(accepted.toLowerCase().split(',').map(readWeight))
+  const weightOf = (encoding: Encoding) =>
+    weights.get(encoding) ?? weights.get('*') ?? (encoding === 'identity' ? Number.MIN_VALUE : 0)
+  const best = Math.max(...encodings.map(weightOf))
+  return (best > 0 && encodings.find((encoding) => weightOf(encoding) === best)) || 'identity'
+}
+
+function readWeight(item: string): [string, number] {
+  const [, name = '', weight = '1'] = /^\s*([^\s;]+)\s*(?:;\s*q=([\d.]+))?/.exec(item) ?? []
+  return [name, Number(weight) || 0]
+}
+
+/** RFC 9110, section 13.1.2: a list, compared without regard to weakness. */
+const isNamed = (etag: string, known = ''): boolean =>
+  known.split(',').some((item) => ['*', etag].includes(item.trim().replace(/^W\//, '')))

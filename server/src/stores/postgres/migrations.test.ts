@@ -1,0 +1,409 @@
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import pg from 'pg'
+import { parseIntoClientConfig } from 'pg-connection-string'
+import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { verifyAuditChain } from '../../audit-events/verify.ts'
+import { newId } from '../../lib/ids.ts'
+import { createSecrets } from '../../lib/secrets.ts'
+import { recordAudit } from '../audit/audit.ts'
+import { auditKeys } from '../audit/chain.ts'
+import { openDatabase } from '../database.ts'
+import { dropFormerLogins, migrate, serviceConnection } from './migrations.ts'
+
+const [secret, nextSecret] = ['migrations-secret-0123456789-abcdef', 'another-secret-0123456789-abcdefgh']
+const secrets = createSecrets([secret])
+const next = createSecrets([nextSecret])
+/** In the middle of a rotation. */
+const both = createSecrets([nextSecret, secret])
+const server = join(import.meta.dirname, '../../..')
+const shipped = readdirSync(join(server, 'migrations')).filter((name) => /^\d/.test(name))
+
+const ownerOf = (database: string): pg.ClientConfig =>
+  parseIntoClientConfig(inject('engines').databaseUrl.replace('DATABASE', database))
+
+async function connect(connection: pg.ClientConfig): Promise<pg.Client> {
+  const client = new pg.Client(connection)
+  await client.connect()
+  onTestFinished(() => client.end())
+  return client
+}
+
+/** A database without anything in it, and a connection to look into it as its owner. */
+async function makeDatabase(): Promise<{ owner: pg.ClientConfig; client: pg.Client }> {
+  const name = `m_${newId().replaceAll('-', '')}`
+  const cluster = await connect(ownerOf('postgres'))
+  await cluster.query(`create database ${name}`)
+  // It waits for sessions that are just ending; to end them by force is not the owner's right.
+  onTestFinished(async () => void (await cluster.query(`drop database ${name}`)))
+  return { owner: ownerOf(name), client: await connect(ownerOf(name)) }
+}
+
+/** The product's code with more migrations, or with those up to a number: a later release, or an earlier one. */
+async function makeRelease(migrations: Record<string, string>, newest = '9999'): Promise<typeof migrate> {
+  const folder = mkdtempSync(join(tmpdir(), 'inlay-release-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  for (const part of ['src', 'migrations']) cpSync(join(server, part), join(folder, part), { recursive: true })
+  symlinkSync(join(server, '../node_modules'), join(folder, 'node_modules'))
+  const later = shipped.filter((one) => one.slice(0, 4) > newest).map((name) => join(folder, 'migrations', name))
+  const unknownTables = later.flatMap((file) => readFileSync(file, 'utf8').match(/(?<=^create table )\w+/gm) ?? [])
+  const walls = join(folder, 'migrations/after_each.sql')
+  const lines = readFileSync(walls, 'utf8').split('\n')
+  writeFileSync(walls, lines.filter((line) => !unknownTables.some((table) => line.includes(` ${table} `))).join('\n'))
+  for (const file of later) rmSync(file)
+  for (const [name, sql] of Object.entries(migrations)) writeFileSync(join(folder, 'migrations', name), sql)
+  return (await import(pathToFileURL(join(folder, 'src/stores/postgres/migrations.ts')).href)).migrate
+}
+
+const tablesOf = async (client: pg.Client): Promise<string[]> =>
+  (
+    await client.query<{ name: string }>(
+      `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1`,
+    )
+  ).rows.map(({ name }) => name)
+
+const recorded = async (client: pg.Client): Promise<string[]> =>
+  (await client.query<{ name: string }>(`select name from migrations where name like '0%' order by name`)).rows.map(
+    ({ name }) => name,
+  )
+
+/** Waits until the running migration is stopped by a lock, then ends its connection as a dying machine would. */
+async function killWhenBlocked(client: pg.Client): Promise<void> {
+  await vi.waitFor(
+    async () => {
+      const { rows } = await client.query(`
+        select pg_terminate_backend(pid, 10000) from pg_stat_activity
+        where application_name = 'inlay migrate' and datname = current_database() and wait_event_type = 'Lock'`)
+      expect(rows).toHaveLength(1)
+    },
+    { timeout: 10_000, interval: 20 },
+  )
+}
+
+/** What the service can do with its own connection. */
+async function serviceWorks(owner: pg.ClientConfig, by = secrets): Promise<void> {
+  const [auditKey] = auditKeys(by)
+  const database = openDatabase({ connection: serviceConnection(owner, by), auditKey, connections: 1 })
+  onTestFinished(() => database.close())
+  const id = newId()
+  await database.asOrg(id, (sql) => sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`)
+  expect(await database.asOrg(id, (sql) => sql`select id from organizations`)).toEqual([{ id }])
+  expect(await database.asService((sql) => sql`select id from organizations`)).toEqual([])
+}
+
+describe('an empty database', () => {
+  test('is brought up to date, and the service works on it', async () => {
+    const { owner, client } = await makeDatabase()
+    expect(await migrate(owner, secrets)).toEqual({ applied: shipped })
+    expect(await recorded(client)).toEqual(shipped)
+    await serviceWorks(owner)
+  })
+
+  test('is migrated once by nodes that start together', async () => {
+    const { owner, client } = await makeDatabase()
+    const runs = await Promise.all(Array.from({ length: 5 }, () => migrate(owner, secrets)))
+    expect(runs.flatMap(({ applied }) => applied)).toEqual(shipped)
+    expect(await recorded(client)).toEqual(shipped)
+    await serviceWorks(owner)
+  })
+})
+
+describe('an up-to-date database', () => {
+  test('is left as it is', async () => {
+    const { owner, client } = await makeDatabase()
+    await migrate(owner, secrets)
+    const catalogue = async () =>
+      (
+        await client.query(`
+          select 'policy' as kind, oid, xmin::text from pg_policy union all
+          select 'table', oid, xmin::text from pg_class where relnamespace = 'public'::regnamespace union all
+          select 'role', oid, rolname::text from pg_roles where starts_with(rolname, current_database()) union all
+          select 'migration', 0, name || applied_at from migrations order by 1, 2, 3`)
+      ).rows
+    const before = await catalogue()
+    expect(await migrate(owner, secrets)).toEqual({ applied: [] })
+    expect(await catalogue()).toEqual(before)
+    expect(before.filter(({ kind }) => kind === 'policy').length).toBeGreaterThan(5)
+  })
+
+  test('takes a new secret in without losing the old one, until that is dropped', async () => {
+    const { owner } = await makeDatabase()
+    await migrate(owner, secrets)
+    await migrate(owner, both)
+    await Promise.all([secrets, both, next].map((by) => serviceWorks(owner, by)))
+    await dropFormerLogins(owner, next)
+    await serviceWorks(owner, next)
+    await expect(serviceWorks(owner, secrets)).rejects.toThrow('The database is not reachable')
+  })
+
+  test('is refused when a migration was changed after it had been applied', async () => {
+    const { owner, client } = await makeDatabase()
+    await migrate(owner, secrets)
+    await client.query(`update migrations set checksum = 'another'`)
+    await expect(migrate(owner, secrets)).rejects.toMatchObject({
+      name: 'MigrationFailed',
+      message: `${shipped[0]} was changed after it had been applied; add a new migration instead`,
+    })
+  })
+
+  test('is refused by an older release', async () => {
+    const { owner, client } = await makeDatabase()
+    const later = await makeRelease({ '0900_later.sql': 'create table later ()' })
+    expect(await later(owner, secrets)).toEqual({ applied: [...shipped, '0900_later.sql'] })
+    await expect(migrate(owner, secrets)).rejects.toMatchObject({
+      name: 'MigrationFailed',
+      message: 'The database is newer than this release: it holds 0900_later.sql. Run the newer release.',
+    })
+    expect(await tablesOf(client)).toContain('later')
+  })
+})
+
+describe('a migration', () => {
+  test('to keyed audit chains keeps the rows before it verifiable, and closes them with a keyed one', async () => {
+    const { owner, client } = await makeDatabase()
+    await (await makeRelease({}, '0013'))(owner, secrets)
+    const [old, empty] = [newId(), newId()]
+    const [auditKey] = auditKeys(secrets)
+    const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+    onTestFinished(() => database.close())
+    for (const id of [old, empty]) {
+      await database.asOrg(id, (sql) => sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`)
+    }
+    for (let n = 0; n < 3; n += 1) {
+      await database.asOrg(
+        old,
+        (sql) => sql`
+          insert into audit_events (organization_id, id, actor, action, target, data)
+          values (${old}, ${newId()}, 'ann', 'done', 'x', '{"b": 1, "a": 2}')`,
+      )
+    }
+    await migrate(owner, secrets)
+    const verify = async (id: string) => {
+      const { length, broken } = await verifyAuditChain({ database, secrets }, id)
+      return { length, broken }
+    }
+    expect(await verify(old)).toEqual({ length: 4, broken: undefined })
+    expect(await verify(empty), 'every organization has a trail').toEqual({ length: 1, broken: undefined })
+    await database.asOrg(old, (sql) => recordAudit(sql, { organizationId: old, actor: 'ann' }, 'done', 'x'))
+    expect(await verify(old)).toEqual({ length: 5, broken: undefined })
+
+    // What could be rewritten before is fixed by the keyed row.
+    await client.query('alter table audit_events no force row level security')
+    await client.query(
+      `update audit_events e set actor = 'mallory', hash = audit_hash(
+         (select hash from audit_events where organization_id = $1 and sequence = 2),
+         jsonb_populate_record(e, '{"actor": "mallory"}'))
+       where organization_id = $1 and sequence = 3`,
+      [old],
+    )
+    expect(await verify(old)).toMatchObject({ length: 3, broken: { sequence: 4 } })
+    await client.query('delete from audit_events where organization_id = $1 and sequence > 3', [old])
+    await client.query('alter table audit_chains no force row level security')
+    await client.query(
+      `update audit_chains c set length = 3, hash = e.hash from audit_events e
+       where c.organization_id = $1 and e.organization_id = $1 and sequence = 3`,
+      [old],
+    )
+    expect(await verify(old), 'nor can the keyed rows be left out').toMatchObject({ broken: { sequence: 1 } })
+  })
+
+  test('that fails leaves nothing, and is run again once it is mended', async () => {
+    const { owner, client } = await makeDatabase()
+    await migrate(owner, secrets)
+    const before = await tablesOf(client)
+    const broken = await makeRelease({ '0900_notes.sql': 'create table notes (id int); select 1 / 0' })
+    await expect(broken(owner, secrets)).rejects.toMatchObject({
+      name: 'MigrationFailed',
+      message: '0900_notes.sql: division by zero',
+    })
+    expect([await tablesOf(client), await recorded(client)]).toEqual([before, shipped])
+    await serviceWorks(owner)
+    const mended = await makeRelease({ '0900_notes.sql': 'create table notes (id int)' })
+    expect(await mended(owner, secrets)).toEqual({ applied: ['0900_notes.sql'] })
+  })
+
+  test('that is killed after its last statement leaves nothing, and is run again', async () => {
+    const { owner, client } = await makeDatabase()
+    const holder = await connect(owner)
+    // As `migrate` makes it: the lock lets the schema be created, but not recorded.
+    await holder.query(
+      'create table migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
+    )
+    await holder.query('begin')
+    await holder.query('lock table migrations in share mode')
+    const run = migrate(owner, secrets).catch((error: Error) => error)
+    await killWhenBlocked(client)
+    expect(await run).toMatchObject({ name: 'MigrationFailed', message: expect.stringContaining(shipped[0] ?? '') })
+    await holder.query('rollback')
+    expect([await tablesOf(client), await recorded(client)]).toEqual([['migrations'], []])
+    expect(await migrate(owner, secrets)).toEqual({ applied: shipped })
+    await serviceWorks(owner)
+  })
+
+  test('walls its new tables even if it is killed before that', async () => {
+    const { owner, client } = await makeDatabase()
+    await migrate(owner, secrets)
+    const later = await makeRelease({
+      '0900_notes.sql': `create table notes (
+        organization_id uuid references organizations (id), id uuid, primary key (organization_id, id))`,
+    })
+    // Building the walls locks every tenant table, the migration only those that it names.
+    const holder = await connect(owner)
+    await holder.query('begin')
+    await holder.query('lock table audit_events in access share mode')
+    const run = later(owner, secrets).catch((error: Error) => error)
+    await killWhenBlocked(client)
+    expect(await run).toBeInstanceOf(Error)
+    await holder.query('rollback')
+
+    await later(owner, secrets)
+    const { rows } = await client.query(`
+      select relname, relrowsecurity, relforcerowsecurity, (select count(*) from pg_policy where polrelid = c.oid) as policies,
+             has_table_privilege(current_database() || '_service', c.oid, 'insert') as granted
+      from pg_class c where relname = 'notes'`)
+    expect(rows).toEqual([
+      { relname: 'notes', relrowsecurity: true, relforcerowsecurity: true, policies: '1', granted: true },
+    ])
+  })
+})
+
+test('an owner that may not create roles is told so, and can go on once it may', async () => {
+  const cluster = await connect(ownerOf('postgres'))
+  const name = `m_${newId().replaceAll('-', '')}`
+  await cluster.query(`create role ${name} login password 'plain'`)
+  await cluster.query(`grant ${name} to current_user`)
+  await cluster.query(`create database ${name} owner ${name}`)
+  onTestFinished(async () => void (await cluster.query(`drop database ${name}`)))
+  const owner = { ...ownerOf(name), user: name, password: 'plain' }
+  await expect(migrate(owner, secrets)).rejects.toMatchObject({
+    name: 'MigrationFailed',
+    message: expect.stringMatching(
+      /^The role m_\w+_service cannot be created \(.+\)\. The role of DATABASE_URL needs CREATEROLE: alter role … createrole$/,
+    ),
+  })
+  await cluster.query(`alter role ${name} createrole`)
+  await migrate(owner, secrets)
+  await serviceWorks(owner)
+})
+
+describe('a database in which every origin that somebody sent became a site', () => {
+  test('keeps the sites that an administrator allowed; usage of the others moves to the wildcard that covers them, or to no site', async () => {
+    const { owner } = await makeDatabase()
+    const earlier = await makeRelease({}, '0011')
+    await earlier(owner, secrets)
+    const [auditKey] = auditKeys(secrets)
+    const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+    onTestFinished(() => database.close())
+    const [organization, other] = [newId(), newId()]
+    for (const id of [organization, other]) {
+      await database.asOrg(id, async (sql) => {
+        await sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`
+        await sql`
+          insert into publishable_keys (organization_id, id, name, key_prefix, key_hash, allowed_origins, revoked_at)
+          values (${id}, ${newId()}, 'Live', 'pk', ${newId()}, '{https://shop.example,https://*.preview.example,https://new.example}', null),
+                 (${id}, ${newId()}, 'Old', 'pk', ${newId()}, '{https://old.example,https://unused.example}', now())`
+        await sql`insert into identity_providers (organization_id, allowed_domains) values (${id}, '{https://help.example}')`
+        const origins = [
+          'shop',
+          'a.preview',
+          'b.preview',
+          'old',
+          'unused',
+          'help',
+          'stranger-1',
+          'stranger-2',
+          'a.b.preview',
+        ]
+        for (const name of origins) {
+          const siteId = newId()
+          await sql`
+            insert into sites (organization_id, id, origin, name) values (${id}, ${siteId}, ${`https://${name}.example`}, ${name})`
+          if (name === 'unused') continue
+          const threadId = newId()
+          await sql`insert into threads (organization_id, id, site_id) values (${id}, ${threadId}, ${siteId})`
+          await sql`
+            insert into usage_events (organization_id, id, site_id, thread_id, prompt_tokens, completion_tokens, model, finish_reason, created_at)
+            values (${id}, ${newId()}, ${siteId}, ${threadId}, 10, 1, 'm', 'stop', '2026-03-10T00:00:00Z')`
+          await sql`
+            insert into usage_site_days (organization_id, day, site_id, requests, prompt_tokens, completion_tokens)
+            values (${id}, '2026-03-10', ${siteId}, 1, 10, 1)`
+        }
+      })
+    }
+    await migrate(owner, secrets)
+    for (const id of [organization, other]) {
+      const [sites, sums, events, threads] = await database.asOrg(id, (sql) =>
+        Promise.all([
+          sql`select origin, name, is_allowed from sites order by origin collate "C"`,
+          sql`
+            select origin, requests, prompt_tokens, completion_tokens from usage_site_days left join sites on id = site_id
+            order by origin collate "C"`,
+          sql`select origin, count(*) from usage_events left join sites s on s.id = site_id group by origin order by origin collate "C"`,
+          sql`select origin, count(*) from threads left join sites s on s.id = site_id group by origin order by origin collate "C"`,
+        ]),
+      )
+      expect(sites.map(Object.values)).toEqual([
+        ['https://*.preview.example', '*.preview.example', true],
+        ['https://help.example', 'help', true],
+        ['https://new.example', 'new.example', true],
+        ['https://old.example', 'old', false],
+        ['https://shop.example', 'shop', true],
+      ])
+      const counts: [string | null, number][] = [
+        ['https://*.preview.example', 2],
+        ['https://help.example', 1],
+        ['https://old.example', 1],
+        ['https://shop.example', 1],
+        [null, 3],
+      ]
+      expect(sums.map(Object.values)).toEqual(counts.map(([origin, count]) => [origin, count, 10 * count, count]))
+      expect(events.map(Object.values)).toEqual(counts)
+      expect(threads.map(Object.values)).toEqual(counts)
+    }
+  })
+})
+
+test('a database with usage per end user and day gets it per eight days too', async () => {
+  const { owner } = await makeDatabase()
+  await (await makeRelease({}, '0016'))(owner, secrets)
+  const [auditKey] = auditKeys(secrets)
+  const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+  onTestFinished(() => database.close())
+  const [organization, other, ann, bob] = [newId(), newId(), newId(), newId()]
+  // 2026-03-08 and 1969-12-24 begin spans of eight days.
+  const days = ['2026-03-07', '2026-03-08', '2026-03-15', '2026-03-16', '1969-12-24', '1969-12-31']
+  for (const [id, tokens] of [
+    [organization, 10],
+    [other, 100],
+  ] as const) {
+    await database.asOrg(id, async (sql) => {
+      await sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`
+      await sql`insert into end_users (organization_id, id, external_id) values (${id}, ${ann}, 'ann'), (${id}, ${bob}, 'bob')`
+      await sql`
+        insert into usage_end_user_days (organization_id, day, end_user_id, requests, prompt_tokens, completion_tokens)
+        select ${id}, day, person, 1, ${tokens}, 1 from unnest(${days}::date[]) day, unnest(${[ann, bob]}::uuid[]) person`
+    })
+  }
+  await migrate(owner, secrets)
+  for (const [id, tokens] of [
+    [organization, 10],
+    [other, 100],
+  ] as const) {
+    const rows = await database.asOrg(
+      id,
+      (sql) => sql`
+        select days, day, end_user_id, requests, prompt_tokens, completion_tokens from usage_end_user_spans
+        where end_user_id = ${ann} order by days, day`,
+    )
+    const row = (days: number, day: string, count = 1) => [days, day, ann, count, count * tokens, count]
+    expect(rows.map(Object.values)).toEqual([
+      ...days.toSorted().map((day) => row(1, day)),
+      row(8, '1969-12-24', 2),
+      row(8, '2026-02-28'),
+      row(8, '2026-03-08', 2),
+      row(8, '2026-03-16'),
+    ])
+  }
+})

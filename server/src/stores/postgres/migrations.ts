@@ -1,0 +1,171 @@
+import { hash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import pg from 'pg'
+import type { DerivedKey, Secrets } from '../../lib/secrets.ts'
+import { plainHash } from '../audit/chain.ts'
+import { retireAuditKeys } from '../audit/key-change.ts'
+
+/**
+ * Brings the schema up to date, as its owner, under one lock for all nodes. Each migration is one transaction with the
+ * row that records it, so a killed run is simply run again. The service then connects as a role that owns nothing.
+ */
+export async function migrate(owner: pg.ClientConfig, secrets: Secrets): Promise<{ applied: string[] }> {
+  requireShortName(databaseName(owner))
+  const client = new pg.Client({ ...owner, application_name: 'inlay migrate' })
+  client.on('error', () => undefined) // the statement that was running says so
+  await client.connect()
+  try {
+    await client.query('select pg_advisory_lock($1)', [migrationLock])
+    await client.query(
+      'create table if not exists migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
+    )
+    const applied = await applyMigrations(client, secrets)
+    await grantToService(client, secrets)
+    return { applied }
+  } finally {
+    await client.end()
+  }
+}
+
+/** The service's own connection: the owner's address, another role, a password that only holders of the secret know. */
+export function serviceConnection(owner: pg.ClientConfig, secrets: Secrets): pg.ClientConfig {
+  const [key] = secrets.derive(passwordPurpose) as [DerivedKey]
+  return { ...owner, user: loginName(serviceRole(databaseName(owner)), key), password: passwordOf(key) }
+}
+
+/** Drops the logins of secrets that are no longer configured; the last step of a rotation. */
+export async function dropFormerLogins(owner: pg.ClientConfig, secrets: Secrets): Promise<void> {
+  const client = new pg.Client(owner)
+  await client.connect()
+  try {
+    const group = serviceRole(databaseName(owner))
+    const wanted = secrets.derive(passwordPurpose).map((key) => loginName(group, key))
+    const { rows } = await client.query<{ login: string }>(
+      `select member.rolname as login from pg_auth_members m
+       join pg_roles member on member.oid = m.member join pg_roles parent on parent.oid = m.roleid
+       where parent.rolname = $1 and member.rolname like $1 || '\\_%' and not member.rolname = any($2)`,
+      [group, wanted],
+    )
+    for (const { login } of rows) await client.query(`drop role ${pg.escapeIdentifier(login)}`)
+  } finally {
+    await client.end()
+  }
+}
+
+export class MigrationFailed extends Error {
+  override name = 'MigrationFailed'
+}
+
+const folder = join(import.meta.dirname, '../../../migrations')
+const migrationLock = 7_140_002
+const afterEach = 'after_each.sql'
+const passwordPurpose = 'database login'
+
+/** The parts of migrations that need the secret, each in the transaction of its migration. */
+const steps: Record<string, (client: pg.Client, secrets: Secrets) => Promise<void>> = {
+  async '0014_keyed_audit_chains.sql'(client, secrets) {
+    const { rows } = await client.query<{ id: string }>('select id from organizations')
+    for (const { id } of rows) await retireAuditKeys(client, secrets, id, [plainHash])
+  },
+}
+
+async function applyMigrations(client: pg.Client, secrets: Secrets): Promise<string[]> {
+  const { rows } = await client.query<{ name: string; checksum: string }>(
+    'select name, checksum from migrations where name <> $1',
+    [afterEach],
+  )
+  const known = new Map(rows.map(({ name, checksum }) => [name, checksum]))
+  const applied: string[] = []
+  for (const name of readdirSync(folder)
+    .filter((file) => /^\d{4}_.+\.sql$/.test(file))
+    .sort()) {
+    const text = readFileSync(join(folder, name), 'utf8')
+    const checksum = hash('sha256', text)
+    const before = known.get(name)
+    known.delete(name)
+    if (before === checksum) continue
+    if (before) throw new MigrationFailed(`${name} was changed after it had been applied; add a new migration instead`)
+    try {
+      await client.query('begin')
+      await client.query(text)
+      await steps[name]?.(client, secrets)
+      await client.query('insert into migrations (name, checksum) values ($1, $2)', [name, checksum])
+      await client.query('commit')
+    } catch (cause) {
+      await client.query('rollback').catch(() => undefined) // a lost connection has rolled back already
+      throw new MigrationFailed(`${name}: ${(cause as Error).message}`, { cause })
+    }
+    applied.push(name)
+  }
+  if (known.size > 0) {
+    throw new MigrationFailed(
+      `The database is newer than this release: it holds ${[...known.keys()].join(', ')}. Run the newer release.`,
+    )
+  }
+  return applied
+}
+
+/** One role holds the grants; each secret that comes first somewhere has a login in it, so nodes can change one by one. */
+async function grantToService(client: pg.Client, secrets: Secrets): Promise<void> {
+  const group = serviceRole(client.database ?? '')
+  await createRole(client, group, 'nologin')
+  const [key] = secrets.derive(passwordPurpose) as [DerivedKey]
+  const login = loginName(group, key)
+  if (await createRole(client, login, `login password ${pg.escapeLiteral(passwordOf(key))}`)) {
+    await client.query(`grant ${pg.escapeIdentifier(group)} to ${pg.escapeIdentifier(login)}`)
+  }
+  const text = readFileSync(join(folder, afterEach), 'utf8').replaceAll(':service_role', pg.escapeIdentifier(group))
+  const { rows } = await client.query<{ name: string; checksum: string }>(
+    'select name, checksum from migrations order by name',
+  )
+  const checksum = hash(
+    'sha256',
+    [text, ...rows.map(({ name }) => name).filter((name) => name !== afterEach)].join('\n'),
+  )
+  if (rows.find(({ name }) => name === afterEach)?.checksum === checksum && (await hasGrants(client, group))) return
+  // Recorded with what it records: a run that is killed between a migration and its walls builds them when it is run again.
+  await client.query(`begin; ${text}`)
+  await client.query(
+    `insert into migrations (name, checksum) values ($1, $2)
+     on conflict (name) do update set checksum = excluded.checksum, applied_at = now()`,
+    [afterEach, checksum],
+  )
+  await client.query('commit')
+}
+
+/** PostgreSQL cuts names at 63 bytes, and the names of roles are made of the database's. */
+function requireShortName(database: string): void {
+  const longest = 63 - '_service_01234567'.length
+  if (Buffer.byteLength(database) > longest) {
+    throw new MigrationFailed(`The name of the database is longer than ${longest} bytes: ${database}`)
+  }
+}
+
+/** False for a database that was restored, or copied under another name. */
+async function hasGrants(client: pg.Client, group: string): Promise<boolean> {
+  const { rows } = await client.query("select has_table_privilege($1, 'organizations', 'select') as granted", [group])
+  return rows[0].granted
+}
+
+async function createRole(client: pg.Client, name: string, attributes: string): Promise<boolean> {
+  const { rowCount } = await client.query('select from pg_roles where rolname = $1', [name])
+  if (rowCount) return false
+  try {
+    await client.query(
+      `create role ${pg.escapeIdentifier(name)} nosuperuser nocreatedb nocreaterole nobypassrls ${attributes}`,
+    )
+  } catch (cause) {
+    throw new MigrationFailed(
+      `The role ${name} cannot be created (${(cause as Error).message}). The role of DATABASE_URL needs CREATEROLE: alter role … createrole`,
+      { cause },
+    )
+  }
+  return true
+}
+
+const serviceRole = (database: string) => `${database}_service`
+const loginName = (group: string, key: DerivedKey) => `${group}_${key.id}`
+const passwordOf = (key: DerivedKey) => key.key.toString('base64url')
+// pg resolves defaults (environment, user name) only in a client, so ask one.
+const databaseName = (connection: pg.ClientConfig) => new pg.Client(connection).database ?? ''

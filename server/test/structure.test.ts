@@ -1,0 +1,72 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { expect, test } from 'vitest'
+
+/** The shape of `server/src` that docs/architecture.md describes. Biome refuses circles of files, and imports of the roof. */
+
+const src = join(import.meta.dirname, '../src')
+const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter(
+  (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'),
+)
+const textOf = (file: string) => readFileSync(join(src, file), 'utf8')
+const folderOf = (file: string) => dirname(file).split('/')[0] as string
+
+/** From the bottom up: a folder of the ground imports only folders before it. */
+const ground = ['lib', 'net', 'config', 'stores', 'foundation', 'http']
+
+/** Which folders a folder imports, types included. */
+function readImports(): Map<string, Set<string>> {
+  const imports = new Map<string, Set<string>>()
+  for (const file of files.filter((name) => name.includes('/'))) {
+    const imported = imports.getOrInsertComputed(folderOf(file), () => new Set())
+    for (const [, specifier = ''] of textOf(file).matchAll(/(?:from|import\() ?'(\.[^']+)'/g)) {
+      const target = relative(src, resolve(src, dirname(file), specifier))
+      if (!target.startsWith('..') && target.includes('/')) imported.add(folderOf(target))
+    }
+    imported.delete(folderOf(file))
+  }
+  return imports
+}
+
+test('the ground imports nothing above it, and its folders each other in one direction', () => {
+  const imports = readImports()
+  for (const [index, folder] of ground.entries()) {
+    const allowed = new Set(ground.slice(0, index))
+    expect(
+      [...(imports.get(folder) ?? new Set<string>())].filter((name) => !allowed.has(name)),
+      folder,
+    ).toEqual([])
+  }
+})
+
+test('rooms import each other in one direction', () => {
+  const left = readImports()
+  // Rooms that import no other room that is left are taken away, until none is.
+  for (let found = true; found; ) {
+    const free = [...left].filter(([, imported]) => [...imported].every((name) => !left.has(name)))
+    for (const [folder] of free) left.delete(folder)
+    found = free.length > 0
+  }
+  expect([...left.keys()], 'folders in a circle').toEqual([])
+})
+
+test('a folder has at most ten files', () => {
+  const counts = Object.entries(Object.groupBy(files, dirname)).map(([folder, inside = []]) => [folder, inside.length])
+  expect(counts.filter(([, count]) => Number(count) > 10)).toEqual([])
+})
+
+test('a name is exported once, but for an operation, its function and its tool', () => {
+  const exported = files.flatMap((file) =>
+    [...textOf(file).matchAll(/^export (?:async )?(?:const|function|class|interface|type|let) (\w+)/gm)].map(
+      ([, name = '']) => ({ file, name }),
+    ),
+  )
+  const places = Map.groupBy(exported, ({ name }) => name)
+  const isOperation = (found: { file: string }[]) =>
+    found.some(({ file }) => file.endsWith('/contract.ts')) || found.every(({ file }) => file.endsWith('/tools.ts'))
+  const repeated = [...places].flatMap(([name, found]) => {
+    const where = [...new Set(found.map(({ file }) => file))]
+    return where.length === 1 || isOperation(found) ? [] : [`${name}: ${where.join(', ')}`]
+  })
+  expect(repeated).toEqual([])
+})
