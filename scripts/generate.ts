@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { generateClientTypes } from '../client/generate.ts'
-import { api } from '../server/src/api.ts'
+import { api, tags } from '../server/src/api.ts'
 import { type Setting, settings } from '../server/src/config/config.ts'
 import { describeApi } from '../server/src/reference/openapi.ts'
 
@@ -20,7 +20,10 @@ setting and says what to change. A variable that starts with \`INLAY_\` or \`SIG
 warning. \`npx inlay doctor\` checks a configuration and what it points to.
 `
 
-const document = describeApi(api.map(({ operation }) => operation))
+const document = describeApi(
+  api.map(({ operation }) => operation),
+  tags,
+)
 
 const files: Record<string, () => Promise<string>> = {
   'openapi.json': async () => `${JSON.stringify(document, null, 2)}\n`,

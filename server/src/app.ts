@@ -5,7 +5,7 @@ import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { type Context, Hono, type Next } from 'hono'
 import { createAccess } from './access/access.ts'
 import { createSigningKeys } from './access/signing-keys.ts'
-import { api } from './api.ts'
+import { api, tags, tools } from './api.ts'
 import { createAuthorizationServer } from './authorization-server/authorization-server.ts'
 import type { Capabilities } from './capabilities.ts'
 import { serveConnect } from './consent/connect-pages.ts'
@@ -27,7 +27,6 @@ import { serveWelcome } from './setup/welcome.ts'
 import { serveSignIn } from './sign-in/sign-in.ts'
 import { serveLocalBilling } from './subscriptions/local-billing-pages.ts'
 import { answerPreflight } from './tickets/preflight.ts'
-import { tools } from './tools.ts'
 
 export interface App {
   /** Resolves when the request has been dealt with, unless it has to wait for others of its connection. */
@@ -126,7 +125,10 @@ let description: { specification: object; file: SharedFile } | undefined
 /** Describing the API takes longer than the rest of a start, and few servers are asked for it. */
 function describeOnce() {
   if (!description) {
-    const specification = describeApi(api.map(({ operation }) => operation))
+    const specification = describeApi(
+      api.map(({ operation }) => operation),
+      tags,
+    )
     description = { specification, file: new SharedFile(JSON.stringify(specification), 'application/json') }
   }
   return description

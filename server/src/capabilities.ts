@@ -12,7 +12,6 @@ import type { Billing } from './subscriptions/billing-provider.ts'
 import { createTickets, type Tickets } from './tickets/sealed-tickets.ts'
 import { createContentsDays, keepExpiring } from './tool-calls/contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/recorder.ts'
-import { tools } from './tools.ts'
 
 /** The service and the capabilities that remember something between requests. Operations and tools name what they need of it. */
 export interface Capabilities extends Service, Billing {
@@ -29,12 +28,11 @@ export interface Capabilities extends Service, Billing {
 export const departureSteps = [forgetIdentity, disconnectPerson]
 
 /** The one place where capabilities are created: each gets the service, and those before it. */
-export async function createCapabilities(service: Service): Promise<Capabilities> {
+export async function createCapabilities(service: Service, builtInNames: ReadonlySet<string>): Promise<Capabilities> {
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)
   const tickets = createTickets(service)
   const billing = createBilling(service)
-  const builtInNames = new Set(tools.map(({ name }) => name))
   const remoteTools = createRemoteTools(service, builtInNames)
   const toolCalls = createToolCallRecorder(service, createContentsDays(service))
   const hub = await createHub(service, builtInNames, remoteTools, toolCalls)

@@ -2,6 +2,7 @@ import type { Server } from 'node:http'
 import { type AddressInfo, Server as NetServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { serverUrlKey } from './access/access-tokens.ts'
+import { builtInNames } from './api.ts'
 import { type App, createApp } from './app.ts'
 import { type Capabilities, createCapabilities } from './capabilities.ts'
 import type { Config } from './config/config.ts'
@@ -75,7 +76,10 @@ export async function startServer(config: Config, options: StartOptions = {}): P
   try {
     // With another secret than its predecessor's a server would come up and then fail every request.
     await stores.kv.get(serverUrlKey)
-    service = await createCapabilities(createService(stores, { config: { ...config, publicUrl }, clock, log }))
+    service = await createCapabilities(
+      createService(stores, { config: { ...config, publicUrl }, clock, log }),
+      builtInNames,
+    )
     if (config.mode === 'development' && !(await isSeeded(service))) {
       onProgress?.('Adding demo data')
       const { demo } = await seedDemo(service)

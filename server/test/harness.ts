@@ -8,7 +8,7 @@ import pg from 'pg'
 import { expect, inject, onTestFinished } from 'vitest'
 import { z } from 'zod'
 import { issueAccessToken } from '../src/access/access-tokens.ts'
-import { api } from '../src/api.ts'
+import { api, builtInNames } from '../src/api.ts'
 import { type App, createApp } from '../src/app.ts'
 import { type Capabilities, createCapabilities } from '../src/capabilities.ts'
 import { type Config, readConfig } from '../src/config/config.ts'
@@ -96,6 +96,7 @@ export async function startTestService(env: Record<string, string> = {}): Promis
   const publicUrl = config.publicUrl ?? 'http://localhost:8787'
   const service = await createCapabilities(
     createService(stores, { config: { ...config, publicUrl }, clock: () => clock.now, log }),
+    builtInNames,
   )
   await seedDemo(service)
   const app = await createApp(service)

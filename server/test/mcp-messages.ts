@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { tools } from '../src/tools.ts'
+import { tools } from '../src/api.ts'
 import type { TestService } from './harness.ts'
 
 /** JSON-RPC as both eras of clients send it. */

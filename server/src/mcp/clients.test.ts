@@ -8,7 +8,7 @@ import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextproto
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { callEveryTool, failingTool, toolSamples } from '../../test/tool-samples.ts'
-import { tools } from '../tools.ts'
+import { tools } from '../api.ts'
 
 let app: HttpService
 let headers: { Authorization: string }

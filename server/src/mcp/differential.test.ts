@@ -5,10 +5,10 @@ import type { z } from 'zod'
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { eras, initializeParams, type McpAnswer, makeMessage, post, readAnswer } from '../../test/mcp-messages.ts'
 import { createAccess } from '../access/access.ts'
+import { tools } from '../api.ts'
 import type { OrgCaller } from '../foundation/caller.ts'
 import { resources } from '../http/protected-resources.ts'
 import type { Failure } from '../lib/errors.ts'
-import { tools } from '../tools.ts'
 import { skillMethods } from './skills.ts'
 
 /**

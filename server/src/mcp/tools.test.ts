@@ -3,8 +3,8 @@ import { startTestService, type TestService } from '../../test/harness.ts'
 import { startInterceptor } from '../../test/interceptor.ts'
 import { callTool, eras, makeMessage, post } from '../../test/mcp-messages.ts'
 import { failingTool, toolSamples } from '../../test/tool-samples.ts'
+import { tools } from '../api.ts'
 import { type ErrorCode, errorTable } from '../lib/errors.ts'
-import { tools } from '../tools.ts'
 
 let app: TestService
 const tokens = {} as Record<'admin' | 'member' | 'nowhere' | 'stranger' | 'other', string>

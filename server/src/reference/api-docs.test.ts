@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { api } from '../api.ts'
+import { api, tags } from '../api.ts'
 import { serveApiDocs } from './api-docs.ts'
 import { describeApi } from './openapi.ts'
 
@@ -55,7 +55,7 @@ const exampleOf = (html: string): unknown => {
 }
 
 test('names every operation, with its anchor, its path and a call to copy', async () => {
-  const { html } = await render(describeApi(operations))
+  const { html } = await render(describeApi(operations, tags))
   for (const { id, method, path, query } of operations) {
     expect(html).toContain(`<article id="${id}"`)
     expect(html).toContain(`<a href="#${id}">${id}</a>`)
@@ -68,18 +68,18 @@ test('names every operation, with its anchor, its path and a call to copy', asyn
 })
 
 test('says how to get a token', async () => {
-  const { html } = await render(describeApi(operations))
+  const { html } = await render(describeApi(operations, tags))
   expect(html).toContain('npx inlay token --email you@example.com --org your-organization')
 })
 
 test('needs no script and forbids every one', async () => {
-  const { html, headers } = await render(describeApi(operations))
+  const { html, headers } = await render(describeApi(operations, tags))
   expect(headers.get('content-security-policy')).toContain("default-src 'none'; style-src 'unsafe-inline'")
   expect(html).not.toMatch(/<script|\son\w+=|javascript:/i)
 })
 
 test('links lead to something on the page, and no id is there twice', async () => {
-  const { html } = await render(describeApi(operations))
+  const { html } = await render(describeApi(operations, tags))
   const ids = [...html.matchAll(/\sid="([^"]+)"/g)].map(([, id]) => id)
   expect(ids).toEqual([...new Set(ids)])
   for (const [, target] of html.matchAll(/href="#([^"]+)"/g)) expect(ids).toContain(target)
@@ -228,7 +228,7 @@ test('a schema that holds itself ends', async () => {
 })
 
 test('the errors of an operation, with what their data holds', async () => {
-  const { html } = await render(describeApi(operations))
+  const { html } = await render(describeApi(operations, tags))
   const [, article = ''] = html.split('<article id="updateMember"')
   expect(rowsOf(article, 'Errors')).toEqual([
     '400 BAD_REQUEST VALIDATION_ERROR Invalid request data data.field, data.details',

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { expect, test } from 'vitest'
 import { useTestService } from '../../test/harness.ts'
-import { api } from '../api.ts'
+import { api, tags } from '../api.ts'
 import type { Access } from '../foundation/caller.ts'
 import type { Operation } from '../foundation/operation.ts'
 import { idpTypes } from '../identity-provider/issuers.ts'
@@ -44,7 +44,7 @@ interface Specification {
 }
 
 const operations = api.map(({ operation }) => operation)
-const specification = describeApi(operations) as unknown as Specification
+const specification = describeApi(operations, tags) as unknown as Specification
 const described = ({ path, method }: Operation) => specification.paths[path]?.[method] as Described
 
 const resolve = (ref: string) => {

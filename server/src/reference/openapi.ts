@@ -7,7 +7,10 @@ import { type ErrorCode, type ErrorVariant, errorTable } from '../lib/errors.ts'
 import { exampleOf } from './examples.ts'
 
 /** The interface description: OpenAPI 3.1.1, read off the operations. */
-export function describeApi(operations: readonly Operation[]): Record<string, unknown> {
+export function describeApi(
+  operations: readonly Operation[],
+  tagTexts: Readonly<Record<string, string>>,
+): Record<string, unknown> {
   const schemas: Record<string, unknown> = {}
   const paths: Record<string, Record<string, unknown>> = {}
   for (const operation of operations) {
@@ -48,31 +51,6 @@ export function describeApi(operations: readonly Operation[]): Record<string, un
 
 const introduction =
   'Administer organizations and the agents that they embed in their web applications. Requests and responses are JSON. Success is always status 200, and every error has the same envelope. IDs are UUIDs, and times are UTC in the form `2026-11-15T09:30:00.000Z`.'
-
-const tagTexts: Record<string, string> = {
-  Users: 'The signed-in user.',
-  Organizations: 'Tenants. All data except user accounts belongs to exactly one organization.',
-  Members: 'Users who belong to the organization, and their roles.',
-  Invitations: 'Invite users by email. They become members when they accept.',
-  'Publishable keys': 'Public keys that a web page uses to load the widget.',
-  Tickets: 'How a widget authenticates before it connects.',
-  'Identity provider': 'The identity provider whose users the widget admits, and the pages that can embed it.',
-  Sites: 'Origins that the widget is embedded in.',
-  'End users': 'Signed-in users of the pages that embed the widget.',
-  Usage: 'Requests and tokens per day, per site and per end user.',
-  Threads: 'Metadata of conversations with the agent. Messages are not included.',
-  Diagnostics: 'Refused requests and risky settings, each with what to do about it.',
-  Skills: 'Instructions for agents: your own, and those that come with Inlay.',
-  'Tool calls': 'Who called which tool through the hub, and how it ended.',
-  Connectors: 'Remote tool servers that Inlay calls as the user who asks.',
-  Hub: 'Tools of the pages that you have open.',
-  Governance: 'The provider that decides on tool calls.',
-  Plans: 'Features and limits that organizations can use.',
-  Subscriptions: 'What an organization pays for, according to the billing provider.',
-  Directories: 'User directories that send users and groups over SCIM.',
-  'Audit events': 'Every change, in a chain that shows tampering.',
-  'Code hosting': 'The organization’s own GitHub app.',
-}
 
 function describeOperation(operation: Operation, schemas: Record<string, unknown>) {
   const { access, body } = operation

@@ -6,6 +6,7 @@ import { obtain, register } from '../../test/oauth-client.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import { member, type Shop, startShop, useShop } from '../../test/shop.ts'
 import { createAccess } from '../access/access.ts'
+import { builtInNames } from '../api.ts'
 import { verifyAuditChain } from '../audit-events/verify.ts'
 import { createCapabilities } from '../capabilities.ts'
 import type { OrgCaller } from '../foundation/caller.ts'
@@ -583,7 +584,7 @@ describe('the recorder', () => {
   test('writes what is left when the service stops', async () => {
     const { stores, service, organization } = await useTestService()
     const organizationId = await organization('demo')
-    const stopping = await createCapabilities(createService(stores, service))
+    const stopping = await createCapabilities(createService(stores, service), builtInNames)
     const call = { signal: new AbortController().signal, progress: () => undefined }
     const called = stopping.hub.callTool(callerOf(organizationId), { tool_name: 'nothing', args: {} }, call)
     await expect(called).rejects.toThrow()

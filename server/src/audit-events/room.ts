@@ -1,0 +1,17 @@
+import { route } from '../foundation/operation.ts'
+import type { Room } from '../foundation/room.ts'
+import type { Service } from '../foundation/service.ts'
+
+import * as contract from './contract.ts'
+import * as audit from './events.ts'
+
+export const auditEventsRoom: Room<Service> = {
+  tags: {
+    'Audit events': 'Every change, in a chain that shows tampering.',
+  },
+  routes: [
+    route(contract.listAuditEvents, audit.listAuditEvents),
+    route(contract.exportAuditEvents, audit.exportAuditEvents),
+  ],
+  tools: [],
+}

@@ -1,0 +1,23 @@
+import { route } from '../foundation/operation.ts'
+import type { Room } from '../foundation/room.ts'
+import type { Service } from '../foundation/service.ts'
+
+import * as contract from './contract.ts'
+import * as directories from './directories.ts'
+
+export const directoriesRoom: Room<Service> = {
+  tags: {
+    Directories: 'User directories that send users and groups over SCIM.',
+  },
+  routes: [
+    route(contract.getDirectoryStatus, directories.getDirectoryStatus),
+    route(contract.listDirectories, directories.listDirectories),
+    route(contract.createDirectory, directories.createDirectory),
+    route(contract.getDirectory, directories.getDirectory),
+    route(contract.updateDirectory, directories.updateDirectory),
+    route(contract.deleteDirectory, directories.deleteDirectory),
+    route(contract.listDirectoryUsers, directories.listDirectoryUsers),
+    route(contract.listDirectoryGroups, directories.listDirectoryGroups),
+  ],
+  tools: [],
+}

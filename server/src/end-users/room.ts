@@ -1,0 +1,18 @@
+import type { Departures } from '../departures/departures.ts'
+import { route } from '../foundation/operation.ts'
+import type { Room } from '../foundation/room.ts'
+import type { Service } from '../foundation/service.ts'
+import * as contract from './contract.ts'
+import * as endUsers from './end-users.ts'
+
+export const endUsersRoom: Room<Service & { departures: Departures }> = {
+  tags: {
+    'End users': 'Signed-in users of the pages that embed the widget.',
+  },
+  routes: [
+    route(contract.listEndUsers, endUsers.listEndUsers),
+    route(contract.getEndUser, endUsers.getEndUser),
+    route(contract.eraseEndUser, endUsers.eraseEndUser),
+  ],
+  tools: [],
+}

@@ -1,0 +1,20 @@
+import { route } from '../foundation/operation.ts'
+import type { Room } from '../foundation/room.ts'
+import type { Service } from '../foundation/service.ts'
+
+import * as contract from './contract.ts'
+import * as governance from './provider.ts'
+import * as tools from './tools.ts'
+
+export const governanceRoom: Room<Service> = {
+  tags: {
+    Governance: 'The provider that decides on tool calls.',
+  },
+  routes: [
+    route(contract.getProvider, governance.getProvider),
+    route(contract.updateProvider, governance.updateProvider),
+    route(contract.clearProvider, governance.clearProvider),
+    route(contract.testInterceptor, governance.testInterceptor),
+  ],
+  tools: [tools.manageGovernanceProvider, tools.testGovernanceProvider],
+}

@@ -1,0 +1,15 @@
+import { route } from '../foundation/operation.ts'
+import type { Room } from '../foundation/room.ts'
+import type { Service } from '../foundation/service.ts'
+import * as contract from './contract.ts'
+import type { Hub } from './hub.ts'
+import * as hub from './hub.ts'
+import * as tools from './tools.ts'
+
+export const hubRoom: Room<Service & { hub: Hub }> = {
+  tags: {
+    Hub: 'Tools of the pages that you have open.',
+  },
+  routes: [route(contract.listSources, hub.listSources), route(contract.listTools, hub.listTools)],
+  tools: [tools.listTools, tools.listSources, tools.callTool],
+}

@@ -1,0 +1,19 @@
+import { route } from '../foundation/operation.ts'
+import type { Room } from '../foundation/room.ts'
+import type { Service } from '../foundation/service.ts'
+
+import * as contract from './contract.ts'
+import * as plans from './plans.ts'
+import * as tools from './tools.ts'
+
+export const plansRoom: Room<Service> = {
+  tags: {
+    Plans: 'Features and limits that organizations can use.',
+  },
+  routes: [
+    route(contract.listPlans, plans.listPlans),
+    route(contract.getPlanInfo, plans.getPlanInfo),
+    route(contract.checkFeature, plans.checkFeature),
+  ],
+  tools: [tools.listPlans, tools.getPlanInfo, tools.checkFeature],
+}

@@ -1,0 +1,16 @@
+import type { Identities } from '../end-users/identities.ts'
+import { route } from '../foundation/operation.ts'
+import type { Room } from '../foundation/room.ts'
+import type { Service } from '../foundation/service.ts'
+import type { KeyLookup } from '../publishable-keys/key-lookup.ts'
+import * as contract from './contract.ts'
+import type { Tickets } from './sealed-tickets.ts'
+import * as tickets from './tickets.ts'
+
+export const ticketsRoom: Room<Service & { keyLookup: KeyLookup; identities: Identities; tickets: Tickets }> = {
+  tags: {
+    Tickets: 'How a widget authenticates before it connects.',
+  },
+  routes: [route(contract.exchangeTicket, tickets.exchangeTicket)],
+  tools: [],
+}

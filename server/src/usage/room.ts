@@ -1,0 +1,21 @@
+import { route } from '../foundation/operation.ts'
+import type { Room } from '../foundation/room.ts'
+import type { Service } from '../foundation/service.ts'
+
+import * as contract from './contract.ts'
+import * as usage from './usage.ts'
+
+export const usageRoom: Room<Service> = {
+  tags: {
+    Usage: 'Requests and tokens per day, per site and per end user.',
+  },
+  routes: [
+    route(contract.getDailyUsage, usage.getDailyUsage),
+    route(contract.getUsageStats, usage.getUsageStats),
+    route(contract.listSiteUsage, usage.listSiteUsage),
+    route(contract.listEndUserUsage, usage.listEndUserUsage),
+    route(contract.getEndUserStats, usage.getEndUserStats),
+    route(contract.listEndUserHistory, usage.listEndUserHistory),
+  ],
+  tools: [],
+}
