@@ -28,7 +28,40 @@ const fixture = (name: string, description: string, handler: (call: ToolCall) =>
     handler: async (_service, _caller, _input, call) => handler(call),
   })
 
+/** A schema whose keywords must reach the client as they are. */
+const everyKeyword = z
+  .strictObject({
+    name: z.string().optional(),
+    address: z.unknown().meta({ $ref: '#/$defs/address' }).optional(),
+    contactMethod: z.enum(['phone', 'email']).optional(),
+    phone: z.string().optional(),
+    email: z.string().optional(),
+  })
+  .meta({
+    $defs: {
+      address: {
+        $anchor: 'addressDef',
+        type: 'object',
+        properties: { street: { type: 'string' }, city: { type: 'string' } },
+      },
+    },
+    allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
+    if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+    then: { required: ['phone'] },
+    else: { required: ['email'] },
+  })
+
 const tools = [
+  relayTool({
+    name: 'json_schema_2020_12_tool',
+    title: 'json_schema_2020_12_tool',
+    description: 'Has a schema with many keywords',
+    access: 'user',
+    input: everyKeyword,
+    annotations: {},
+    handler: async (_service: Service) => ({ content: [text('ok')] }),
+  }),
   fixture('test_simple_text', 'Answers with text', () => ({
     content: [text('This is a simple text response for testing.')],
   })),
