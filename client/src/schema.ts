@@ -512,6 +512,214 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/governance/providers/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the governance provider
+         * @description A governance provider decides on every tool call before it runs. Returns its configuration without the API key, and whether it is in effect. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["getGovernanceProvider"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove the governance provider
+         * @description Deletes the configuration and the API key. Tool calls are no longer checked. Removing it again changes nothing. Needs an access token for an organization in which you have the admin role.
+         */
+        delete: operations["clearGovernanceProvider"];
+        options?: never;
+        head?: never;
+        /**
+         * Set up or change the governance provider
+         * @description Fields that you leave out stay as they are. The first change creates a disabled `byo` provider; set `is_enabled` when the test succeeds. If you change `interceptor_url` to another host, send the `api_key` again, so that a key never goes to a host it wasn’t meant for. Changing the connection discards the last test result. Needs an access token for an organization in which you have the admin role.
+         */
+        patch: operations["updateGovernanceProvider"];
+        trace?: never;
+    };
+    "/governance/providers/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Test the governance provider
+         * @description Sends a sample call to the interceptor and checks that its response is valid. Fields that you leave out come from the saved configuration. The result is saved only if you test exactly the saved configuration. A failed test is still a 200, with `status: failure`. Needs an access token for an organization in which you have the admin role.
+         */
+        post: operations["testGovernanceProvider"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/plan-tiers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List plans
+         * @description Returns every plan that this installation offers, the smallest first. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["listPlans"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/plan-tiers/current": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the organization’s plan
+         * @description Returns the plan, the features and limits that come with it, and how much of it is used. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["getPlanInfo"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/plan-tiers/check-feature": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check whether the plan allows a feature
+         * @description Use this before you offer a feature in your own interface. For `sso`, `scim`, `audit_logs` and `custom_domains` the result says whether the plan includes it; for `seats` and `end_users`, whether there is room for one more. A feature that isn’t allowed is still a 200, with `allowed: false`. Needs an access token for an organization that you are a member of.
+         */
+        post: operations["checkFeature"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the organization’s subscription
+         * @description Returns the full record, or null if the organization has no subscription. If it has several, an active one comes first, then the newest. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["getSubscription"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the subscription status
+         * @description Returns a short summary, also for an organization without a subscription. Use it to decide whether to show an upgrade button. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["getSubscriptionStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/checkout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a checkout link
+         * @description Returns a URL as a JSON string. Redirect the user to it to buy the plan; the URL carries the organization’s ID, so that the purchase is assigned to it. The response is a 404: `RESOURCE_NOT_FOUND` if no plan has this product, `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["getCheckoutUrl"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/portal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a link to the billing portal
+         * @description Returns a URL as a JSON string. Redirect the user to it to change or cancel the subscription or to see invoices. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["getPortalUrl"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Read subscriptions again from the billing provider
+         * @description Use this if a purchase or a cancellation doesn’t show up. The organization’s plan changes to what is paid for. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization that you are a member of.
+         */
+        post: operations["syncSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/hub/sources": {
         parameters: {
             query?: never;
@@ -856,54 +1064,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/governance/providers/config": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the governance provider
-         * @description A governance provider decides on every tool call before it runs. Returns its configuration without the API key, and whether it is in effect. Needs an access token for an organization that you are a member of.
-         */
-        get: operations["getGovernanceProvider"];
-        put?: never;
-        post?: never;
-        /**
-         * Remove the governance provider
-         * @description Deletes the configuration and the API key. Tool calls are no longer checked. Removing it again changes nothing. Needs an access token for an organization in which you have the admin role.
-         */
-        delete: operations["clearGovernanceProvider"];
-        options?: never;
-        head?: never;
-        /**
-         * Set up or change the governance provider
-         * @description Fields that you leave out stay as they are. The first change creates a disabled `byo` provider; set `is_enabled` when the test succeeds. If you change `interceptor_url` to another host, send the `api_key` again, so that a key never goes to a host it wasn’t meant for. Changing the connection discards the last test result. Needs an access token for an organization in which you have the admin role.
-         */
-        patch: operations["updateGovernanceProvider"];
-        trace?: never;
-    };
-    "/governance/providers/test": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Test the governance provider
-         * @description Sends a sample call to the interceptor and checks that its response is valid. Fields that you leave out come from the saved configuration. The result is saved only if you test exactly the saved configuration. A failed test is still a 200, with `status: failure`. Needs an access token for an organization in which you have the admin role.
-         */
-        post: operations["testGovernanceProvider"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/org-github-apps/config": {
         parameters: {
             query?: never;
@@ -1150,166 +1310,6 @@ export interface paths {
          * @description Fields that you leave out stay as they are. Set the status to `deleted` to hide the thread from lists, and to `regular` to restore it. Needs an access token for an organization that you are a member of.
          */
         patch: operations["updateThread"];
-        trace?: never;
-    };
-    "/plan-tiers": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List plans
-         * @description Returns every plan that this installation offers, the smallest first. Needs an access token for an organization that you are a member of.
-         */
-        get: operations["listPlans"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/plan-tiers/current": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the organization’s plan
-         * @description Returns the plan, the features and limits that come with it, and how much of it is used. Needs an access token for an organization that you are a member of.
-         */
-        get: operations["getPlanInfo"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/plan-tiers/check-feature": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Check whether the plan allows a feature
-         * @description Use this before you offer a feature in your own interface. For `sso`, `scim`, `audit_logs` and `custom_domains` the result says whether the plan includes it; for `seats` and `end_users`, whether there is room for one more. A feature that isn’t allowed is still a 200, with `allowed: false`. Needs an access token for an organization that you are a member of.
-         */
-        post: operations["checkFeature"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/subscriptions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the organization’s subscription
-         * @description Returns the full record, or null if the organization has no subscription. If it has several, an active one comes first, then the newest. Needs an access token for an organization that you are a member of.
-         */
-        get: operations["getSubscription"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/subscriptions/status": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the subscription status
-         * @description Returns a short summary, also for an organization without a subscription. Use it to decide whether to show an upgrade button. Needs an access token for an organization that you are a member of.
-         */
-        get: operations["getSubscriptionStatus"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/subscriptions/checkout": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get a checkout link
-         * @description Returns a URL as a JSON string. Redirect the user to it to buy the plan; the URL carries the organization’s ID, so that the purchase is assigned to it. The response is a 404: `RESOURCE_NOT_FOUND` if no plan has this product, `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization that you are a member of.
-         */
-        get: operations["getCheckoutUrl"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/subscriptions/portal": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get a link to the billing portal
-         * @description Returns a URL as a JSON string. Redirect the user to it to change or cancel the subscription or to see invoices. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization in which you have the admin role.
-         */
-        get: operations["getPortalUrl"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/subscriptions/sync": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Read subscriptions again from the billing provider
-         * @description Use this if a purchase or a cancellation doesn’t show up. The organization’s plan changes to what is paid for. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization that you are a member of.
-         */
-        post: operations["syncSubscription"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
         trace?: never;
     };
     "/directories/status": {
@@ -5795,6 +5795,1008 @@ export interface operations {
             };
         };
     };
+    getGovernanceProvider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "effective_status": "active",
+                     *       "reason": "The governance provider decides on every tool call.",
+                     *       "config": {
+                     *         "provider_key": "byo",
+                     *         "interceptor_url": "https://policies.example.com/decide",
+                     *         "interceptor_name": "Acme policies",
+                     *         "api_key_last4": "4f2a",
+                     *         "has_api_key": true,
+                     *         "is_enabled": true,
+                     *         "last_test_status": "success",
+                     *         "last_test_message": "The interceptor let the sample call pass.",
+                     *         "last_test_at": "2026-11-14T16:05:12.480Z",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["GovernanceProvider"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    clearGovernanceProvider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "effective_status": "bypassed",
+                     *       "reason": "No governance provider is configured: tool calls are not checked.",
+                     *       "config": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["GovernanceProvider"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    updateGovernanceProvider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "provider_key": "byo",
+                 *       "interceptor_url": "https://policies.example.com/decide",
+                 *       "interceptor_name": "Acme policies",
+                 *       "api_key": "gk_EXAMPLE_4f2a",
+                 *       "is_enabled": true
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * @description `byo` for an interceptor of your own, `vendor_default` for the vendor’s
+                     * @enum {string}
+                     */
+                    provider_key?: "vendor_default" | "byo";
+                    /**
+                     * Format: uri
+                     * @description HTTPS address that Inlay asks about each tool call
+                     */
+                    interceptor_url?: string;
+                    /** @description Name of the interceptor, 1 to 200 characters */
+                    interceptor_name?: string;
+                    /** @description API key for the interceptor, 8 to 2000 characters. It is stored encrypted and never returned. */
+                    api_key?: string;
+                    /** @description Whether to ask the provider about tool calls */
+                    is_enabled?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "effective_status": "active",
+                     *       "reason": "The governance provider decides on every tool call.",
+                     *       "config": {
+                     *         "provider_key": "byo",
+                     *         "interceptor_url": "https://policies.example.com/decide",
+                     *         "interceptor_name": "Acme policies",
+                     *         "api_key_last4": "4f2a",
+                     *         "has_api_key": true,
+                     *         "is_enabled": true,
+                     *         "last_test_status": "success",
+                     *         "last_test_message": "The interceptor let the sample call pass.",
+                     *         "last_test_at": "2026-11-14T16:05:12.480Z",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["GovernanceProvider"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    testGovernanceProvider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "provider_key": "byo",
+                 *       "interceptor_url": "https://policies.example.com/decide",
+                 *       "interceptor_name": "Acme policies",
+                 *       "api_key": "gk_EXAMPLE_4f2a"
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * @description `byo` for an interceptor of your own, `vendor_default` for the vendor’s
+                     * @enum {string}
+                     */
+                    provider_key?: "vendor_default" | "byo";
+                    /**
+                     * Format: uri
+                     * @description HTTPS address that Inlay asks about each tool call
+                     */
+                    interceptor_url?: string;
+                    /** @description Name of the interceptor, 1 to 200 characters */
+                    interceptor_name?: string;
+                    /** @description API key for the interceptor, 8 to 2000 characters. It is stored encrypted and never returned. */
+                    api_key?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "provider_key": "byo",
+                     *       "interceptor_url": "https://policies.example.com/decide",
+                     *       "interceptor_name": "Acme policies",
+                     *       "status": "success",
+                     *       "message": "The interceptor let the sample call pass.",
+                     *       "violations": [],
+                     *       "latency_ms": 84
+                     *     }
+                     */
+                    "application/json": components["schemas"]["GovernanceTest"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listPlans: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "plans": [
+                     *         {
+                     *           "id": "team",
+                     *           "name": "Team",
+                     *           "description": "For growing teams",
+                     *           "features": {
+                     *             "sso": true,
+                     *             "scim": false,
+                     *             "audit_logs": false,
+                     *             "custom_domains": false,
+                     *             "end_users": true,
+                     *             "seats": true
+                     *           },
+                     *           "limits": {
+                     *             "seats": 25,
+                     *             "end_users": 5000,
+                     *             "sites": 10,
+                     *             "skills": 200
+                     *           },
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "updated_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "count": 1
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The plans */
+                        plans: components["schemas"]["Plan"][];
+                        /** @description Number of plans */
+                        count: number;
+                    };
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getPlanInfo: {
+        parameters: {
+            query?: {
+                /** @description What to return: `basic` is the plan alone, `features` adds features and limits, `usage` adds limits and usage, `all` is everything */
+                include?: "basic" | "features" | "usage" | "all";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "plan": {
+                     *         "id": "team",
+                     *         "name": "Team",
+                     *         "description": "For growing teams"
+                     *       },
+                     *       "features": {
+                     *         "sso": true,
+                     *         "scim": false,
+                     *         "audit_logs": false,
+                     *         "custom_domains": false,
+                     *         "end_users": true,
+                     *         "seats": true
+                     *       },
+                     *       "limits": {
+                     *         "seats": 25,
+                     *         "end_users": 5000,
+                     *         "sites": 10,
+                     *         "skills": 200
+                     *       },
+                     *       "usage": {
+                     *         "seats_used": 8,
+                     *         "end_users_used": 1280
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PlanInfo"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    checkFeature: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "feature": "seats"
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * @description Feature to check
+                     * @enum {string}
+                     */
+                    feature: "sso" | "scim" | "audit_logs" | "custom_domains" | "end_users" | "seats";
+                    /** @description For `seats` and `end_users`: the number to compare with the limit, instead of what the organization uses now */
+                    current_usage?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "feature": "seats",
+                     *       "allowed": true,
+                     *       "reason": null
+                     *     }
+                     */
+                    "application/json": {
+                        /**
+                         * @description Feature that was checked
+                         * @enum {string}
+                         */
+                        feature: "sso" | "scim" | "audit_logs" | "custom_domains" | "end_users" | "seats";
+                        /** @description Whether the plan allows it */
+                        allowed: boolean;
+                        /** @description Why it isn’t allowed; null if it is */
+                        reason: string | null;
+                    };
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "sub_EXAMPLE",
+                     *       "status": "active",
+                     *       "plan_id": "team",
+                     *       "product_id": "prod_EXAMPLE",
+                     *       "customer_id": "cus_EXAMPLE",
+                     *       "current_period_end": "2026-12-01T00:00:00.000Z",
+                     *       "cancel_at": null,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Subscription"] | null;
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getSubscriptionStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "has_subscription": true,
+                     *       "is_active": true,
+                     *       "status": "active",
+                     *       "plan_id": "team",
+                     *       "current_period_end": "2026-12-01T00:00:00.000Z",
+                     *       "cancel_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionStatus"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getCheckoutUrl: {
+        parameters: {
+            query: {
+                /** @description ID that the plan’s product has at the billing provider */
+                product_id: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example https://billing.example.com/checkout?product=prod_EXAMPLE&customerExternalId=019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2 */
+                    "application/json": string;
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getPortalUrl: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example https://billing.example.com/portal */
+                    "application/json": string;
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    syncSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "synced": 1,
+                     *       "deleted": 0
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description Number of subscriptions that the provider has */
+                        synced: number;
+                        /** @description Number of subscriptions that the provider no longer has */
+                        deleted: number;
+                    };
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
     listHubSources: {
         parameters: {
             query?: never;
@@ -7977,370 +8979,6 @@ export interface operations {
             };
         };
     };
-    getGovernanceProvider: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "effective_status": "active",
-                     *       "reason": "The governance provider decides on every tool call.",
-                     *       "config": {
-                     *         "provider_key": "byo",
-                     *         "interceptor_url": "https://policies.example.com/decide",
-                     *         "interceptor_name": "Acme policies",
-                     *         "api_key_last4": "4f2a",
-                     *         "has_api_key": true,
-                     *         "is_enabled": true,
-                     *         "last_test_status": "success",
-                     *         "last_test_message": "The interceptor let the sample call pass.",
-                     *         "last_test_at": "2026-11-14T16:05:12.480Z",
-                     *         "created_at": "2026-11-02T09:30:00.000Z",
-                     *         "updated_at": "2026-11-14T16:05:12.480Z"
-                     *       }
-                     *     }
-                     */
-                    "application/json": components["schemas"]["GovernanceProvider"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    clearGovernanceProvider: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "effective_status": "bypassed",
-                     *       "reason": "No governance provider is configured: tool calls are not checked.",
-                     *       "config": null
-                     *     }
-                     */
-                    "application/json": components["schemas"]["GovernanceProvider"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    updateGovernanceProvider: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /**
-                 * @example {
-                 *       "provider_key": "byo",
-                 *       "interceptor_url": "https://policies.example.com/decide",
-                 *       "interceptor_name": "Acme policies",
-                 *       "api_key": "gk_EXAMPLE_4f2a",
-                 *       "is_enabled": true
-                 *     }
-                 */
-                "application/json": {
-                    /**
-                     * @description `byo` for an interceptor of your own, `vendor_default` for the vendor’s
-                     * @enum {string}
-                     */
-                    provider_key?: "vendor_default" | "byo";
-                    /**
-                     * Format: uri
-                     * @description HTTPS address that Inlay asks about each tool call
-                     */
-                    interceptor_url?: string;
-                    /** @description Name of the interceptor, 1 to 200 characters */
-                    interceptor_name?: string;
-                    /** @description API key for the interceptor, 8 to 2000 characters. It is stored encrypted and never returned. */
-                    api_key?: string;
-                    /** @description Whether to ask the provider about tool calls */
-                    is_enabled?: boolean;
-                };
-            };
-        };
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "effective_status": "active",
-                     *       "reason": "The governance provider decides on every tool call.",
-                     *       "config": {
-                     *         "provider_key": "byo",
-                     *         "interceptor_url": "https://policies.example.com/decide",
-                     *         "interceptor_name": "Acme policies",
-                     *         "api_key_last4": "4f2a",
-                     *         "has_api_key": true,
-                     *         "is_enabled": true,
-                     *         "last_test_status": "success",
-                     *         "last_test_message": "The interceptor let the sample call pass.",
-                     *         "last_test_at": "2026-11-14T16:05:12.480Z",
-                     *         "created_at": "2026-11-02T09:30:00.000Z",
-                     *         "updated_at": "2026-11-14T16:05:12.480Z"
-                     *       }
-                     *     }
-                     */
-                    "application/json": components["schemas"]["GovernanceProvider"];
-                };
-            };
-            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    testGovernanceProvider: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /**
-                 * @example {
-                 *       "provider_key": "byo",
-                 *       "interceptor_url": "https://policies.example.com/decide",
-                 *       "interceptor_name": "Acme policies",
-                 *       "api_key": "gk_EXAMPLE_4f2a"
-                 *     }
-                 */
-                "application/json": {
-                    /**
-                     * @description `byo` for an interceptor of your own, `vendor_default` for the vendor’s
-                     * @enum {string}
-                     */
-                    provider_key?: "vendor_default" | "byo";
-                    /**
-                     * Format: uri
-                     * @description HTTPS address that Inlay asks about each tool call
-                     */
-                    interceptor_url?: string;
-                    /** @description Name of the interceptor, 1 to 200 characters */
-                    interceptor_name?: string;
-                    /** @description API key for the interceptor, 8 to 2000 characters. It is stored encrypted and never returned. */
-                    api_key?: string;
-                };
-            };
-        };
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "provider_key": "byo",
-                     *       "interceptor_url": "https://policies.example.com/decide",
-                     *       "interceptor_name": "Acme policies",
-                     *       "status": "success",
-                     *       "message": "The interceptor let the sample call pass.",
-                     *       "violations": [],
-                     *       "latency_ms": 84
-                     *     }
-                     */
-                    "application/json": components["schemas"]["GovernanceTest"];
-                };
-            };
-            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
     getGithubApp: {
         parameters: {
             query?: never;
@@ -9577,644 +10215,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    listPlans: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "plans": [
-                     *         {
-                     *           "id": "team",
-                     *           "name": "Team",
-                     *           "description": "For growing teams",
-                     *           "features": {
-                     *             "sso": true,
-                     *             "scim": false,
-                     *             "audit_logs": false,
-                     *             "custom_domains": false,
-                     *             "end_users": true,
-                     *             "seats": true
-                     *           },
-                     *           "limits": {
-                     *             "seats": 25,
-                     *             "end_users": 5000,
-                     *             "sites": 10,
-                     *             "skills": 200
-                     *           },
-                     *           "created_at": "2026-11-02T09:30:00.000Z",
-                     *           "updated_at": "2026-11-14T16:05:12.480Z"
-                     *         }
-                     *       ],
-                     *       "count": 1
-                     *     }
-                     */
-                    "application/json": {
-                        /** @description The plans */
-                        plans: components["schemas"]["Plan"][];
-                        /** @description Number of plans */
-                        count: number;
-                    };
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    getPlanInfo: {
-        parameters: {
-            query?: {
-                /** @description What to return: `basic` is the plan alone, `features` adds features and limits, `usage` adds limits and usage, `all` is everything */
-                include?: "basic" | "features" | "usage" | "all";
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "plan": {
-                     *         "id": "team",
-                     *         "name": "Team",
-                     *         "description": "For growing teams"
-                     *       },
-                     *       "features": {
-                     *         "sso": true,
-                     *         "scim": false,
-                     *         "audit_logs": false,
-                     *         "custom_domains": false,
-                     *         "end_users": true,
-                     *         "seats": true
-                     *       },
-                     *       "limits": {
-                     *         "seats": 25,
-                     *         "end_users": 5000,
-                     *         "sites": 10,
-                     *         "skills": 200
-                     *       },
-                     *       "usage": {
-                     *         "seats_used": 8,
-                     *         "end_users_used": 1280
-                     *       }
-                     *     }
-                     */
-                    "application/json": components["schemas"]["PlanInfo"];
-                };
-            };
-            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    checkFeature: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "feature": "seats"
-                 *     }
-                 */
-                "application/json": {
-                    /**
-                     * @description Feature to check
-                     * @enum {string}
-                     */
-                    feature: "sso" | "scim" | "audit_logs" | "custom_domains" | "end_users" | "seats";
-                    /** @description For `seats` and `end_users`: the number to compare with the limit, instead of what the organization uses now */
-                    current_usage?: number;
-                };
-            };
-        };
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "feature": "seats",
-                     *       "allowed": true,
-                     *       "reason": null
-                     *     }
-                     */
-                    "application/json": {
-                        /**
-                         * @description Feature that was checked
-                         * @enum {string}
-                         */
-                        feature: "sso" | "scim" | "audit_logs" | "custom_domains" | "end_users" | "seats";
-                        /** @description Whether the plan allows it */
-                        allowed: boolean;
-                        /** @description Why it isn’t allowed; null if it is */
-                        reason: string | null;
-                    };
-                };
-            };
-            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    getSubscription: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "id": "sub_EXAMPLE",
-                     *       "status": "active",
-                     *       "plan_id": "team",
-                     *       "product_id": "prod_EXAMPLE",
-                     *       "customer_id": "cus_EXAMPLE",
-                     *       "current_period_end": "2026-12-01T00:00:00.000Z",
-                     *       "cancel_at": null,
-                     *       "created_at": "2026-11-02T09:30:00.000Z",
-                     *       "updated_at": "2026-11-14T16:05:12.480Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Subscription"] | null;
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    getSubscriptionStatus: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "has_subscription": true,
-                     *       "is_active": true,
-                     *       "status": "active",
-                     *       "plan_id": "team",
-                     *       "current_period_end": "2026-12-01T00:00:00.000Z",
-                     *       "cancel_at": null
-                     *     }
-                     */
-                    "application/json": components["schemas"]["SubscriptionStatus"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    getCheckoutUrl: {
-        parameters: {
-            query: {
-                /** @description ID that the plan’s product has at the billing provider */
-                product_id: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example https://billing.example.com/checkout?product=prod_EXAMPLE&customerExternalId=019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2 */
-                    "application/json": string;
-                };
-            };
-            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    getPortalUrl: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example https://billing.example.com/portal */
-                    "application/json": string;
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    syncSubscription: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "synced": 1,
-                     *       "deleted": 0
-                     *     }
-                     */
-                    "application/json": {
-                        /** @description Number of subscriptions that the provider has */
-                        synced: number;
-                        /** @description Number of subscriptions that the provider no longer has */
-                        deleted: number;
-                    };
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
