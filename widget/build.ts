@@ -1,9 +1,8 @@
-import { randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type BuildOptions, build, type Plugin, transform } from 'esbuild'
-import { fingerprint } from '../server/src/lib/secrets.ts'
 import { elementStyle } from './src/element-style.ts'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
@@ -43,8 +42,8 @@ async function bundle(entry: string, options: BuildOptions): Promise<string> {
 /** Builds the files that the server gives to browsers, in `dist/`. `npm pack` makes the package for bundlers. */
 export async function buildWidget(): Promise<void> {
   const view = await bundle('src/frame/view.ts', { format: 'esm' })
-  // The server takes the same part of the address for the view's version.
-  const viewAddress = JSON.stringify(`/embed/view-${fingerprint(view)}.js`)
+  // The server computes the same address (server/src/http/shared-file.ts).
+  const viewAddress = JSON.stringify(`/embed/view-${hash('sha256', view, 'base64url')}.js`)
   const frame = await bundle('src/frame/main.ts', { format: 'iife', define: { viewAddress } })
   const widget = await bundle('src/define.ts', { format: 'iife' })
   await mkdir(dist, { recursive: true })
