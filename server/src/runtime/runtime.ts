@@ -53,7 +53,7 @@ const options = {
   handleProtocols: () => subprotocol,
 } satisfies ServerOptions<typeof RuntimeSocket> & { closeTimeout: number }
 
-class Refused extends Error {
+class SocketRefused extends Error {
   readonly status: number
   readonly code: string
 
@@ -88,7 +88,7 @@ export async function createRuntime(
     definitions,
     async redeem(ticket: string, letIn: (holder: TicketHolder) => void) {
       await admit(ticket, letIn).catch((error) => {
-        if (error instanceof Refused) throw new ProtocolError(error.message)
+        if (error instanceof SocketRefused) throw new ProtocolError(error.message)
         if (!(error instanceof ProtocolError)) log.error({ err: error }, 'a ticket could not be checked')
         throw error
       })
@@ -104,12 +104,13 @@ export async function createRuntime(
   /** Admits the ticket's holder atomically: no revocation can slip in between. */
   async function admit(ticket: string, letIn: (holder: TicketHolder) => void): Promise<void> {
     const holder = await tickets.redeem(ticket)
-    if (!holder) throw new Refused(401, 'INVALID_TICKET', 'The ticket is unknown, used or expired')
+    if (!holder) throw new SocketRefused(401, 'INVALID_TICKET', 'The ticket is unknown, used or expired')
     const arrival: Arrival = { holder, hasEnded: false }
     arrivals.add(arrival)
     try {
       const [standing = 'stands'] = await checkStanding(service, holder.organization_id, [holder])
-      if (standing !== 'stands' || arrival.hasEnded) throw new Refused(401, 'INVALID_TICKET', voidTicket[standing])
+      if (standing !== 'stands' || arrival.hasEnded)
+        throw new SocketRefused(401, 'INVALID_TICKET', voidTicket[standing])
       letIn(holder)
     } finally {
       arrivals.delete(arrival)
@@ -126,11 +127,11 @@ export async function createRuntime(
     const full = places.sockets.findFull(holder)
     if (!full) return
     refuseForRoom(holder, 'sockets', full)
-    throw new Refused(429, overLimit, full)
+    throw new SocketRefused(429, overLimit, full)
   }
 
   function requireRunning(): void {
-    if (isDraining) throw new Refused(503, 'SERVICE_UNAVAILABLE', restarting.reason)
+    if (isDraining) throw new SocketRefused(503, 'SERVICE_UNAVAILABLE', restarting.reason)
   }
 
   /** A browser says where a socket comes from: the page that the ticket was for, or our own frame in it. */
@@ -147,7 +148,7 @@ export async function createRuntime(
       origin: seen,
       publishable_key_id: holder.publishable_key_id,
     })
-    throw new Refused(403, originNotAllowed, 'The ticket is for another origin')
+    throw new SocketRefused(403, originNotAllowed, 'The ticket is for another origin')
   }
 
   function welcome(socket: RuntimeSocket, holder: TicketHolder, { headers }: IncomingMessage): void {
@@ -386,8 +387,8 @@ export async function createRuntime(
   function refuse(socket: Duplex, error: unknown): void {
     // A socket that waited while the server began to stop has been refused already.
     if (socket.writableEnded) return
-    if (!(error instanceof Refused)) log.error({ err: error }, 'a socket could not be opened')
-    const { status, code, message } = error instanceof Refused ? error : unavailable
+    if (!(error instanceof SocketRefused)) log.error({ err: error }, 'a socket could not be opened')
+    const { status, code, message } = error instanceof SocketRefused ? error : unavailable
     // Refusals that the administrator is told of are counted there.
     if (code !== originNotAllowed && code !== overLimit) metrics.countRefusal('runtime', code)
     const headers = [
@@ -407,7 +408,7 @@ export async function createRuntime(
       socket.on('error', ignore)
       connecting.add(socket)
       try {
-        if (splitAddress(request.url ?? '').path !== '/runtime') throw new Refused(404, 'NOT_FOUND', 'Not found')
+        if (splitAddress(request.url ?? '').path !== '/runtime') throw new SocketRefused(404, 'NOT_FOUND', 'Not found')
         requireRunning()
         await admit(readTicket(request), (holder) => {
           requireRunning()
@@ -428,7 +429,7 @@ export async function createRuntime(
       for (const session of sessions.values()) session.sendAway(farewell())
       for (const socket of guests) socket.endWith(farewell())
       // A store that hangs must not hold up the stop.
-      for (const socket of connecting) refuse(socket, new Refused(503, 'SERVICE_UNAVAILABLE', restarting.reason))
+      for (const socket of connecting) refuse(socket, new SocketRefused(503, 'SERVICE_UNAVAILABLE', restarting.reason))
     },
     async close() {
       clearInterval(timer)
@@ -496,9 +497,10 @@ const ignore = () => undefined
 /** It travels in the list of subprotocols because pages can set no header, and addresses end in logs. */
 function readTicket({ headers }: IncomingMessage): string {
   const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim())
-  if (!offered.includes(subprotocol)) throw new Refused(400, 'UNKNOWN_PROTOCOL', `The subprotocol is ${subprotocol}`)
+  if (!offered.includes(subprotocol))
+    throw new SocketRefused(400, 'UNKNOWN_PROTOCOL', `The subprotocol is ${subprotocol}`)
   const ticket = offered.find((name) => name.startsWith(ticketSubprotocolPrefix))
-  if (!ticket) throw new Refused(401, 'INVALID_TICKET', 'A ticket is needed')
+  if (!ticket) throw new SocketRefused(401, 'INVALID_TICKET', 'A ticket is needed')
   return ticket.slice(ticketSubprotocolPrefix.length)
 }
 

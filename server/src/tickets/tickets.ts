@@ -52,7 +52,7 @@ export async function exchangeTicket(
 }
 
 /** A check that turned the caller away: what they are told, and what the administrator can read. */
-class StepFailed extends Error {
+class TicketRefused extends Error {
   readonly failure: Failure
   readonly refusal: Refusal
 
@@ -64,7 +64,7 @@ class StepFailed extends Error {
 }
 
 function keepRefusal({ activity }: Service, key: LiveKey, error: unknown, origin: string | undefined): unknown {
-  if (!(error instanceof StepFailed)) return error
+  if (!(error instanceof TicketRefused)) return error
   const refusal = { ...error.refusal, origin: origin?.slice(0, 300), publishable_key_id: key.id }
   activity.refused(key.organization_id, refusal)
   return error.failure
@@ -112,7 +112,7 @@ function readOrigin(text: string): string | undefined {
 function requireAllowedOrigin(key: LiveKey, origin: string | undefined): void {
   const allowed = allowedOrigins(key)
   if (allowed.length === 0 || (origin !== undefined && matchesOrigin(origin, allowed))) return
-  throw new StepFailed('origin', ticketFailure('ORIGIN_NOT_ALLOWED'), {
+  throw new TicketRefused('origin', ticketFailure('ORIGIN_NOT_ALLOWED'), {
     message: 'The page’s origin is not among those allowed. Add it to the key, or embed the widget elsewhere.',
     expected: allowed.join(', '),
     seen: origin ?? 'no origin',
@@ -126,10 +126,15 @@ async function requireEndUser(
 ): Promise<TicketEndUser> {
   const trusted = requireProvider(key, config.mode)
   const { endUserId, identity } = await identities.recognise(key.organization_id, idToken, trusted).catch((error) => {
-    if (isFull(error)) throw new StepFailed('plan', error, { message: error.message })
+    if (isFull(error)) throw new TicketRefused('plan', error, { message: error.message })
     if (!(error instanceof IdTokenRefused)) throw error
     const { step, message, expected, seen } = error
-    throw new StepFailed(step, ticketFailure(error.code, {}, error), { surface: 'id_token', message, expected, seen })
+    throw new TicketRefused(step, ticketFailure(error.code, {}, error), {
+      surface: 'id_token',
+      message,
+      expected,
+      seen,
+    })
   })
   activity.endUserActive(key.organization_id, endUserId)
   return {
@@ -142,7 +147,7 @@ async function requireEndUser(
 
 function requireProvider({ provider }: LiveKey, mode: 'development' | 'production'): TrustedIssuer {
   const refuse = (message: string) =>
-    new StepFailed('provider', ticketFailure('IDP_NOT_CONFIGURED'), { surface: 'id_token', message })
+    new TicketRefused('provider', ticketFailure('IDP_NOT_CONFIGURED'), { surface: 'id_token', message })
   try {
     const trusted = trustedIssuer(provider, mode)
     if (!trusted) throw refuse('The widget sends ID tokens, but no identity provider is configured.')
