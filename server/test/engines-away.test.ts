@@ -17,7 +17,6 @@ test.runIf(redisUrl)(
     const register = () =>
       post('/oauth/register', 'application/json', JSON.stringify({ redirect_uris: ['https://app.example/done'] }))
     const surfaces = {
-      ticket: () => post('/api/auth/pk-ticket', 'application/json', JSON.stringify({ publishable_key: key })),
       'a token that this node has not seen': () =>
         app.fetch('/api/users/me', { headers: { authorization: `Bearer ${fresh}` } }),
       registration: register,
@@ -28,6 +27,7 @@ test.runIf(redisUrl)(
           'grant_type=refresh_token&refresh_token=x&client_id=x',
         ),
     }
+    const exchange = () => post('/api/auth/pk-ticket', 'application/json', JSON.stringify({ publishable_key: key }))
     const ask = async () => {
       const answers: Record<string, { status: number; retryAfter: string | null }> = {}
       for (const [name, request] of Object.entries(surfaces)) {
@@ -40,17 +40,21 @@ test.runIf(redisUrl)(
     onTestFinished(() => redis.restore())
     const away = { status: 503, retryAfter: '5' }
     expect(await ask()).toEqual(Object.fromEntries(Object.keys(surfaces).map((name) => [name, away])))
+    const { ticket } = (await (await exchange()).json()) as { ticket: string }
+    await expect(app.service.tickets.redeem(ticket), 'its use can’t be recorded').rejects.toMatchObject({
+      envelope: { status: 503 },
+    })
     expect((await app.fetch('/readyz')).status).toBe(503)
     expect((await app.request('GET', '/publishable-keys', { token })).status, 'who is known is served').toBe(200)
 
     redis.restore()
     await vi.waitFor(async () => expect((await app.fetch('/readyz')).status).toBe(200), { timeout: 10_000 })
     expect(await ask()).toMatchObject({
-      ticket: { status: 200 },
       'a token that this node has not seen': { status: 200 },
       registration: { status: 201 },
       'token endpoint': { status: 401 },
     })
+    expect(await app.service.tickets.redeem(ticket)).toMatchObject({ organization_id: await app.organization('demo') })
   },
 )
 

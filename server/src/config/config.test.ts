@@ -48,7 +48,7 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['INLAY_PUBLIC_URL', '', { publicUrl: undefined, mode: 'development' }],
   ['INLAY_DATA_DIR', '/var/lib/inlay', { dataDir: '/var/lib/inlay' }],
   ['INLAY_DATA_DIR', 'data', { dataDir: resolve('data') }],
-  ['INLAY_DATA_DIR', '', { dataDir: resolve('../.inlay') }],
+  ['INLAY_DATA_DIR', '', { dataDir: resolve('./.inlay') }],
   ['DATABASE_URL', 'postgres://u:p@db/inlay', { databaseUrl: 'postgres://u:p@db/inlay' }],
   ['DATABASE_URL', 'postgresql://db/inlay?sslmode=require', { databaseUrl: 'postgresql://db/inlay?sslmode=require' }],
   ['DATABASE_URL', '', { databaseUrl: undefined }],

@@ -58,8 +58,8 @@ describe('HTML', () => {
 /** What stands around a snippet in its reader's program. `SNIPPET` is where it goes; without a line here it stands alone. */
 const surroundings: Record<string, string> = {
   'docs/adding-a-capability.md: return database.asOrg(caller.organization.id, async (sql) => {': `
-    import type { OrgCaller } from '../../server/src/access.ts'
-    import { recordAudit, trailOf } from '../../server/src/audit/audit.ts'
+    import { type OrgCaller, trailOf } from '../../server/src/foundation/caller.ts'
+    import { recordAudit } from '../../server/src/stores/audit/audit.ts'
     import type { Database, Sql } from '../../server/src/stores/database.ts'
     declare function selectKey(sql: Sql, id: string): Promise<object>
     export async function create(
