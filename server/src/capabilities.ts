@@ -9,7 +9,7 @@ import { createRemoteTools } from './remote-tools/remote-tools.ts'
 import { createRuntime, type Runtime } from './runtime/runtime.ts'
 import { createBilling } from './subscriptions/billing.ts'
 import type { Billing } from './subscriptions/billing-provider.ts'
-import { createTickets, type Tickets } from './tickets/sealed-tickets.ts'
+import { createTickets, type Tickets } from './tickets/signed-tickets.ts'
 import { createContentsDays, keepExpiring } from './tool-calls/contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/recorder.ts'
 

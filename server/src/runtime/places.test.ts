@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { TicketHolder } from '../tickets/sealed-tickets.ts'
+import type { TicketHolder } from '../tickets/signed-tickets.ts'
 import { maxSockets, maxTabs, Places } from './places.ts'
 
 const holder = (fields: { user?: string; key?: string; organization?: string } = {}): TicketHolder => ({

@@ -1,4 +1,4 @@
-import type { TicketHolder } from '../tickets/sealed-tickets.ts'
+import type { TicketHolder } from '../tickets/signed-tickets.ts'
 
 /**
  * How many tabs one node holds. A visitor is somebody who is not signed in: anybody who reads a page's source has its

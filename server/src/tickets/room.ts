@@ -4,7 +4,7 @@ import type { Room } from '../foundation/room.ts'
 import type { Service } from '../foundation/service.ts'
 import type { KeyLookup } from '../publishable-keys/key-lookup.ts'
 import * as contract from './contract.ts'
-import type { Tickets } from './sealed-tickets.ts'
+import type { Tickets } from './signed-tickets.ts'
 import * as tickets from './tickets.ts'
 
 export const ticketsRoom: Room<Service & { keyLookup: KeyLookup; identities: Identities; tickets: Tickets }> = {

@@ -4,7 +4,7 @@ import { type IdentityProviderConfig, readProviderConfig } from '../identity-pro
 import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
 import { matchesOrigin } from '../net/origins.ts'
 import { allowedOrigins } from '../publishable-keys/key-lookup.ts'
-import type { TicketHolder } from './sealed-tickets.ts'
+import type { TicketHolder } from './signed-tickets.ts'
 
 /**
  * Whether the terms that a ticket was issued under still hold. `terms_changed`: its origin is no longer allowed, or the

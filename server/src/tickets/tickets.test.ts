@@ -45,7 +45,7 @@ describe('a key alone', () => {
     const { id, key } = await makeKey()
     const { body } = await exchange({ publishable_key: key })
     expect(body).toEqual({
-      ticket: expect.stringMatching(/^[\w-]{100,}$/),
+      ticket: expect.stringMatching(/^[\w.-]{100,}$/),
       userId: id,
       orgId: await app.organization('demo'),
       expiresAt: app.clock.now + 60_000,

@@ -9,7 +9,7 @@ import { InvalidOrigin, matchesOrigin, parseOrigin } from '../net/origins.ts'
 import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import { findSite } from '../sites/sites.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
-import { type TicketEndUser, type TicketHolder, type Tickets, ticketSeconds } from './sealed-tickets.ts'
+import { type TicketEndUser, type TicketHolder, type Tickets, ticketSeconds } from './signed-tickets.ts'
 import { fingerprintProvider } from './standing.ts'
 
 type Needs = Service & { keyLookup: KeyLookup; identities: Identities; tickets: Tickets }

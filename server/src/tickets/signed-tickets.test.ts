@@ -7,7 +7,7 @@ import { newId } from '../lib/ids.ts'
 import { createSecrets } from '../lib/secrets.ts'
 import { type Kv, openFileKv } from '../stores/kv.ts'
 import { openRedisKv } from '../stores/redis.ts'
-import { createTickets, type TicketHolder, type Tickets } from './sealed-tickets.ts'
+import { createTickets, type TicketHolder, type Tickets } from './signed-tickets.ts'
 
 const [secret, newerSecret] = ['a-secret-0123456789-abcdefghijklmnopq', 'newer-secret-0123456789-abcdefghijklm']
 const times = <T>(count: number, make: (index: number) => T) => Array.from({ length: count }, (_, index) => make(index))
@@ -43,7 +43,7 @@ test('a ticket stands for its holder, for a minute', async () => {
   const { clock, startNode } = useNodes()
   const node = startNode()
   const { ticket, expiresAt } = node.issue(holder)
-  expect(ticket).toMatch(/^[\w-]+$/)
+  expect(ticket).toMatch(/^[\w.-]+$/)
   expect(ticket.length).toBeLessThan(700)
   expect(expiresAt).toBe(clock.now + 60_000)
   clock.now = expiresAt - 1
@@ -72,36 +72,24 @@ test('a ticket and its use survive a restart', async () => {
   expect(await after.redeem(unused)).toEqual(redeemed)
 })
 
-test('a ticket is redeemed on a node whose clock is in another hour', async () => {
-  const { clock, startNode } = useNodes()
-  const node = startNode()
-  clock.now = Date.parse('2026-11-15T11:00:01Z')
-  const { ticket } = node.issue(anonymous)
-  clock.now -= 2_000
-  expect(await node.redeem(ticket)).toBeDefined()
-  const crossing = node.issue(anonymous)
-  clock.now += 30_000
-  expect(await node.redeem(crossing.ticket)).toBeDefined()
-})
-
-test('the same ticket in another spelling is the same ticket', async () => {
+test('a ticket in another spelling gets nothing', async () => {
   const { startNode } = useNodes()
   const node = startNode()
   const { ticket } = node.issue(anonymous)
-  expect(await node.redeem(`${ticket}=`)).toBeDefined()
-  expect(await node.redeem(ticket)).toBeUndefined()
+  for (const spelling of [`${ticket}=`, `${ticket} `, ticket.replace('.', '.='), `${ticket}.`])
+    expect(await node.redeem(spelling), spelling).toBeUndefined()
+  expect(await node.redeem(ticket)).toBeDefined()
 })
 
 test('a changed ticket gets nothing, and takes nothing from its holder', async () => {
   const { startNode } = useNodes()
   const node = startNode()
   const { ticket } = node.issue(holder)
-  const bytes = Buffer.from(ticket, 'base64url')
   await fc.assert(
-    fc.asyncProperty(fc.nat(bytes.length - 1), fc.integer({ min: 1, max: 255 }), async (index, change) => {
-      const changed = Buffer.from(bytes)
-      changed.writeUInt8((bytes[index] as number) ^ change, index)
-      expect(await node.redeem(changed.toString('base64url'))).toBeUndefined()
+    fc.asyncProperty(fc.nat(ticket.length - 1), fc.constantFrom(...'Az09-_.='), async (index, character) => {
+      fc.pre(ticket[index] !== character)
+      const changed = ticket.slice(0, index) + character + ticket.slice(index + 1)
+      expect(await node.redeem(changed)).toBeUndefined()
     }),
   )
   expect(await node.redeem(ticket)).toEqual(redeemed)

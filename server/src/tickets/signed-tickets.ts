@@ -1,0 +1,69 @@
+import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
+import { longestTicket } from '@inlay/protocol'
+import type { Service } from '../foundation/service.ts'
+import { randomText } from '../lib/ids.ts'
+
+/** What a ticket stands for. */
+export interface TicketHolder {
+  organization_id: string
+  publishable_key_id: string
+  origin: string | undefined
+  site_id: string | undefined
+  /** Undefined for a widget whose user is not signed in. */
+  end_user: TicketEndUser | undefined
+}
+
+export interface TicketEndUser {
+  id: string
+  verified_email: string | undefined
+  identity_expires_at: number
+  /** Fingerprint of the provider settings that the ID token was verified with; see standing.ts. */
+  provider: string
+}
+
+/** Tickets are signed values: issuing one stores nothing, and any node can redeem it, also after a restart. */
+export interface Tickets {
+  issue(holder: TicketHolder): { ticket: string; expiresAt: number }
+  /** Whom the ticket is for; of several who bring it one is told. Throws when it can't be recorded that it was used. */
+  redeem(ticket: string): Promise<TicketHolder | undefined>
+}
+
+export const ticketSeconds = 60
+/** A use is remembered for longer than the ticket lives, because the clocks of nodes differ. */
+const rememberSeconds = 2 * ticketSeconds
+
+/** What a ticket says. The id makes each ticket different, and stands for it when it is used. */
+type Contents = [id: string, expiresAt: number, holder: TicketHolder]
+
+/** `<key id>.<contents>.<HMAC-SHA-256 of both>` */
+export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 'kv' | 'clock'>): Tickets {
+  const keys = secrets.derive('tickets').map(({ id, key }) => ({ id, key: createSecretKey(key) }))
+  const [current] = keys as [(typeof keys)[number]]
+  const sign = (key: (typeof keys)[number], text: string) =>
+    createHmac('sha256', key.key).update(text).digest('base64url')
+
+  /** Only the text that was issued is accepted: in another spelling it has another signature. */
+  function open(ticket: string): Contents | undefined {
+    if (ticket.length > longestTicket) return undefined
+    const [keyId, contents = '', signature = '', more] = ticket.split('.')
+    const key = keys.find(({ id }) => id === keyId)
+    if (!key || more !== undefined) return undefined
+    const [given, wanted] = [Buffer.from(signature), Buffer.from(sign(key, `${keyId}.${contents}`))]
+    if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined
+    return JSON.parse(Buffer.from(contents, 'base64url').toString())
+  }
+
+  return {
+    issue(holder) {
+      const expiresAt = clock() + ticketSeconds * 1000
+      const contents: Contents = [randomText(22), expiresAt, holder]
+      const text = `${current.id}.${Buffer.from(JSON.stringify(contents)).toString('base64url')}`
+      return { ticket: `${text}.${sign(current, text)}`, expiresAt }
+    },
+    async redeem(ticket) {
+      const [id, expiresAt, holder] = open(ticket) ?? []
+      if (id === undefined || expiresAt === undefined || expiresAt <= clock()) return undefined
+      return (await kv.setIfAbsent(`ticket:${id}`, true, rememberSeconds)) ? holder : undefined
+    },
+  }
+}
