@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { type Delegation, memberClaims, startDelegation } from '../../test/delegation.ts'
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { type Page, pageOrigin } from '../../test/page.ts'
+import { forgetIdentity } from '../delegation/held-identities.ts'
 
 let world: Delegation
 let me: Awaited<ReturnType<Delegation['caller']>>
@@ -54,6 +55,22 @@ const pay = (sum: number, call = {}) => me.call('crm.pay', { sum }, call)
 const allow = (page: Page, call_id: string) => page.send({ type: 'tool/approval', call_id, state: 'allowed' })
 
 describe('a connector’s tool that may change something', () => {
+  test('doesn’t run if the user’s identity has ended while the user was asked', async () => {
+    await setUp()
+    const page = await world.page()
+    const answered = pay(5)
+    const { call_id } = await page.next('tool/ask')
+    const organizationId = await world.organization('demo')
+    const endUsers = await world.service.database.asOrg(
+      organizationId,
+      (sql) => sql<{ id: string }>`select id from end_users`,
+    )
+    for (const { id } of endUsers) await forgetIdentity(world.service, organizationId, id)
+    allow(page, call_id)
+    await expect(answered).rejects.toEqual(failure('DELEGATION_FAILED'))
+    expect(paid).toEqual([])
+  })
+
   test.each([
     ['without annotations', undefined],
     ['that says that it changes something', { readOnlyHint: false }],

@@ -156,9 +156,12 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
       if (!connector) return undefined
       const { server_url, name, read_only_tools } = connector
       const ownName = toolName.slice(name.length + 1)
+      // The steps of a call look the caller up once, because each lookup is a round trip to the key-value store.
+      let delegate: Promise<Delegate> | undefined
       const asCaller = async <T>(work: (delegate: Delegate) => Promise<T>): Promise<T> => {
         try {
-          return await work(await requireDelegate(service, caller, setup, connector))
+          delegate ??= requireDelegate(service, caller, setup, connector)
+          return await work(await delegate)
         } catch (error) {
           throw report(organizationId, connector, error)
         }
@@ -168,8 +171,13 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
         source: { tabId: '', origin: new URL(server_url).origin, url: server_url, title: name },
         definitionHash: null,
         share: (work) => asCaller((delegate) => clients.share(delegate, work)),
-        findWriting: async () =>
-          read_only_tools.includes(ownName) ? undefined : asCaller((delegate) => findWritingOf(delegate, toolName)),
+        async findWriting() {
+          if (read_only_tools.includes(ownName)) return undefined
+          const writing = await asCaller((delegate) => findWritingOf(delegate, toolName))
+          // The user is asked next. Until the call runs, the caller's identity may have ended.
+          if (writing) delegate = undefined
+          return writing
+        },
         call: (args, call) =>
           asCaller(async (delegate) => {
             const answer: PageAnswer = await callOf(delegate, ownName, args, call)
