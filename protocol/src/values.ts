@@ -10,7 +10,7 @@ export const longestTicket = 4_096
 
 /** A message, in bytes of UTF-8. */
 export const maxMessageBytes = 1024 * 1024
-/** Of a source. */
+/** Maximum number of tools of a page. */
 export const maxTools = 512
 /** An `inputSchema`, as JSON, in bytes of UTF-8. */
 export const maxSchemaBytes = 64 * 1024
@@ -46,7 +46,7 @@ export const closeCodes = {
   normal: 1000,
   goingAway: 1001,
   unsupportedData: 1003,
-  /** A message that is none of those below. */
+  /** The message has an unknown type or shape. */
   protocolError: 1008,
   /** One of the limits above. */
   overLimit: 1009,

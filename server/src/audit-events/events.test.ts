@@ -164,7 +164,7 @@ describe('the export', () => {
     expect((await read(`?from=${verification.head}`)).body, 'nothing is new').toEqual([])
   })
 
-  test('goes on over many pages, up to the newest event at its start', async () => {
+  test('continues over many pages, up to the event that was the newest at its start', async () => {
     const growing = await useTestService()
     const as = await growing.tokenFor('admin@demo.test', 'demo')
     const organizationId = await growing.organization('demo')
