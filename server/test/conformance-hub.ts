@@ -13,36 +13,52 @@ import { connectClient, createRemoteClients, listRemoteTools, withBearer } from 
 import type { Kv } from '../src/stores/kv.ts'
 import { testSecret } from './engines/engines.ts'
 
-/**
- * The hub as a client of the conformance suite: the functions that a call of a connector's tool goes through, without a
- * database. The suite gives the server's address as the last argument and the rest in the environment.
- */
-const server_url = process.argv.at(-1) ?? ''
-const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}')
+/** The environment variable `MCP_CONFORMANCE_CONTEXT`, as the suite sets it for its client. */
+export interface Context {
+  client_id?: string
+  client_secret?: string
+  idp_client_id?: string
+  idp_id_token?: string
+  idp_issuer?: string
+  toolCalls?: { name: string; arguments: Record<string, unknown> }[]
+}
+
 const secrets = createSecrets([testSecret])
 const allowedPrivateNetworks = ['127.0.0.0/8', '::1/128']
-const safeFetch = createSafeFetch({ allowedPrivateNetworks })
-const service = {
-  fetch: safeFetch,
-  clock: Date.now,
-  kv: rememberInMemory(),
-  secrets,
-  config: { publicUrl: 'https://conformance-test.local', allowedPrivateNetworks },
-} as unknown as Service
 
-if (!process.env.MCP_CONFORMANCE_SCENARIO?.startsWith('auth/')) await callTools(await connectAs('none'))
-else if (context.idp_id_token) await callTools(await connectAs(await exchangeIdToken()))
-else await callAsPerson()
-await safeFetch.close()
+/**
+ * The hub as a client of the conformance suite: the functions that a call to a connector's tool runs through, without a
+ * database. `context` is the suite's own, such as credentials and the calls to make.
+ */
+export async function runAsClient(scenario: string, server_url: string, context: Context): Promise<void> {
+  const safeFetch = createSafeFetch({ allowedPrivateNetworks })
+  const service = {
+    fetch: safeFetch,
+    clock: Date.now,
+    kv: createMemoryKv(),
+    secrets,
+    config: { publicUrl: 'https://conformance-test.local', allowedPrivateNetworks },
+  } as unknown as Service
+  const connectAs = (token: string) =>
+    connectClient(server_url, (input, init) => safeFetch(input, withBearer(init, token)))
+  try {
+    if (!scenario.startsWith('auth/')) await callTools(await connectAs('none'), context)
+    else if (context.idp_id_token)
+      await callTools(await connectAs(await exchangeIdToken(service, server_url, context)), context)
+    else await callAsUser(service, server_url, context)
+  } finally {
+    await safeFetch.close()
+  }
+}
 
-async function callTools(client: Client): Promise<void> {
+async function callTools(client: Client, context: Context): Promise<void> {
   const { tools } = await listRemoteTools(client)
   // The hub's own description of a tool, which is what its users see.
   const described = tools.map((tool) => ToolDefinition.parse(tool))
   const calls = context.toolCalls ?? described.map(({ name }) => ({ name, arguments: argumentsFor(name, described) }))
   for (const call of calls) {
     await client.callTool(call).catch((error) => {
-      // As in the hub, an error of the server is the answer to one call, not the end of the connection.
+      // As in the hub, a server's error ends one call and leaves the connection open.
       if (!(error instanceof ProtocolError)) throw error
     })
   }
@@ -55,12 +71,8 @@ function argumentsFor(name: string, tools: ToolDefinition[]): Record<string, unk
   return {}
 }
 
-function connectAs(token: string): Promise<Client> {
-  return connectClient(server_url, (input, init) => safeFetch(input, withBearer(init, token)))
-}
-
-async function exchangeIdToken(): Promise<string> {
-  const { client_id, client_secret, idp_client_id, idp_id_token, idp_issuer } = context
+async function exchangeIdToken(service: Service, server_url: string, context: Context): Promise<string> {
+  const { client_id = '', client_secret = '', idp_client_id = '', idp_id_token = '', idp_issuer = '' } = context
   const delegation = {
     server_url,
     audience_mode: 'issuer' as const,
@@ -74,8 +86,8 @@ async function exchangeIdToken(): Promise<string> {
   return (await redeemAssertion(service, assertion, delegation, metadata)).access_token
 }
 
-/** As often as a server asks for more, within reason. */
-async function callAsPerson(): Promise<void> {
+/** Consents again when the server asks for more scopes, up to three times. */
+async function callAsUser(service: Service, server_url: string, context: Context): Promise<void> {
   const { client_id = null, client_secret } = context
   const id = 'connector'
   const client_secret_sealed = client_secret
@@ -90,9 +102,9 @@ async function callAsPerson(): Promise<void> {
   }
   const clients = createRemoteClients(service, createAccessTokens(service))
   for (let visits = 0; visits < 3; visits += 1) {
-    await consent(who)
+    await consent(service, who)
     try {
-      await clients.use('tools_call', who, callTools)
+      await clients.use('tools_call', who, (client) => callTools(client, context))
       break
     } catch (error) {
       if (!(error instanceof StepFailed && error.step === 'consent')) throw error
@@ -101,18 +113,18 @@ async function callAsPerson(): Promise<void> {
   await clients.close()
 }
 
-/** The suite's authorization servers agree at once. */
-async function consent(who: Consenting): Promise<void> {
+/** The suite's authorization servers consent without asking. */
+async function consent(service: Service, who: Consenting): Promise<void> {
   const target = await beginConsent(service, who)
-  const answer = await fetch(target, { redirect: 'manual' })
-  const { searchParams } = new URL(answer.headers.get('location') ?? '')
+  const response = await fetch(target, { redirect: 'manual' })
+  const { searchParams } = new URL(response.headers.get('location') ?? '')
   const visit = await takeVisit(service, searchParams.get('state') ?? '')
-  if (!visit) throw new Error('The answer is for nobody')
+  if (!visit) throw new Error('The redirect carries an unknown state')
   const iss = searchParams.get('iss') ?? undefined
   await finishConsent(service, who, visit, { code: searchParams.get('code') ?? '', iss })
 }
 
-function rememberInMemory(): Pick<Kv, 'get' | 'set' | 'setIfAbsent' | 'take' | 'delete'> {
+function createMemoryKv(): Pick<Kv, 'get' | 'set' | 'setIfAbsent' | 'take' | 'delete'> {
   const entries = new Map<string, unknown>()
   const get = async <T>(key: string) => entries.get(key) as T | undefined
   return {

@@ -9,11 +9,11 @@ interface Check {
   status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'INFO' | 'SKIPPED'
 }
 
-/** The checks that the suite wrote below a folder, by scenario. */
-export function readResults(folder: string): Check[][] {
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) =>
-    path.endsWith('checks.json'),
-  )
+/** The checks of each scenario that the suite wrote below a folder; with a name, those of that scenario alone. */
+export function readResults(folder: string, scenario = '.*'): Check[][] {
+  // The suite appends the time of the run to the scenario's name.
+  const expected = new RegExp(`^${scenario}-\\d{4}-\\d\\d-\\d\\dT[^/]*/checks\\.json$`)
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => expected.test(path))
   return files.map((path) => JSON.parse(readFileSync(join(folder, path), 'utf8')))
 }
 
