@@ -1,5 +1,12 @@
-import { sign, verify as verifySignature } from 'node:crypto'
-import { type JWTPayload, errors as joseErrors, jwtVerify } from 'jose'
+import {
+  decodeJwt,
+  errors,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  type JWTVerifyOptions,
+  jwtVerify,
+  SignJWT,
+} from 'jose'
 import type { Service } from '../foundation/service.ts'
 import { resources } from '../http/protected-resources.ts'
 import { DiscoveryFailed } from '../identity-provider/discovery.ts'
@@ -9,6 +16,9 @@ import { isId, newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { readIdentity, signIn } from '../users/users.ts'
 import { createSigningKeys } from './signing-keys.ts'
+
+/** How far the issuer's clock may be ahead of or behind ours. */
+export const clockToleranceMs = 60_000
 
 /** The claims of a verified bearer token. Its expiry and audience are checked on every use. */
 export interface AccessToken {
@@ -49,18 +59,15 @@ export async function issueAccessToken(
 ): Promise<string> {
   const { kid, privateKey } = await createSigningKeys(service).current()
   const now = Math.floor(service.clock() / 1000)
-  const header = { alg: 'EdDSA', typ: 'at+jwt', kid }
-  const claims = {
-    iss: service.config.publicUrl,
-    sub: userId,
-    aud: audience,
-    iat: now,
-    exp: now + lifetimeSeconds,
-    jti: newId(),
-    ...(organizationId && { org_id: organizationId }),
-  }
-  const text = `${encode(header)}.${encode(claims)}`
-  return `${text}.${sign(null, Buffer.from(text), privateKey).toString('base64url')}`
+  return new SignJWT(organizationId ? { org_id: organizationId } : {})
+    .setProtectedHeader({ alg: 'EdDSA', typ: 'at+jwt', kid })
+    .setIssuer(service.config.publicUrl)
+    .setSubject(userId)
+    .setAudience([...audience])
+    .setIssuedAt(now)
+    .setExpirationTime(now + lifetimeSeconds)
+    .setJti(newId())
+    .sign(privateKey)
 }
 
 export function createTokenVerifier(service: Service): (token: string) => Promise<AccessToken> {
@@ -69,28 +76,22 @@ export function createTokenVerifier(service: Service): (token: string) => Promis
   return async (token) => {
     requireCanonical(token)
     // Only routes to the verifier, which checks the issuer again under a signature.
-    const issuer = decode(token.split('.')[1])?.iss
-    if (verifyExternal && issuer === service.config.signIn?.issuer) return verifyExternal(token)
+    if (verifyExternal && issuerOf(token) === service.config.signIn?.issuer) return verifyExternal(token)
     return verifyOwn(token)
   }
 }
 
 export function createOwnTokenVerifier(service: Service) {
   const keys = createSigningKeys(service)
+  const findKey: JWTVerifyGetKey = async ({ kid }) => {
+    const key = kid === undefined ? undefined : await keys.find(kid)
+    if (!key) throw new InvalidToken('The signing key is unknown')
+    return key
+  }
+  const options = { issuer: service.config.publicUrl, typ: 'at+jwt', algorithms: ['EdDSA'] }
   return async (token: string): Promise<AccessToken> => {
     requireCanonical(token)
-    const [head = '', body = '', signature = '', ...rest] = token.split('.')
-    const header = decode(head)
-    if (rest.length > 0 || header?.alg !== 'EdDSA' || header.typ !== 'at+jwt' || typeof header.kid !== 'string') {
-      throw new InvalidToken('Not an access token of this issuer')
-    }
-    const key = await keys.find(header.kid)
-    if (!key) throw new InvalidToken('The signing key is unknown')
-    if (!verifySignature(null, Buffer.from(`${head}.${body}`), key, Buffer.from(signature, 'base64url'))) {
-      throw new InvalidToken('The signature does not match')
-    }
-    const claims = decode(body) as JWTPayload
-    if (claims.iss !== service.config.publicUrl) throw new InvalidToken('Another issuer made the token')
+    const claims = await verify(token, findKey, { ...options, currentDate: new Date(service.clock()) })
     if (!isId(claims.sub ?? '')) throw new InvalidToken('The token names nobody')
     const { client_id, scope, grant_id } = claims
     return {
@@ -108,21 +109,20 @@ export function createOwnTokenVerifier(service: Service) {
 function externalTokenVerifier(service: Service, { issuer, audience }: { issuer: string; audience: string }) {
   const { api, mcp } = resources(service.config.publicUrl)
   const keys = createProviderKeys(service)
-  const findKey = async ({ kid, alg }: { kid?: string | undefined; alg: string }) => {
+  const findKey: JWTVerifyGetKey = async ({ kid, alg }) => {
     const { key } = await keys.find({ issuer, audiences: [audience] }, kid, alg)
     if (!key) throw new InvalidToken('The signing key is unknown')
     return key
   }
   return async (token: string): Promise<AccessToken> => {
-    const { payload } = await jwtVerify(token, findKey, {
+    const payload = await verify(token, findKey, {
       issuer,
       audience,
       algorithms: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'],
-      clockTolerance: 60,
       currentDate: new Date(service.clock()),
     }).catch((cause) => {
       if (cause instanceof DiscoveryFailed) throw serviceUnavailable('The sign-in provider does not answer', cause)
-      throw cause instanceof joseErrors.JOSEError ? new InvalidToken(cause.message, { cause }) : cause
+      throw cause
     })
     const identity = readIdentity(issuer, payload)
     if (!identity) throw new InvalidToken('The claim sub or email is missing')
@@ -131,6 +131,14 @@ function externalTokenVerifier(service: Service, { issuer, audience }: { issuer:
     const id = fingerprint(payload.jti ? `${issuer} ${payload.jti}` : token.slice(0, token.lastIndexOf('.')))
     // The operator's audience stands for the whole service.
     return { ...readClaims(payload), id, user_id: user.id, audience: [api, mcp] }
+  }
+}
+
+async function verify(token: string, findKey: JWTVerifyGetKey, options: JWTVerifyOptions): Promise<JWTPayload> {
+  try {
+    return (await jwtVerify(token, findKey, { clockTolerance: clockToleranceMs / 1000, ...options })).payload
+  } catch (error) {
+    throw error instanceof errors.JOSEError ? new InvalidToken(error.message, { cause: error }) : error
   }
 }
 
@@ -165,13 +173,11 @@ function requireCanonical(token: string): void {
   }
 }
 
-const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
-
-function decode(part: string | undefined): Record<string, unknown> | undefined {
+function issuerOf(token: string): string | undefined {
   try {
-    const value: unknown = JSON.parse(Buffer.from(part ?? '', 'base64url').toString())
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+    return decodeJwt(token).iss
   } catch {
+    // The verifier says what is wrong with it.
     return undefined
   }
 }

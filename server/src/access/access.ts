@@ -8,7 +8,7 @@ import { isId } from '../lib/ids.ts'
 import { topics } from '../stores/changes.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 import { recordHappening } from '../users/person-trail.ts'
-import { type AccessToken, createTokenVerifier, InvalidToken } from './access-tokens.ts'
+import { type AccessToken, clockToleranceMs, createTokenVerifier, InvalidToken } from './access-tokens.ts'
 import type { logout as logoutContract } from './contract.ts'
 import { findRecord, markEnded, readClientName, signInOfGrant } from './records.ts'
 
@@ -17,7 +17,6 @@ type VerifiedToken = AccessToken & Pick<CallerToken, 'sign_in' | 'client_name'>
 
 const cachedTokens = 10_000
 const cachedPeople = 10_000
-const clockSkewMs = 60_000
 /** No issuer's tokens are longer, and the HTTP server accepts little more in all headers together. */
 const longestToken = 12_000
 
@@ -81,7 +80,7 @@ export function createAccess(service: Service): AccessControl {
       const known = tokens.get(authorization) ?? (await findToken(authorization, audience))
       const { token } = known
       const invalid = (cause: string) => refuse(audience, 'invalid_token', cause)
-      if (token.expires_at + clockSkewMs <= clock()) throw invalid('The token has expired')
+      if (token.expires_at + clockToleranceMs <= clock()) throw invalid('The token has expired')
       if (!token.audience.includes(audience)) throw invalid(`The token is not for ${audience}`)
       if (token.scopes && !token.scopes.includes(scope)) throw refuse(audience, 'insufficient_scope')
 
@@ -126,7 +125,7 @@ export async function revokeToken(
   { kv, changes, clock }: Service,
   { id, expires_at }: Pick<AccessToken, 'id' | 'expires_at'>,
 ): Promise<void> {
-  const secondsLeft = Math.ceil((expires_at + clockSkewMs - clock()) / 1000)
+  const secondsLeft = Math.ceil((expires_at + clockToleranceMs - clock()) / 1000)
   if (secondsLeft > 0) await kv.set(revokedTokenKey(id), true, secondsLeft)
   changes.announce(topics.token(id))
 }
