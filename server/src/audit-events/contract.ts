@@ -8,7 +8,7 @@ const AuditEvent = z
   .strictObject({
     id: z.string().describe('ID of the event'),
     sequence: z.int().describe('Position in the organization’s trail, from 1 without gaps'),
-    actor: z.string().describe('Email address of the user who made the change, or the part of the service that did'),
+    actor: z.string().describe('Email address of the user who made the change, or the name of the component that did'),
     action: z.string().describe('What was done, such as `publishable_key.created`'),
     target: z.string().describe('ID of the resource that was changed'),
     data: z.record(z.string(), z.unknown()).describe('Details of the change, without secrets'),
@@ -49,24 +49,26 @@ export const listAuditEvents = operation({
   tag: 'Audit events',
   summary: 'List audit events',
   description:
-    'Returns the changes in the organization, newest first, and whether the trail is intact. Needs a plan with audit logs. Pass `next_cursor` as `cursor` to get the next page; filters can be combined.',
+    'Returns the changes in the organization, newest first, and whether the trail is intact. Requires a plan with audit logs. Pass `next_cursor` as `cursor` to get the next page; filters can be combined.',
   query: z.strictObject({
     limit: Page.shape.limit.describe('Maximum number of events to return'),
     cursor: z
       .string()
-      .regex(/^\d{1,15}$/, 'The next_cursor of a page is expected')
+      .regex(/^\d{1,15}$/, 'Must be the next_cursor of a page')
       .optional()
-      .describe('The `next_cursor` of the page before'),
-    actor: Word.describe('Only changes by this actor'),
-    action: Word.describe('Only this action, such as `member.removed`'),
-    target: Word.describe('Only changes of this resource'),
+      .describe('The `next_cursor` of the previous page'),
+    actor: Word.describe('Return only changes by this actor'),
+    action: Word.describe('Return only this action, such as `member.removed`'),
+    target: Word.describe('Return only changes to this resource'),
     start_date: moment('00:00:00.000').describe(
-      'Only changes at or after this time; a date means the start of that UTC day',
+      'Return only changes at or after this time; a date means the start of that UTC day',
     ),
-    end_date: moment('23:59:59.999').describe('Only changes up to this time; a date includes that whole UTC day'),
+    end_date: moment('23:59:59.999').describe(
+      'Return only changes up to this time; a date includes that whole UTC day',
+    ),
   }),
   response: z.strictObject({
-    events: z.array(AuditEvent).describe('Events of this page of the list'),
+    events: z.array(AuditEvent).describe('Events on this page of the list'),
     next_cursor: z.string().nullable().describe('Cursor of the next page; null on the last page'),
     verification: Verification.describe('Whether the whole trail is intact'),
   }),
@@ -77,7 +79,7 @@ export const exportErrors = {
   AUDIT_HEAD_NOT_FOUND: variant(
     409,
     'AUDIT_HEAD_NOT_FOUND',
-    'The organization’s audit trail doesn’t contain this head. It belongs to another organization, or events were changed or removed: ask the operator to run `npx inlay audit verify --from` with it.',
+    'The organization’s audit trail doesn’t contain this head. It belongs to another organization, or events were changed or removed. Ask the operator to run `npx inlay audit verify --from` with it.',
   ),
 }
 
@@ -89,14 +91,14 @@ export const exportAuditEvents = operation({
   tag: 'Audit events',
   summary: 'Export audit events as JSON Lines',
   description:
-    'Streams every event after a head, oldest first, one JSON object per line: for a SIEM. Needs a plan with audit logs. Store the `head` of the last line, and pass it as `from` next time. A response ends with the newest event, or after five minutes; it is complete if it ends without a connection error. The response is a 409 with `AUDIT_HEAD_NOT_FOUND` if the trail doesn’t contain `from`.',
+    'Streams every event after a head, oldest first, one JSON object per line, for a SIEM. Requires a plan with audit logs. Store the `head` of the last line and pass it as `from` next time. The response ends with the newest event, or after five minutes; it’s complete if it ends without a connection error. The response is a 409 with `AUDIT_HEAD_NOT_FOUND` if the trail doesn’t contain `from`.',
   query: z.strictObject({
     from: z
       .string()
       .max(200)
-      .refine((text) => readHead(text) !== undefined, 'A head is expected: <organization id>:<sequence>:<hash>')
+      .refine((text) => readHead(text) !== undefined, 'Must be a head: <organization id>:<sequence>:<hash>')
       .optional()
-      .describe('Only events after this one: `head` of an exported event, or of the list’s `verification`'),
+      .describe('Return only events after this one: the `head` of an exported event, or of the list’s `verification`'),
   }),
   response: ExportedEvent,
   lines: true,

@@ -7,7 +7,7 @@ import * as audit from './events.ts'
 
 export const auditEventsRoom: Room<Service> = {
   tags: {
-    'Audit events': 'Every change, in a chain that shows tampering.',
+    'Audit events': 'Every change, in a tamper-evident chain.',
   },
   routes: [
     route(contract.listAuditEvents, audit.listAuditEvents),

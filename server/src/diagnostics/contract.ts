@@ -11,13 +11,13 @@ const Refusal = z
         'What was refused: a widget’s connection (`ticket`), a user’s ID token (`id_token`), a directory’s request (`scim`), or a call to a connector (`delegated_identity`)',
       ),
     step: z.string().describe('Name of the check that failed'),
-    code: z.string().describe('Error code that the caller got'),
+    code: z.string().describe('Error code that the caller received'),
     message: z.string().describe('What is wrong and how to fix it'),
-    expected: z.string().nullable().describe('What would have passed; null if that can’t be said'),
-    seen: z.string().nullable().describe('What was sent instead, without secrets; null if that can’t be said'),
-    origin: z.string().nullable().describe('Origin of the page; null if there was none'),
+    expected: z.string().nullable().describe('What would have passed the check; null if unknown'),
+    seen: z.string().nullable().describe('What was sent instead, without secrets; null if unknown'),
+    origin: z.string().nullable().describe('Origin of the page; null if the request had none'),
     publishable_key_id: z.string().nullable().describe('ID of the publishable key; null if none was used'),
-    count: z.int().describe('How often this happened'),
+    count: z.int().describe('Number of times this happened'),
     first_at: Timestamp.describe('When it first happened'),
     last_at: Timestamp.describe('When it last happened'),
   })
@@ -31,11 +31,11 @@ export const listRefusals = operation({
   tag: 'Diagnostics',
   summary: 'List refused requests',
   description:
-    'Look here if a widget, a directory or a connector doesn’t work: each entry names the check that failed, what was expected and what was sent. Inlay keeps the last 200 different refusals; a repeated one increases `count`. New ones appear within a few seconds. Requests with an unknown key aren’t included, because they belong to no organization.',
+    'Look here if a widget, a directory or a connector doesn’t work: each entry names the check that failed, what was expected and what was sent. Inlay keeps the last 200 distinct refusals; a repeated refusal increases its `count`. New refusals appear within a few seconds. Requests with an unknown key aren’t included, because they don’t belong to an organization.',
   query: Page,
   response: z.strictObject({
-    refusals: z.array(Refusal).describe('Refusals of this page of the list'),
-    total: z.int().describe('Number of refusals that are kept'),
+    refusals: z.array(Refusal).describe('Refusals on this page of the list'),
+    total: z.int().describe('Total number of refusals'),
   }),
   errors: [],
 })
@@ -49,7 +49,7 @@ const Warning = z
       .array(
         z.strictObject({
           origin: z.string().describe('Origin that used the key'),
-          count: z.int().describe('How often it was used there'),
+          count: z.int().describe('Number of times it was used there'),
           first_at: Timestamp.describe('When it was first used there'),
           last_at: Timestamp.describe('When it was last used there'),
         }),
@@ -66,7 +66,7 @@ export const listWarnings = operation({
   tag: 'Diagnostics',
   summary: 'List settings that need attention',
   description:
-    'A key without allowed origins, in an organization without allowed domains, works on any website, and its usage counts for no site. A warning disappears when you fix the setting.',
+    'A key without allowed origins, in an organization without allowed domains, works on any website, and its usage isn’t counted for any site. A warning disappears when you fix the setting.',
   response: z.strictObject({ warnings: z.array(Warning).describe('Current warnings') }),
   errors: [],
 })

@@ -9,7 +9,7 @@ import * as warnings from './warnings.ts'
 
 export const diagnosticsRoom: Room<Service> = {
   tags: {
-    Diagnostics: 'Refused requests and risky settings, each with what to do about it.',
+    Diagnostics: 'Refused requests and risky settings, and how to fix them.',
   },
   routes: [route(contract.listRefusals, refusals.listRefusals), route(contract.listWarnings, warnings.listWarnings)],
   tools: [tools.echo, tools.verifyApiAccess],

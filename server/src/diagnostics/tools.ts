@@ -7,7 +7,7 @@ const readOnly = { readOnlyHint: true, idempotentHint: true, openWorldHint: fals
 export const echo = tool({
   name: 'echo',
   title: 'Echo',
-  description: 'Answers with the message, prefixed with `Echo: `. For trying out whether the connection works.',
+  description: 'Returns the message with the prefix `Echo: `. Use it to test the connection.',
   access: 'user',
   input: z.strictObject({ message: z.string().min(1).max(1000) }),
   output: z.strictObject({ message: z.string() }),
@@ -21,7 +21,7 @@ export const verifyApiAccess = tool({
   name: 'verify_api_access',
   title: 'Verify access',
   description:
-    'Whether the token works, for whom, in which organization and role, and until when. Use it first when other tools refuse.',
+    'Checks the access token and returns its user, organization, role, and expiry. Use it first when other tools deny access.',
   access: 'user',
   input: z.strictObject({}),
   output: z.strictObject({
@@ -29,12 +29,12 @@ export const verifyApiAccess = tool({
     message: z.string(),
     authenticated: z.boolean(),
     user_email: z.string(),
-    organization_id: z.string().nullable().describe('Null when no organization was chosen at sign-in'),
+    organization_id: z.string().nullable().describe('Null if no organization was selected at sign-in'),
     organization_name: z.string().nullable(),
     role: Role.nullable(),
     token_expires_at: Timestamp,
-    token_expiring_soon: z.boolean().describe('Within five minutes'),
-    has_refresh_token: z.boolean().describe('Whether the token comes from a sign-in that can be renewed'),
+    token_expiring_soon: z.boolean().describe('Whether the token expires within five minutes'),
+    has_refresh_token: z.boolean().describe('Whether the token’s sign-in can be refreshed'),
   }),
   annotations: readOnly,
   async handler({ clock }, { user, token, organization, role }) {

@@ -13,7 +13,7 @@ const Domain = z
   .transform((text, context) => {
     const domain = parseDomain(text)
     if (domain !== null) return domain
-    context.addIssue({ code: 'custom', message: 'A domain such as acme.example is expected' })
+    context.addIssue({ code: 'custom', message: 'Must be a domain such as acme.example' })
     return z.NEVER
   })
 
@@ -23,8 +23,8 @@ const Directory = z
     name: z.string().describe('Name that tells your directories apart'),
     type: Type.describe('Product that sends the users; `generic` for any other SCIM client'),
     domain: z.string().describe('Domain of the email addresses in the directory'),
-    status: Status.describe('`active` accepts changes over SCIM; `inactive` refuses them'),
-    scim_base_url: z.string().describe('Address to enter in your directory’s SCIM settings'),
+    status: Status.describe('`active` accepts changes over SCIM; `inactive` rejects them'),
+    scim_base_url: z.string().describe('URL to enter in your directory’s SCIM settings'),
     user_count: z.int().describe('Number of users in the directory'),
     group_count: z.int().describe('Number of groups in the directory'),
     created_at: Timestamp.describe('When the directory was connected'),
@@ -46,18 +46,18 @@ const DirectoryStatus = z
       group_count: true,
     })
       .optional()
-      .describe('The active directory; left out if there is none. If several are active, the oldest.'),
+      .describe('The active directory, or the oldest if several are active; omitted if none is active'),
   })
   .meta({ id: 'DirectoryStatus' })
 
 const DirectoryUser = z
   .strictObject({
-    id: z.string().describe('ID of the user in this directory'),
-    external_id: z.string().nullable().describe('ID that your directory gave the user; null if it sent none'),
-    user_name: z.string().describe('SCIM user name, often an email address'),
+    id: z.string().describe('ID of the directory user in Inlay'),
+    external_id: z.string().nullable().describe('The user’s ID in your directory; null if it didn’t send one'),
+    user_name: z.string().describe('SCIM `userName`, often an email address'),
     email: z.string().describe('Primary email address'),
     name: z.string().describe('Display name'),
-    active: z.boolean().describe('Whether your directory says that the user is active'),
+    active: z.boolean().describe('Whether the user is active in your directory'),
     created_at: Timestamp.describe('When your directory first sent the user'),
     updated_at: Timestamp.describe('When your directory last changed the user'),
   })
@@ -65,8 +65,8 @@ const DirectoryUser = z
 
 const DirectoryGroup = z
   .strictObject({
-    id: z.string().describe('ID of the group in this directory'),
-    external_id: z.string().nullable().describe('ID that your directory gave the group; null if it sent none'),
+    id: z.string().describe('ID of the directory group in Inlay'),
+    external_id: z.string().nullable().describe('The group’s ID in your directory; null if it didn’t send one'),
     display_name: z.string().describe('Name of the group'),
     created_at: Timestamp.describe('When your directory first sent the group'),
     updated_at: Timestamp.describe('When your directory last changed the group'),
@@ -94,7 +94,7 @@ export const listDirectories = operation({
   path: '/directories',
   access: 'org',
   summary: 'List directories',
-  description: 'Returns the organization’s directories, the oldest first, without their bearer tokens.',
+  description: 'Returns the organization’s directories, oldest first, without their bearer tokens.',
   response: z.strictObject({ directories: z.array(Directory).describe('The directories') }),
   errors: [],
 })
@@ -108,14 +108,14 @@ export const createDirectory = operation({
   access: 'admin',
   summary: 'Connect a directory',
   description:
-    'Enter the `scim_base_url` and the `bearer_token` of the response in your directory’s SCIM settings. The token is shown only this once. Needs a plan with SCIM, otherwise the response is `PAYMENT_REQUIRED`. A domain can have one active directory: a second one is a 409.',
+    'Enter the `scim_base_url` and the `bearer_token` from the response in your directory’s SCIM settings. The token is shown only once. Requires a plan with SCIM; otherwise the response is `PAYMENT_REQUIRED`. A domain can have only one active directory; a second one is a 409.',
   body: z.strictObject({
     name: Name.describe('Name that tells your directories apart, 1 to 100 characters'),
     type: Type.describe('Product that sends the users; `generic` for any other SCIM client'),
     domain: Domain.describe('Domain of the email addresses in the directory, such as `acme.example`'),
   }),
   response: Directory.extend({
-    bearer_token: z.string().describe('Token for the SCIM client; shown only this once'),
+    bearer_token: z.string().describe('Token for the SCIM client; shown only once'),
   }).meta({ id: 'CreatedDirectory' }),
   errors: ['DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
 })
@@ -141,13 +141,13 @@ export const updateDirectory = operation({
   access: 'admin',
   summary: 'Change, activate or deactivate a directory',
   description:
-    'Fields that you leave out stay as they are. Activating needs a plan with SCIM, otherwise the response is `PAYMENT_REQUIRED`. A domain can have one active directory: a second one is a 409.',
+    'Fields that you leave out stay as they are. Activating a directory requires a plan with SCIM; otherwise the response is `PAYMENT_REQUIRED`. A domain can have only one active directory; a second one is a 409.',
   params: Id,
   body: z.strictObject({
     name: Name.optional().describe('New name, 1 to 100 characters'),
     type: Type.optional().describe('Product that sends the users'),
     domain: Domain.optional().describe('Domain of the email addresses in the directory'),
-    status: Status.optional().describe('`active` accepts changes over SCIM; `inactive` refuses them'),
+    status: Status.optional().describe('`active` accepts changes over SCIM; `inactive` rejects them'),
   }),
   response: Directory,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
@@ -161,7 +161,7 @@ export const deleteDirectory = operation({
   access: 'admin',
   summary: 'Disconnect a directory',
   description:
-    'Deletes the directory with the users and groups that it sent. Its bearer token stops working. To connect it again, create a new directory.',
+    'Deletes the directory and the users and groups that it sent. Its bearer token stops working. To connect it again, create a new directory.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -178,7 +178,7 @@ export const listDirectoryUsers = operation({
   params: Id,
   query: Page,
   response: z.strictObject({
-    users: z.array(DirectoryUser).describe('Users of this page of the list'),
+    users: z.array(DirectoryUser).describe('Users on this page of the list'),
     total: z.int().describe('Number of users in the directory'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
@@ -195,7 +195,7 @@ export const listDirectoryGroups = operation({
   params: Id,
   query: Page,
   response: z.strictObject({
-    groups: z.array(DirectoryGroup).describe('Groups of this page of the list'),
+    groups: z.array(DirectoryGroup).describe('Groups on this page of the list'),
     total: z.int().describe('Number of groups in the directory'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],

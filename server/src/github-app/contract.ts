@@ -7,12 +7,12 @@ const GithubApp = z
     configured: z
       .boolean()
       .describe(
-        'Whether the organization has an app of its own. If false, the platform’s app is used and all other fields are null.',
+        'Whether the organization has its own app. If false, the platform’s app is used and all other fields are null.',
       ),
     github_org_name: z.string().nullable().describe('GitHub organization that owns the app'),
     app_id: z.int().nullable().describe('ID of the app on GitHub'),
     app_slug: z.string().nullable().describe('Name of the app in GitHub URLs'),
-    app_url: z.string().nullable().describe('Page of the app on GitHub'),
+    app_url: z.string().nullable().describe('URL of the app on GitHub'),
     repository: z.string().nullable().describe('Connected repository, as `owner/name`; null if none is connected'),
     created_at: Timestamp.nullable().describe('When the app was registered'),
   })
@@ -49,7 +49,7 @@ export const startManifest = operation({
       .max(39)
       .regex(
         /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})$/,
-        'Must be the name of a GitHub organization: letters, digits, hyphens',
+        'Must be the name of a GitHub organization: letters, digits, and hyphens',
       )
       .describe('GitHub organization that will own the app'),
   }),
@@ -57,8 +57,8 @@ export const startManifest = operation({
     .strictObject({
       success: z.boolean().describe('Always true'),
       github_org_name: z.string().describe('The submitted organization name'),
-      registration_url: z.string().describe('Address on GitHub to post the form to'),
-      manifest: z.string().describe('Description of the app for GitHub, as JSON text'),
+      registration_url: z.string().describe('GitHub URL to post the form to'),
+      manifest: z.string().describe('The GitHub app manifest, as a JSON string'),
     })
     .meta({ id: 'GithubAppManifestStart' }),
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
@@ -72,7 +72,7 @@ export const removeApp = operation({
   access: 'admin',
   summary: 'Remove the organization’s GitHub app',
   description:
-    'Deletes the app’s credentials here and goes back to the platform’s app. The app still exists on GitHub, where its owner can delete it. The response is a 404 if no app is configured.',
+    'Deletes the app’s credentials from Inlay and reverts to the platform’s app. The app still exists on GitHub, where its owner can delete it. The response is a 404 if no app is configured.',
   response: z
     .strictObject({
       success: z.boolean().describe('Always true'),

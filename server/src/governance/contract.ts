@@ -6,16 +6,16 @@ const providerKeys = ['vendor_default', 'byo'] as const
 
 const verdictStatuses = ['success', 'notify', 'failure'] as const
 
-/** What an interceptor says of a call: let it pass, let it pass and tell somebody, or refuse it. */
+/** An interceptor's verdict on a call: allow it, allow and report it, or block it. */
 export const VerdictStatus = z.enum(verdictStatuses)
 
 export const Violation = z.strictObject({
-  policy_id: z.string().describe('ID of the policy, in the provider’s words'),
-  status: VerdictStatus.describe('How serious it is: `notify` reports the call, `failure` refuses it'),
+  policy_id: z.string().describe('ID of the policy at the provider'),
+  status: VerdictStatus.describe('Severity: `notify` reports the call, `failure` blocks it'),
   details: z.string().describe('Explanation from the provider'),
 })
 
-/** Whether plain http will do is for the service to say: it knows where it runs. */
+/** Accepts http as well, because only the service knows whether it runs in development, where http is allowed. */
 const InterceptorUrl = z
   .string()
   .max(2000)
@@ -25,7 +25,7 @@ const InterceptorUrl = z
     if (url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.hash) return url.href
     context.addIssue({
       code: 'custom',
-      message: 'Must be an https:// URL without a user name, a password or a fragment',
+      message: 'Must be an https:// URL without a username, password, or fragment',
     })
     return z.NEVER
   })
@@ -34,8 +34,10 @@ const connection = {
   provider_key: z
     .enum(providerKeys)
     .optional()
-    .describe('`byo` for an interceptor of your own, `vendor_default` for the vendor’s'),
-  interceptor_url: InterceptorUrl.optional().describe('HTTPS address that Inlay asks about each tool call'),
+    .describe('`byo` for your own interceptor, `vendor_default` for the vendor’s'),
+  interceptor_url: InterceptorUrl.optional().describe(
+    'HTTPS URL of the interceptor, which Inlay asks about each tool call',
+  ),
   interceptor_name: z
     .string()
     .trim()
@@ -50,23 +52,23 @@ const connection = {
     .max(2000)
     .regex(/^[\x21-\x7e]+$/, 'Must consist of ASCII characters without spaces')
     .optional()
-    .describe('API key for the interceptor, 8 to 2000 characters. It is stored encrypted and never returned.'),
+    .describe('API key for the interceptor, 8 to 2000 characters. It’s stored encrypted and never returned.'),
 }
 
 const GovernanceConfig = z
   .strictObject({
-    provider_key: z
-      .enum(providerKeys)
-      .describe('`byo` for an interceptor of your own, `vendor_default` for the vendor’s'),
-    interceptor_url: z.string().describe('Address that Inlay asks about each tool call; empty until set'),
+    provider_key: z.enum(providerKeys).describe('`byo` for your own interceptor, `vendor_default` for the vendor’s'),
+    interceptor_url: z
+      .string()
+      .describe('URL of the interceptor, which Inlay asks about each tool call; empty until set'),
     interceptor_name: z.string().describe('Name of the interceptor; empty until set'),
-    api_key_last4: z.string().describe('Last four characters of the API key, to recognize it; empty without a key'),
+    api_key_last4: z.string().describe('Last four characters of the API key; empty if no key is stored'),
     has_api_key: z.boolean().describe('Whether an API key is stored'),
-    is_enabled: z.boolean().describe('Whether the provider is asked'),
+    is_enabled: z.boolean().describe('Whether the provider checks tool calls'),
     last_test_status: z
       .enum([...verdictStatuses, ''])
       .describe('Result of the last test of this connection; empty if it hasn’t been tested'),
-    last_test_message: z.string().describe('Message of the last test; empty if there was none'),
+    last_test_message: z.string().describe('Message from the last test; empty if there is none'),
     last_test_at: Timestamp.nullable().describe('When this connection was last tested; null if it hasn’t been tested'),
     created_at: Timestamp.describe('When the provider was set up'),
     updated_at: Timestamp.describe('When the configuration was last changed'),
@@ -78,9 +80,9 @@ const GovernanceProvider = z
     effective_status: z
       .enum(['active', 'bypassed', 'misconfigured'])
       .describe(
-        '`active`: every tool call is checked. `bypassed`: no provider is configured, or it is disabled, so calls are not checked. `misconfigured`: the provider is enabled, but incomplete, so calls are refused, or its last test failed.',
+        '`active`: every tool call is checked. `bypassed`: no provider is configured, or it’s disabled, so calls aren’t checked. `misconfigured`: the provider is enabled, but its configuration is incomplete, so every call is blocked, or its last test failed.',
       ),
-    reason: z.string().describe('Why it has this status, in plain words'),
+    reason: z.string().describe('Explanation of the status'),
     config: GovernanceConfig.nullable().describe('The configuration; null if nothing is configured'),
   })
   .meta({ id: 'GovernanceProvider' })
@@ -88,10 +90,10 @@ const GovernanceProvider = z
 const GovernanceTest = z
   .strictObject({
     provider_key: z.enum(providerKeys).describe('Provider that was tested'),
-    interceptor_url: z.string().describe('Address that was tested'),
-    interceptor_name: z.string().describe('Name that was tested'),
+    interceptor_url: z.string().describe('URL that was tested'),
+    interceptor_name: z.string().describe('Interceptor name that was tested'),
     status: VerdictStatus.describe(
-      '`success`: the call would pass. `notify`: it would pass and be reported. `failure`: the interceptor refused it, couldn’t be reached, or sent an invalid response.',
+      '`success`: the interceptor allowed the call. `notify`: it allowed and reported the call. `failure`: it blocked the call, couldn’t be reached, or sent an invalid response.',
     ),
     message: z.string().describe('Explanation of the result'),
     violations: z.array(Violation).describe('Policies that the sample call violates'),
@@ -109,7 +111,7 @@ export const getProvider = operation({
   access: 'org',
   summary: 'Get the governance provider',
   description:
-    'A governance provider decides on every tool call before it runs. Returns its configuration without the API key, and whether it is in effect.',
+    'A governance provider allows or blocks every tool call. Returns its configuration, without the API key, and whether it’s in effect.',
   response: GovernanceProvider,
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -122,10 +124,10 @@ export const updateProvider = operation({
   access: 'admin',
   summary: 'Set up or change the governance provider',
   description:
-    'Fields that you leave out stay as they are. The first change creates a disabled `byo` provider; set `is_enabled` when the test succeeds. If you change `interceptor_url` to another host, send the `api_key` again, so that a key never goes to a host it wasn’t meant for. Changing the connection discards the last test result.',
+    'Fields that you leave out stay as they are. The first change creates a `byo` provider that is disabled unless you set `is_enabled`; test it before you enable it. If you change `interceptor_url` to another host, send the `api_key` again: a saved key is only sent to the host it was saved for. Changing the connection discards the last test result.',
   body: z.strictObject({
     ...connection,
-    is_enabled: z.boolean().optional().describe('Whether to ask the provider about tool calls'),
+    is_enabled: z.boolean().optional().describe('Whether the provider checks tool calls'),
   }),
   response: GovernanceProvider,
   errors: [],
@@ -139,7 +141,7 @@ export const clearProvider = operation({
   access: 'admin',
   summary: 'Remove the governance provider',
   description:
-    'Deletes the configuration and the API key. Tool calls are no longer checked. Removing it again changes nothing.',
+    'Deletes the configuration and the API key. Tool calls are no longer checked. Has no effect if no provider is configured.',
   response: GovernanceProvider,
   errors: [],
 })
@@ -152,7 +154,7 @@ export const testInterceptor = operation({
   access: 'admin',
   summary: 'Test the governance provider',
   description:
-    'Sends a sample call to the interceptor and checks that its response is valid. Fields that you leave out come from the saved configuration. The result is saved only if you test exactly the saved configuration. A failed test is still a 200, with `status: failure`.',
+    'Sends a sample call to the interceptor and checks that its response is valid. Fields that you leave out come from the saved configuration. The result is saved only if you test the saved configuration unchanged. A failed test is still a 200, with `status: failure`.',
   body: z.strictObject(connection),
   response: GovernanceTest,
   errors: [],

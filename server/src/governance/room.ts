@@ -8,7 +8,7 @@ import * as tools from './tools.ts'
 
 export const governanceRoom: Room<Service> = {
   tags: {
-    Governance: 'The provider that decides on tool calls.',
+    Governance: 'The provider that allows or blocks tool calls.',
   },
   routes: [
     route(contract.getProvider, governance.getProvider),

@@ -9,7 +9,7 @@ export const manageGovernanceProvider = tool({
   name: 'manage_governance_provider',
   title: 'Manage the governance provider',
   description:
-    'The interceptor that decides on tool calls. `get` reads the configuration and whether it is in force. `update` changes only the fields that are given, and creates a disabled `byo` provider if there is none. `clear` forgets the provider and its API key, after which no call is checked: ask the person first. The API key is never shown again; an `interceptor_url` on another host needs it anew. Admins only.',
+    'Manages the interceptor that allows or blocks tool calls. `get` returns the configuration and whether it is in effect. `update` changes only the given fields; the first update creates a `byo` provider, disabled unless `is_enabled` is set. `clear` deletes the provider and its API key, after which calls are no longer checked: ask the user first. The API key is never returned; if `interceptor_url` changes to another host, provide the key again. Admins only.',
   access: 'admin',
   input: z.strictObject({ action, ...contract.updateProvider.body.shape }),
   output: contract.getProvider.response.extend({ action }),
@@ -25,7 +25,7 @@ export const testGovernanceProvider = tool({
   name: 'test_governance_provider',
   title: 'Test the governance provider',
   description:
-    'Asks the interceptor about a sample call and checks that its answer keeps to the contract. What is left out comes from the saved configuration; an `interceptor_url` on another host needs its `api_key`. A test of exactly what is saved is remembered as its last test. Admins only.',
+    'Sends a sample call to the interceptor and checks that its response is valid. Omitted fields come from the saved configuration; an `interceptor_url` on another host requires the `api_key`. The result is saved only if the saved configuration is tested unchanged. Admins only.',
   access: 'admin',
   input: contract.testInterceptor.body,
   output: contract.testInterceptor.response,

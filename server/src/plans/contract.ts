@@ -9,7 +9,7 @@ const Plan = z
     name: z.string().describe('Display name'),
     description: z.string().describe('What the plan is for'),
     features: PlanFeatures.describe('Features that the plan includes'),
-    limits: PlanLimits.describe('How much the plan includes'),
+    limits: PlanLimits.describe('Limits of the plan'),
     created_at: Timestamp.describe('When the plan was created'),
     updated_at: Timestamp.describe('When the plan was last changed'),
   })
@@ -25,16 +25,16 @@ const PlanInfo = z
       })
       .describe('The organization’s plan'),
     features: PlanFeatures.optional().describe(
-      'Features that the plan includes; with `include` set to `features` or `all`',
+      'Features that the plan includes; returned if `include` is `features` or `all`',
     ),
-    limits: PlanLimits.optional().describe('How much the plan includes; not with `include` set to `basic`'),
+    limits: PlanLimits.optional().describe('Limits of the plan; omitted if `include` is `basic`'),
     usage: z
       .strictObject({
-        seats_used: z.int().describe('Members and open invitations'),
+        seats_used: z.int().describe('Number of members and open invitations'),
         end_users_used: z.int().describe('Number of end users'),
       })
       .optional()
-      .describe('How much of the plan is used; with `include` set to `usage` or `all`'),
+      .describe('How much of the plan is used; returned if `include` is `usage` or `all`'),
   })
   .meta({ id: 'PlanInfo' })
 
@@ -46,7 +46,7 @@ export const listPlans = operation({
   method: 'get',
   path: '/plan-tiers',
   summary: 'List plans',
-  description: 'Returns every plan that this installation offers, the smallest first.',
+  description: 'Returns every plan that this installation offers, smallest first.',
   response: z.strictObject({ plans: z.array(Plan).describe('The plans'), count: z.int().describe('Number of plans') }),
   errors: [],
 })
@@ -57,7 +57,7 @@ export const getPlanInfo = operation({
   method: 'get',
   path: '/plan-tiers/current',
   summary: 'Get the organization’s plan',
-  description: 'Returns the plan, the features and limits that come with it, and how much of it is used.',
+  description: 'Returns the plan with its features and limits, and how much of it is used.',
   query: z.strictObject({
     include: z
       .enum(['basic', 'features', 'usage', 'all'])
@@ -77,7 +77,7 @@ export const checkFeature = operation({
   path: '/plan-tiers/check-feature',
   summary: 'Check whether the plan allows a feature',
   description:
-    'Use this before you offer a feature in your own interface. For `sso`, `scim`, `audit_logs` and `custom_domains` the result says whether the plan includes it; for `seats` and `end_users`, whether there is room for one more. A feature that isn’t allowed is still a 200, with `allowed: false`.',
+    'Use this before you offer a feature in your own interface. For `sso`, `scim`, `audit_logs` and `custom_domains`, it checks whether the plan includes the feature; for `seats` and `end_users`, whether one more fits within the limit. A feature that isn’t allowed is still a 200, with `allowed: false`.',
   body: z.strictObject({
     feature: PlanFeatures.keyof().describe('Feature to check'),
     current_usage: z
@@ -85,7 +85,7 @@ export const checkFeature = operation({
       .min(0)
       .optional()
       .describe(
-        'For `seats` and `end_users`: the number to compare with the limit, instead of what the organization uses now',
+        'For `seats` and `end_users`: the number to compare with the limit, instead of the organization’s current usage',
       ),
   }),
   response: z.strictObject({

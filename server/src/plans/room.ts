@@ -8,7 +8,7 @@ import * as tools from './tools.ts'
 
 export const plansRoom: Room<Service> = {
   tags: {
-    Plans: 'Features and limits that organizations can use.',
+    Plans: 'Plans, with their features and limits.',
   },
   routes: [
     route(contract.listPlans, plans.listPlans),

@@ -8,7 +8,7 @@ const readOnly = { readOnlyHint: true, idempotentHint: true, openWorldHint: fals
 export const listPlans = tool({
   name: 'list_plans',
   title: 'List plans',
-  description: 'Every plan there is, the smallest first, with its features and limits. A limit of 0 means unlimited.',
+  description: 'Lists all plans, smallest first, with their features and limits. A limit of 0 means unlimited.',
   access: 'user',
   input: z.strictObject({}),
   output: contract.listPlans.response,
@@ -20,7 +20,7 @@ export const getPlanInfo = tool({
   name: 'get_plan_info',
   title: 'Get the current plan',
   description:
-    'The plan of the current organization: what it allows and how much of it is used. A limit of 0 means unlimited.',
+    'Returns the current organization’s plan: its features, its limits, and how much of it is used. A limit of 0 means unlimited.',
   access: 'org',
   input: contract.getPlanInfo.query,
   output: contract.getPlanInfo.response,
@@ -32,7 +32,7 @@ export const checkFeature = tool({
   name: 'check_feature',
   title: 'Check a feature',
   description:
-    'Whether the plan of the current organization allows a feature, or, for `end_users` and `seats`, one more of them. `reason` says why not. Ask before offering to set something up.',
+    'Checks whether the current organization’s plan allows a feature or, for `end_users` and `seats`, one more. If not, `reason` explains why. Use it before you offer to set something up.',
   access: 'org',
   input: contract.checkFeature.body,
   output: contract.checkFeature.response,

@@ -5,12 +5,12 @@ import { isId } from '../lib/ids.ts'
 import { InvalidOrigin, parseOrigin } from '../net/origins.ts'
 import { builtInSkills } from './built-in-skills.ts'
 
-/** The id of an organization's skill, or the location of a built-in one. */
+/** The ID of an organization's skill, or the location of a built-in skill. */
 const SkillId = z.strictObject({
   id: z
     .string()
     .refine((text) => isId(text) || builtInSkills.has(text))
-    .describe('ID of the skill; the `location` of a built-in skill'),
+    .describe('ID of the skill, or the `location` of a built-in skill'),
 })
 
 const Domain = z
@@ -32,33 +32,33 @@ const Domains = z
   .min(1)
   .max(100)
   .transform((domains) => [...new Set(domains)])
-  .refine((domains) => domains.length === 1 || !domains.includes('*'), '"*" stands alone')
+  .refine((domains) => domains.length === 1 || !domains.includes('*'), '"*" can’t be combined with hostnames')
 
 const Skill = z
   .strictObject({
-    id: z.string().describe('ID of the skill; the `location` of a built-in skill'),
+    id: z.string().describe('ID of the skill, or the `location` of a built-in skill'),
     name: z.string().describe('Name from the frontmatter, NFKC-normalized'),
     description: z.string().describe('When an agent should use the skill, from the frontmatter'),
     body: z.string().describe('Everything after the frontmatter, unchanged'),
     content: z.string().describe('The whole SKILL.md, unchanged'),
-    license: z.string().nullable().describe('License from the frontmatter; null if it has none'),
-    compatibility: z.string().nullable().describe('Runtime requirements from the frontmatter; null if it has none'),
+    license: z.string().nullable().describe('License from the frontmatter; null if not set'),
+    compatibility: z.string().nullable().describe('Runtime requirements from the frontmatter; null if not set'),
     allowed_tools: z
       .string()
       .nullable()
-      .describe('Tool names from the frontmatter, separated by spaces; null if it has none'),
+      .describe('Tool names from the frontmatter, separated by spaces; null if not set'),
     metadata: z
       .record(z.string(), z.unknown())
       .nullable()
       .describe(
-        'Key-value pairs from the frontmatter. Numbers and booleans keep their type; a number that JSON would write differently, such as `1.10`, is text. Null if there are none',
+        'Key-value pairs from the frontmatter; null if not set. Numbers and booleans keep their type, but a number that JSON would write differently, such as `1.10`, becomes a string.',
       ),
-    domains: z.array(z.string()).describe('Hostnames where the skill is offered; `["*"]` means everywhere'),
+    domains: z.array(z.string()).describe('Hostnames where the skill is available; `["*"]` means everywhere'),
     location: z
       .string()
       .nullable()
       .describe('Address of a built-in skill, such as `builtin://skill-creator-webmcp`; null for your own skills'),
-    version: z.int().describe('Version number: 1 for a new skill, one more with every change'),
+    version: z.int().describe('Version number; starts at 1 and increases by 1 with every change'),
     tokens: z.int().describe('Estimated size of the body in an agent’s context: its bytes divided by four'),
     created_at: Timestamp.describe('When the skill was created'),
     updated_at: Timestamp.describe('When the skill was last changed'),
@@ -70,12 +70,12 @@ const SavedSkill = Skill.extend({
   warnings: z
     .array(z.string())
     .optional()
-    .describe('Frontmatter fields that Inlay doesn’t know and keeps; left out if there are none'),
+    .describe('Frontmatter fields that Inlay doesn’t recognize but keeps; omitted if there are none'),
 }).meta({ id: 'SavedSkill' })
 
 const SkillSummary = z
   .strictObject({
-    id: z.string().describe('ID of the skill; the `location` of a built-in skill'),
+    id: z.string().describe('ID of the skill, or the `location` of a built-in skill'),
     name: z.string().describe('Name from the frontmatter'),
     description: z.string().describe('When an agent should use the skill'),
   })
@@ -84,24 +84,19 @@ const SkillSummary = z
 const SkillVersion = z
   .strictObject({
     version: z.int().describe('Version number'),
-    created_by: z.string().describe('Email address of the user who made this version'),
-    created_at: Timestamp.describe('When this version was made'),
+    created_by: z.string().describe('Email address of the user who created this version'),
+    created_at: Timestamp.describe('When this version was created'),
   })
   .meta({ id: 'SkillVersion' })
 
-const expected_matches = z
-  .int()
-  .min(1)
-  .max(10_000)
-  .default(1)
-  .describe('How often the text must occur, neither more nor less')
+const expected_matches = z.int().min(1).max(10_000).default(1).describe('Exact number of times the text must occur')
 
 export const PatchOperation = z
   .discriminatedUnion('type', [
     z.strictObject({
       type: z.literal('replace').describe('Replaces text'),
       before: z.string().min(1).describe('Text to find'),
-      after: z.string().describe('Text to put in its place; empty deletes it'),
+      after: z.string().describe('Replacement text; an empty string deletes the match'),
       expected_matches,
     }),
     z.strictObject({
@@ -124,7 +119,7 @@ const version = z
   .min(1)
   .max(2 ** 31 - 1)
 
-/** A SKILL.md has up to 256 KiB. Some clients escape everything but ASCII, which can triple that. */
+/** A SKILL.md can be 256 KiB, and clients that escape all non-ASCII characters can triple its size. */
 const bodyLimit = 1024 * 1024
 
 const skills = { tag: 'Skills', resource: 'skill', access: 'org' } as const
@@ -144,7 +139,7 @@ export const listSkills = operation({
       .string()
       .max(200)
       .default('')
-      .describe('Only skills whose name or description contains this text; upper and lower case don’t matter'),
+      .describe('Return only skills whose name or description contains this text, ignoring case'),
   }),
   response: z.array(SkillSummary),
   errors: [],
@@ -158,7 +153,7 @@ export const createSkill = operation({
   creates: true,
   summary: 'Create a skill from a SKILL.md',
   description:
-    'The text starts with YAML frontmatter between two lines of `---`, which needs a `name` and a `description`. A mistake in it is a `VALIDATION_ERROR` that says what is wrong. A name that an active skill or a built-in skill has is a 409. The response is `PAYMENT_REQUIRED` if the plan has no room for another skill.',
+    'The text must start with YAML frontmatter between two `---` lines, with at least a `name` and a `description`. Invalid frontmatter is a `VALIDATION_ERROR` that explains the problem. The response is a 409 if an active skill or a built-in skill already has the name, and `PAYMENT_REQUIRED` if the plan’s skill limit is reached.',
   body: z.strictObject({ content: z.string().describe('The whole SKILL.md, at most 256 KiB') }),
   bodyLimit,
   response: SavedSkill,
@@ -172,7 +167,7 @@ export const getSkill = operation({
   path: '/organization-skills/{id}',
   summary: 'Get a skill',
   description:
-    'Returns a skill with its text. Archived skills can be read too. Use the `location` as the ID of a built-in skill.',
+    'Returns a skill with its full text, even if it’s archived. For a built-in skill, use its `location` as the ID.',
   params: SkillId,
   response: Skill,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -185,7 +180,7 @@ export const patchSkill = operation({
   path: '/organization-skills/{id}',
   summary: 'Edit a skill',
   description:
-    'Changes the text, the domains, or both; send at least one. Operations apply in order to the whole SKILL.md, each to the result of the one before. If one doesn’t match, or the result isn’t a valid skill, nothing changes. Every version is kept. Built-in skills can’t be changed.',
+    'Changes the text, the domains, or both; send at least one. Operations apply in order to the whole SKILL.md, each to the result of the previous one. If an operation doesn’t match, or the result isn’t a valid skill, nothing changes. Every version is kept. Built-in skills can’t be changed.',
   params: SkillId,
   body: z
     .strictObject({
@@ -197,15 +192,15 @@ export const patchSkill = operation({
         .optional()
         .describe('Changes to the text'),
       domains: Domains.optional().describe(
-        'New list of hostnames where the skill is offered; `["*"]` means everywhere',
+        'New list of hostnames where the skill is available; `["*"]` means everywhere',
       ),
       expected_version: version
         .optional()
         .describe(
-          'Version that you have edited; if the skill has changed since, the response is a 409 and nothing changes',
+          'Version that your edit is based on; if the skill has changed since, the response is a 409 and nothing changes',
         ),
     })
-    .refine(({ patch, domains }) => patch ?? domains, { path: ['patch'], error: 'Give a patch, or domains' }),
+    .refine(({ patch, domains }) => patch ?? domains, { path: ['patch'], error: 'Provide patch, domains, or both' }),
   bodyLimit,
   response: SavedSkill,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
@@ -218,7 +213,7 @@ export const archiveSkill = operation({
   path: '/organization-skills/{id}',
   summary: 'Archive a skill',
   description:
-    'Agents no longer see the skill, and its name is free again. The text and its versions are kept: restore a version to make the skill active again. Archiving it again changes nothing.',
+    'Agents no longer see the skill, and another skill can use its name. All versions are kept: restore one to make the skill active again. Archiving an archived skill has no effect.',
   params: SkillId,
   response: Skill,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -230,12 +225,12 @@ export const listSkillVersions = operation({
   method: 'get',
   path: '/organization-skills/{id}/versions',
   summary: 'List the versions of a skill',
-  description: 'Returns every version, the newest first, without its text.',
+  description: 'Returns all versions, newest first, without their text.',
   params: Id,
   query: Page,
   response: z.strictObject({
-    versions: z.array(SkillVersion).describe('Versions of this page of the list'),
-    total: z.int().describe('Number of versions'),
+    versions: z.array(SkillVersion).describe('Versions on this page of the list'),
+    total: z.int().describe('Total number of versions'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -246,11 +241,11 @@ export const getSkillVersion = operation({
   method: 'get',
   path: '/organization-skills/{id}/versions/{version}',
   summary: 'Get a version of a skill',
-  description: 'Returns the text and the domains as they were in this version.',
+  description: 'Returns the text and domains of this version.',
   params: Id.extend({ version: z.string().describe('Version number') }),
   response: SkillVersion.extend({
     content: z.string().describe('The whole SKILL.md of this version'),
-    domains: z.array(z.string()).describe('Hostnames where this version was offered'),
+    domains: z.array(z.string()).describe('Hostnames where this version was available'),
   }).meta({ id: 'FullSkillVersion' }),
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -263,7 +258,7 @@ export const restoreSkill = operation({
   creates: true,
   summary: 'Restore an earlier version of a skill',
   description:
-    'Copies an earlier version into a new one, so that no version is lost. An archived skill becomes active again; if another skill has its name now, the response is a 409, and if the plan has no room, `PAYMENT_REQUIRED`.',
+    'Saves an earlier version as a new one, so no version is lost. An archived skill becomes active again: the response is a 409 if another skill now has its name, and `PAYMENT_REQUIRED` if the plan’s skill limit is reached.',
   params: SkillId,
   body: z.strictObject({ version: version.describe('Version to restore') }),
   response: SavedSkill,

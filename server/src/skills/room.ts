@@ -7,7 +7,7 @@ import * as skills from './skills.ts'
 
 export const skillsRoom: Room<Service> = {
   tags: {
-    Skills: 'Instructions for agents: your own, and those that come with Inlay.',
+    Skills: 'Instructions for agents: your own, and the ones built into Inlay.',
   },
   routes: [
     route(contract.listSkills, skills.listSkills),

@@ -8,12 +8,17 @@ const Thread = z
   .strictObject({
     id: z.string().describe('ID of the thread'),
     end_user_id: z.string().nullable().describe('ID of the end user; null for an anonymous visitor'),
-    site_id: z.string().nullable().describe('ID of the site where the thread was started; null if it was none'),
-    title: z.string().nullable().describe('Title; null until there is one'),
+    site_id: z
+      .string()
+      .nullable()
+      .describe('ID of the site where the thread started; null if it didn’t start on a site'),
+    title: z.string().nullable().describe('Title; null until one is set'),
     status: ThreadStatus.describe('`regular`, `archived`, or `deleted`'),
     message_count: z.int().describe('Number of messages'),
     total_tokens: z.int().describe('Prompt and completion tokens of all messages'),
-    last_message_at: Timestamp.nullable().describe('When the last message was sent; null if there is none yet'),
+    last_message_at: Timestamp.nullable().describe(
+      'When the last message was sent; null if the thread has no messages yet',
+    ),
     created_at: Timestamp.describe('When the thread was started'),
     updated_at: Timestamp.describe('When the thread was last changed'),
   })
@@ -21,13 +26,13 @@ const Thread = z
 
 const ThreadList = z
   .strictObject({
-    threads: z.array(Thread).describe('Threads of this page of the list'),
-    total: z.int().describe('Number of threads that match'),
+    threads: z.array(Thread).describe('Threads on this page of the list'),
+    total: z.int().describe('Total number of matching threads'),
   })
   .meta({ id: 'ThreadList' })
 
 const status = {
-  status: ThreadStatus.optional().describe('Only threads with this status. Default: all except deleted ones.'),
+  status: ThreadStatus.optional().describe('Return only threads with this status. Default: all except deleted ones.'),
 }
 
 const threads = { tag: 'Threads', resource: 'thread', access: 'org' } as const
@@ -39,7 +44,7 @@ export const listThreads = operation({
   path: '/threads',
   summary: 'List threads',
   description:
-    'A thread is one conversation with the agent. Returns what is known about each thread, not its messages. Threads with the latest activity come first.',
+    'A thread is one conversation with the agent. Returns each thread’s metadata, without its messages. The most recently active threads come first.',
   query: Page.extend(status),
   response: ThreadList,
   errors: [],
@@ -53,7 +58,7 @@ export const listEndUserThreads = operation({
   path: '/end-users/{id}/threads',
   summary: 'List an end user’s threads',
   description:
-    'Returns what is known about each thread of one end user, not its messages. Threads with the latest activity come first. The response is a 404 if the end user doesn’t exist or has been erased.',
+    'Returns the metadata of each of the end user’s threads, without the messages. The most recently active threads come first. The response is a 404 if the end user doesn’t exist or has been erased.',
   params: Id,
   query: Page.extend({
     limit: Page.shape.limit.removeDefault().default(100).describe('Maximum number of threads to return'),
@@ -69,11 +74,11 @@ export const getThreadAnalytics = operation({
   method: 'get',
   path: '/threads/analytics',
   summary: 'Get thread totals',
-  description: 'Returns counts over all threads of the organization except deleted ones.',
+  description: 'Returns totals for all of the organization’s threads, except deleted ones.',
   response: z
     .strictObject({
       total_threads: z.int().describe('Number of threads'),
-      total_messages: z.int().describe('Number of messages in them'),
+      total_messages: z.int().describe('Number of messages in these threads'),
       total_tokens: z.int().describe('Prompt and completion tokens of all messages'),
       active_threads: z.int().describe('Number of threads with the status `regular`'),
       archived_threads: z.int().describe('Number of threads with the status `archived`'),
@@ -88,7 +93,7 @@ export const getThread = operation({
   method: 'get',
   path: '/threads/{id}',
   summary: 'Get a thread',
-  description: 'Returns a thread with any status, including `deleted`. The messages aren’t included.',
+  description: 'Returns a thread, whatever its status, including `deleted`. The messages aren’t included.',
   params: Id,
   response: Thread,
   errors: ['RESOURCE_NOT_FOUND'],

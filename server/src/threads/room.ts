@@ -7,7 +7,7 @@ import * as threads from './threads.ts'
 
 export const threadsRoom: Room<Service> = {
   tags: {
-    Threads: 'Metadata of conversations with the agent. Messages are not included.',
+    Threads: 'Metadata of conversations with the agent, without the messages.',
   },
   routes: [
     route(contract.listThreads, threads.listThreads),

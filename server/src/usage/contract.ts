@@ -15,14 +15,14 @@ const DailyUsage = z
   .strictObject({
     date: z.iso.date().describe('UTC day'),
     total_requests: z.int().describe('Number of requests to a model on this day'),
-    total_tokens: z.int().describe('Prompt and completion tokens of this day'),
+    total_tokens: z.int().describe('Prompt and completion tokens on this day'),
   })
   .meta({ id: 'DailyUsage' })
 
 const SiteUsage = z
   .strictObject({
-    site_id: z.string().nullable().describe('ID of the site; null for usage outside of any site'),
-    origin: z.string().nullable().describe('Origin of the site; null for usage outside of any site'),
+    site_id: z.string().nullable().describe('ID of the site; null for usage that doesn’t belong to a site'),
+    origin: z.string().nullable().describe('Origin of the site; null for usage that doesn’t belong to a site'),
     ...totals,
   })
   .meta({ id: 'SiteUsage' })
@@ -31,7 +31,7 @@ const EndUserUsage = z
   .strictObject({
     end_user_id: z.string().describe('ID of the end user'),
     external_id: z.string().describe('The user’s ID at your identity provider'),
-    email: z.string().describe('Email address; empty if the identity provider sent none'),
+    email: z.string().describe('Email address; empty if the identity provider didn’t send one'),
     ...totals,
   })
   .meta({ id: 'EndUserUsage' })
@@ -40,34 +40,34 @@ const UsageEvent = z
   .strictObject({
     id: z.string().describe('ID of the usage event'),
     end_user_id: z.string().describe('ID of the end user'),
-    site_id: z.string().nullable().describe('ID of the site; null for usage outside of any site'),
+    site_id: z.string().nullable().describe('ID of the site; null for usage that doesn’t belong to a site'),
     prompt_tokens: z.int().describe('Tokens sent to the model'),
     completion_tokens: z.int().describe('Tokens that the model generated'),
     total_tokens: z.int().describe('Prompt and completion tokens together'),
     model: z.string().describe('Name of the model'),
-    finish_reason: z.string().describe('Why the model stopped, in the provider’s words, such as `stop` or `length`'),
+    finish_reason: z.string().describe('Why the model stopped, as its provider reports it, such as `stop` or `length`'),
     created_at: Timestamp.describe('When the response was complete'),
   })
   .meta({ id: 'UsageEvent' })
 
-/** A date, or a moment that stands for the whole UTC day it falls in: usage is summed by day. */
+/** A date, or a time that selects the UTC day it falls on, because usage is summed per day. */
 const Day = z
-  .union([z.iso.date(), z.iso.datetime({ offset: true, local: true })], 'An ISO 8601 date or date-time is expected')
+  .union([z.iso.date(), z.iso.datetime({ offset: true, local: true })], 'Must be an ISO 8601 date or date-time')
   .transform((text, context) => {
     const isWithoutZone = /T[\d:.]+$/.test(text)
     const day = new Date(isWithoutZone ? `${text}Z` : text).toISOString().slice(0, 10)
     if (day >= '1970-01-01') return day
-    context.addIssue({ code: 'custom', message: 'Dates from 1970-01-01 to 9999-12-31 are known' })
+    context.addIssue({ code: 'custom', message: 'Must be between 1970-01-01 and 9999-12-31' })
     return z.NEVER
   })
 
 const range = {
   start_date: Day.optional().describe(
-    'First UTC day, as a date or as a time on that day. Default: 30 days up to `end_date`.',
+    'First UTC day, as a date or a time on that day. Default: 29 days before `end_date`, for a range of 30 days.',
   ),
-  end_date: Day.optional().describe('Last UTC day, inclusive, as a date or as a time on that day. Default: today.'),
+  end_date: Day.optional().describe('Last UTC day, inclusive, as a date or a time on that day. Default: today.'),
 }
-const site = { site_id: z.string().optional().describe('Only include usage on this site') }
+const site = { site_id: z.string().optional().describe('Return only usage on this site') }
 
 const EndUserId = z.strictObject({ end_user_id: Id.shape.id.describe('ID of the end user') })
 
@@ -79,7 +79,7 @@ export const getDailyUsage = operation({
   path: '/usage/daily',
   summary: 'Get usage per day',
   description:
-    'Returns one entry for each UTC day of the range, oldest first, for charts. Days without traffic are included with zeros. A range can have at most ten years. The response is a 404 if `site_id` isn’t a site of the organization.',
+    'Returns one entry for each UTC day of the range, oldest first, ready to chart. Days without traffic are included with zeros. A range can be at most ten years long. The response is a 404 if `site_id` isn’t one of the organization’s sites.',
   query: z.strictObject({ ...site, ...range }),
   response: z.array(DailyUsage),
   errors: ['RESOURCE_NOT_FOUND'],
@@ -91,7 +91,7 @@ export const getUsageStats = operation({
   path: '/usage/stats',
   summary: 'Get the organization’s usage totals',
   description:
-    'Returns the sum over a range of UTC days, of the whole organization or of one site. The response is a 404 if `site_id` isn’t a site of the organization.',
+    'Returns totals for a range of UTC days, for the whole organization or for one site. The response is a 404 if `site_id` isn’t one of the organization’s sites.',
   query: z.strictObject({ ...site, ...range }),
   response: UsageTotals,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -102,7 +102,7 @@ export const listSiteUsage = operation({
   id: 'listSiteUsage',
   path: '/usage/sites',
   summary: 'List usage per site',
-  description: 'Returns the totals of each site over a range of UTC days, those with the most tokens first.',
+  description: 'Returns totals per site for a range of UTC days, sites with the most tokens first.',
   query: Page.extend(range),
   response: z.strictObject({
     sites: z.array(SiteUsage).describe('Totals per site'),
@@ -117,7 +117,7 @@ export const listEndUserUsage = operation({
   path: '/usage/end-users',
   summary: 'List usage per end user',
   description:
-    'Returns the totals of each end user over a range of UTC days, those with the most tokens first. Usage of anonymous visitors and of erased end users is only included in the organization’s totals.',
+    'Returns totals per end user for a range of UTC days, end users with the most tokens first. Usage by anonymous visitors and erased end users counts only toward the organization’s totals.',
   query: Page.extend(range),
   response: z.strictObject({
     users: z.array(EndUserUsage).describe('Totals per end user'),
@@ -133,7 +133,7 @@ export const getEndUserStats = operation({
   resource: 'end_user',
   summary: 'Get an end user’s usage totals',
   description:
-    'Returns the sum of everything since the end user’s first visit. The response is a 404 if the end user doesn’t exist or has been erased.',
+    'Returns the end user’s totals since their first visit. The response is a 404 if the end user doesn’t exist or has been erased.',
   params: EndUserId,
   response: UsageTotals,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -146,12 +146,12 @@ export const listEndUserHistory = operation({
   resource: 'end_user',
   summary: 'List an end user’s usage',
   description:
-    'Returns one entry for each response of a model, newest first. The response is a 404 if the end user doesn’t exist or has been erased.',
+    'Returns one entry for each model response, newest first. The response is a 404 if the end user doesn’t exist or has been erased.',
   params: EndUserId,
   query: Page,
   response: z.strictObject({
-    events: z.array(UsageEvent).describe('Usage events of this page of the list'),
-    total: z.int().describe('Number of usage events of the end user'),
+    events: z.array(UsageEvent).describe('Usage events on this page of the list'),
+    total: z.int().describe('Total number of usage events of the end user'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
 })
