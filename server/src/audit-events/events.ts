@@ -46,11 +46,11 @@ export async function listAuditEvents(
 
 type ExportedEvent = Output<typeof contract.exportAuditEvents>
 
-/** Events that are read at once, and how long one response may take: a caller whose access ends gets no more after that. */
 const exportedAtOnce = 200
+/** Limits how long a caller whose access was revoked can keep reading. */
 const longestExportMs = 5 * 60_000
 
-/** Everything after a head, up to the event that is the newest one now. */
+/** Streams every event after a head, up to the event that is the newest when the export starts. */
 export async function exportAuditEvents(
   { database, clock, config }: Service,
   { organization }: OrgCaller,
@@ -91,10 +91,10 @@ export async function exportAuditEvents(
 
 type Verified = ChainReport & { wholeAt: number }
 
-/** What the page before found, per organization. */
+/** The result of the latest verification, per organization. */
 const latest = new LRUCache<string, Promise<Verified>>({ max: 1_000 })
 
-/** One after the other: pages that are asked for at once share the work. */
+/** Verifies one request after the other, so that concurrent requests share the work. */
 function verify(service: Service, organizationId: string): Promise<Verified> {
   const before = latest.get(organizationId) ?? Promise.resolve(undefined)
   const next = before.catch(() => undefined).then((known) => verifyFurther(service, organizationId, known))
@@ -103,8 +103,8 @@ function verify(service: Service, organizationId: string): Promise<Verified> {
 }
 
 /**
- * The whole chain is recomputed once a minute at most, a long one no sooner than after half a millisecond per row: a small
- * share of the time, however often somebody asks. A page in between recomputes what was added since the page before.
+ * Recomputes the whole chain at most once a minute, and long chains less often (0.5 ms of waiting time per row), so that
+ * frequent requests can't keep the server busy. Requests in between only verify the rows added since the last one.
  */
 async function verifyFurther(service: Service, organizationId: string, known: Verified | undefined): Promise<Verified> {
   const wholeAt = service.clock()

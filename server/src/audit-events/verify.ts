@@ -12,11 +12,11 @@ import {
 import type { Stores } from '../stores/stores.ts'
 
 export interface ChainReport {
-  /** Rows that fit, from the first one on. */
+  /** Number of rows that fit, counted from the first. */
   length: number
-  /** The hash of the last of them. */
+  /** Hash of the last row that fits. */
   head: string
-  /** The first row of each key that was used. */
+  /** Sequence of the first row that uses each key. */
   keys: ReadonlyMap<string, number>
   /** Keys that no later row may use. */
   retired: ReadonlySet<string>
@@ -27,21 +27,21 @@ export interface ChainReport {
 interface StoredRow extends Omit<AuditRow, 'organization_id' | 'sequence'> {
   chain_length: number | null
   chain_hash: string | null
-  /** Null when there are no rows, but a chain. */
+  /** Null if the chain has no rows. */
   sequence: number | null
   key_id: string
   hash: string
-  /** Whether the plain hash is right; null for keyed rows, which the database can't compute. */
+  /** Whether the plain hash is correct; null for keyed rows, whose hash the database can't compute. */
   has_plain_hash: boolean | null
 }
 
-/** Small enough that hashing a batch doesn't hold up other requests. */
+/** Small enough that hashing a batch doesn't delay other requests. */
 const batch = 1_000
 const nothing: ChainReport = { length: 0, head: emptyChain, keys: new Map(), retired: new Set() }
 
 /**
  * Recomputes an organization's chain from its first row, or from where an earlier report ended, to its head.
- * `earlier` are heads that were noted before, each of which the chain must still contain.
+ * The chain must still contain each of the heads in `earlier`, which were noted before.
  */
 export async function verifyAuditChain(
   { database, secrets }: Pick<Stores, 'database' | 'secrets'>,
@@ -54,7 +54,7 @@ export async function verifyAuditChain(
   let { length, head } = from
   let chain: { length: number; hash: string } | undefined
   for (;;) {
-    // Rows and head in one statement: a change that is written meanwhile shows in both or in neither.
+    // Reads rows and head in one statement, so that a concurrent change appears in both or in neither.
     const read = await database.asOrg(
       organizationId,
       (sql) => sql<StoredRow>`
@@ -81,14 +81,14 @@ export async function verifyAuditChain(
   }
   const farthest = Math.max(0, ...earlier.map(({ sequence }) => sequence))
   if (farthest > length)
-    return broken(length + 1, `rows up to ${farthest}, which an earlier head includes, are missing`)
+    return broken(length + 1, `rows up to ${farthest} are missing, although an earlier head includes them`)
   if ((chain?.length ?? 0) > length) return broken(length + 1, `rows up to ${chain?.length} are missing at the end`)
   if (length === 0) return broken(1, 'the organization has no audit trail')
   if (chain?.length !== length || chain.hash !== head) return broken(length, 'the head of the chain was changed')
   const isAccepted = (key: string) => retired.has(key) || configured.some(({ id }) => id === key)
   for (const [key, first] of keys) {
     if (!isAccepted(key))
-      return broken(first, `the row uses the key ${key}, which no row under a current key has ended`)
+      return broken(first, `the row uses the key ${key}, which no row under a current key has retired`)
   }
   return { length, head, keys, retired }
 
@@ -96,13 +96,13 @@ export async function verifyAuditChain(
     if (row.sequence !== length + 1) return 'the row is missing'
     if (retired.has(row.key_id)) return `the row uses the key ${row.key_id}, which was retired before it`
     const key = keyById.get(row.key_id)
-    if (!key && row.key_id !== plainHash) return `the row uses the key ${row.key_id}, which isn't known`
+    if (!key && row.key_id !== plainHash) return `the row uses the unknown key ${row.key_id}`
     const fits = key
       ? row.hash === chainHash(key, head, { ...row, organization_id: organizationId })
       : row.has_plain_hash
-    if (!fits) return 'the row was changed, or the row before it was'
+    if (!fits) return 'the row or the one before it was changed'
     const isOther = earlier.some(({ sequence, hash }) => sequence === row.sequence && hash !== row.hash)
-    return isOther ? 'the row is not the one that an earlier head names' : undefined
+    return isOther ? 'the row does not match an earlier head' : undefined
   }
 
   function broken(sequence: number, problem: string): ChainReport {
@@ -110,14 +110,14 @@ export async function verifyAuditChain(
   }
 }
 
-/** Only a row that a key authenticates can end the use of others. */
+/** Only a row that is authenticated by a key can retire other keys. */
 function retiredBy({ action, key_id, data }: StoredRow & AuditRow): string[] {
   if (action !== keyChanged || key_id === plainHash) return []
   const { retired } = data as { retired: string[] }
   return retired.filter((key) => key !== key_id)
 }
 
-/** Those of the configured secrets, and those that rotations have kept. */
+/** The keys of the configured secrets, and the keys that rotations have stored. */
 async function readKeys(
   { database, secrets }: Pick<Stores, 'database' | 'secrets'>,
   configured: readonly DerivedKey[],

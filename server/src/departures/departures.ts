@@ -3,9 +3,8 @@ import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 
 /**
- * What has to be done outside the database when an end user is erased or a member's access ends. The row is written in the
- * transaction of the change, so from its commit on the departure can't fail any more: the rest is done at once, or later,
- * on any node.
+ * Records that an end user was erased or a member's access ended, which requires cleanup outside the database. The row is
+ * written in the transaction of the change, so that once it commits, the cleanup runs right away or later on any node.
  */
 export const recordDeparture = (sql: Sql, personId: string) => sql`
   insert into departures (organization_id, person_id) values (current_organization(), ${personId}) on conflict do nothing`
@@ -16,18 +15,18 @@ export async function isDeparting(sql: Sql, personId: string): Promise<boolean> 
 }
 
 export interface Departures {
-  /** Never fails: what cannot be done now is tried again. */
+  /** Never fails: a step that fails is retried later. */
   finish(organizationId: string, personId: string): Promise<void>
   close(): Promise<void>
 }
 
-/** Something that ends with a person's access. It can be repeated, also by two nodes at once. */
+/** A cleanup step. It must be idempotent, because it can be repeated, even by two nodes at the same time. */
 type Step = (service: Service, organizationId: string, personId: string) => Promise<void>
 
 const finishEveryMs = 30_000
 const mostAtOnce = 100
 
-/** Finishes departures, among them what crashes and unreachable engines left over: at the start and from time to time. */
+/** Finishes departures, at startup and periodically also those left over from crashes and unreachable stores. */
 export function createDepartures(service: Service, steps: readonly Step[], everyMs = finishEveryMs): Departures {
   const { changes, database, log } = service
 
@@ -37,7 +36,7 @@ export function createDepartures(service: Service, steps: readonly Step[], every
       for (const step of steps) await step(service, organizationId, personId)
       await database.asOrg(organizationId, (sql) => sql`delete from departures where person_id = ${personId}`)
     } catch (error) {
-      log.warn({ err: error }, 'a departure is not finished and will be tried again')
+      log.warn({ err: error }, 'Could not finish a departure; retrying later')
     }
   }
 
@@ -49,7 +48,7 @@ export function createDepartures(service: Service, steps: readonly Step[], every
       )
       for (const { organization_id, person_id } of unfinished) await finish(organization_id, person_id)
     } catch (error) {
-      log.warn({ err: error }, 'unfinished departures could not be listed')
+      log.warn({ err: error }, 'Could not list unfinished departures')
     }
   }
 

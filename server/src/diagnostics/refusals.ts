@@ -10,7 +10,7 @@ export async function listRefusals(
   { organization }: OrgCaller,
   { limit, offset }: Input<typeof contract.listRefusals>,
 ): Promise<Refusals> {
-  // Whoever asks has just seen something go wrong.
+  // The caller is usually looking for a refusal that has just happened.
   await activity.flush()
   return database.asOrg(organization.id, async (sql) => {
     const [row] = await sql<{ total: number }>`select count(*) as total from refusals`

@@ -5,7 +5,7 @@ import type * as contract from './contract.ts'
 
 type Warning = Output<typeof contract.listWarnings>['warnings'][number]
 
-/** Read from the settings as they are, so a warning is gone as soon as its cause is. */
+/** Computes warnings from the current settings, so that a warning disappears as soon as its cause is fixed. */
 export async function listWarnings(
   { database, activity }: Service,
   { organization }: OrgCaller,

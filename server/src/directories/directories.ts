@@ -140,7 +140,7 @@ async function selectDirectory(sql: Sql, config: Service['config'], id: string):
   return directory
 }
 
-/** The oldest first; all of them without an id. */
+/** Without an ID, selects all directories, oldest first. */
 const selectDirectories = (sql: Sql, { publicUrl }: Service['config'], id: string | null = null) => sql<Directory>`
   select id, name, type, domain, status, ${`${publicUrl}/scim/v2/`} || id as scim_base_url,
          (select count(*) from directory_users u where u.directory_id = d.id) as user_count,

@@ -1,9 +1,9 @@
 import { domainToASCII } from 'node:url'
 import { getDomain } from 'tldts'
 
-/** `ACME.example` → `acme.example`, in punycode; null for what no organization can own, such as `com` or an address. */
+/** `ACME.example` → `acme.example`, in punycode. Null for names that can't be owned, such as `com`, and IP addresses. */
 export function parseDomain(text: string): string | null {
-  // What is no part of a name, such as a path, would be dropped without a word.
+  // `domainToASCII` would silently drop other parts of a URL, such as a path.
   if (!/^[\p{L}\p{M}\p{N}.-]+$/u.test(text)) return null
   const domain = domainToASCII(text)
   const isName = domain.length <= 253 && domain.split('.').every((label) => /^[a-z0-9-]{1,63}$/.test(label))

@@ -9,30 +9,30 @@ import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-key
 
 const dist = new URL('../../../widget/dist/', import.meta.url)
 
-/** An address with the content's version in it can be cached for good. */
+/** For URLs that contain the version of their content. */
 const forGood = 'public, max-age=31536000, immutable'
-/** Pages name the script without a version, so an upgrade reaches them within minutes. */
+/** Pages load the script without a version, so a short lifetime lets upgrades reach them within minutes. */
 const forMinutes = 'public, max-age=300, stale-while-revalidate=3600'
 
-/** Serves what pages load: the element's script, and the frame that it opens, which holds everything else. */
+/** Serves the files that pages load: the element's script, and the frame that it opens. */
 export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
   const read = createReader(service)
-  // Who works on the widget wants to see what they just built.
+  // Widget developers need to see a new build right away.
   const cacheScript = service.config.mode === 'production' ? forMinutes : 'public, no-cache'
 
   app.get('/widget.js', async (c) =>
     sendFile(c, await read('widget.js'), { 'cache-control': cacheScript, ...forEverybody }),
   )
 
-  // While nodes of two versions run, a document of the one may ask the other for its script; any version of it will do.
+  // During an upgrade, a document from one node may request its script from a node with another version. Any version works.
   app.get('/embed/:file{frame-[\\w-]+\\.js}', async (c) => {
     const file = await read('frame.js')
     const isCurrent = c.req.param('file') === versioned('frame', file)
     return sendFile(c, file, { 'cache-control': isCurrent ? forGood : 'no-store', ...forEverybody })
   })
 
-  // A frame needs the view that it was built with. Without it, the frame is loaded again.
+  // A frame needs the view it was built with. If the view isn't found, the widget reloads the frame.
   app.get('/embed/:file{view-[\\w-]+\\.js}', async (c, next) => {
     const file = await read('view.js')
     if (c.req.param('file') !== versioned('view', file)) return next()
@@ -43,7 +43,7 @@ export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<N
     const key = await service.keyLookup.find(c.req.query('key') ?? '')
     const isRefused = key !== undefined && refuseOrigin(service, key, c.req.header('referer'))
     const script = versioned('frame', await read('frame.js'))
-    // The policy says who may embed it; this header could only forbid it to everybody.
+    // The content security policy lists who may embed the frame; X-Frame-Options could only deny everyone.
     c.header('x-frame-options', undefined)
     return c.body(framePage(service.config.mode, isRefused, script), 200, {
       'content-type': 'text/html; charset=utf-8',
@@ -55,7 +55,7 @@ export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<N
   return app
 }
 
-/** Pages that are isolated from other origins load only what says that it may be loaded. */
+/** Cross-origin isolated pages only load resources that send these headers. */
 const forEverybody = {
   'cross-origin-resource-policy': 'cross-origin',
   'cross-origin-embedder-policy': 'require-corp',
@@ -67,10 +67,10 @@ function createReader({ config }: Service) {
   const files = new Map<string, SharedFile>()
   return async (name: string): Promise<SharedFile> => {
     const known = files.get(name)
-    // A development server reads the files again, because they may have been built again.
+    // In development, the files are read for each request, because they may have been rebuilt.
     if (known && config.mode === 'production') return known
     const text = await readFile(new URL(name, dist), 'utf8').catch((cause) => {
-      throw serviceUnavailable('The widget has not been built; run: node scripts/setup.mjs', cause)
+      throw serviceUnavailable('The widget hasn’t been built. Run: node scripts/setup.mjs', cause)
     })
     const file = new SharedFile(text, 'text/javascript; charset=utf-8')
     if (known?.version === file.version) return known
@@ -98,13 +98,13 @@ function framePolicy({ config }: Service, ancestors: string): string {
 }
 
 /**
- * Keeps a refusal for the administrator when the browser names a page that the key isn't allowed on. Such a page gets a
- * frame that does nothing but tell the element so, since a frame that the browser blocks could tell nobody.
+ * Records a refusal for the administrator if the key isn't allowed on the page in the Referer header. Such a page gets a
+ * frame that only reports this to the element, because a frame that the browser blocks couldn't report anything.
  */
 function refuseOrigin({ activity, config }: Service, key: LiveKey, referer: string | undefined): boolean {
   const allowed = allowedOrigins(key)
   const page = referer === undefined ? null : URL.parse(referer)
-  // Some browsers can be set to name the server itself instead of the page.
+  // Some browsers can be configured to send the target's origin as the referrer instead of the page's.
   if (!page?.host || page.origin === config.publicUrl) return false
   if (allowed.length === 0 || matchesOrigin(page.origin, allowed)) return false
   const origin = page.origin.slice(0, 300)
@@ -122,8 +122,8 @@ function refuseOrigin({ activity, config }: Service, key: LiveKey, referer: stri
 }
 
 /**
- * The same origins that get tickets. A key without any is good everywhere, so its frame is too. For no key the frame
- * could only say that there is none, which helps those who develop a page.
+ * The origins that can get tickets. A key without allowed origins works everywhere. Without a valid key, only
+ * development serves the frame, so that it can show the developer what's wrong.
  */
 function frameAncestors(key: LiveKey | undefined, mode: 'development' | 'production'): string {
   if (!key) return mode === 'development' ? '*' : "'none'"

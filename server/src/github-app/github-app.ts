@@ -10,13 +10,13 @@ import type * as contract from './contract.ts'
 
 type GithubApp = Output<typeof contract.getApp>
 
-/** GitHub takes the three steps of a registration within an hour. */
+/** GitHub requires that a registration is completed within an hour. */
 const stateLifetimeSeconds = 3600
 
-/** Where the state of a registration waits for the browser to come back; the state itself is nowhere. */
+/** Key of a registration's entry until the browser returns. Only a hash of the state is stored, not the state itself. */
 export const manifestStateKey = (state: string) => `github-manifest:${fingerprint(state)}`
 
-/** Whose registration a state belongs to. */
+/** Who started the registration that a state belongs to. */
 export interface ManifestState {
   organization_id: string
   user_id: string
@@ -63,7 +63,7 @@ export async function removeApp({ database }: Service, caller: OrgCaller): Promi
 
 function makeManifest({ publicUrl, mode }: Service['config'], githubOrgName: string) {
   return {
-    // Names are unique on all of GitHub and have at most 34 characters.
+    // GitHub requires globally unique names of at most 34 characters.
     name: `inlay-${githubOrgName.slice(0, 21)}-${randomBytes(3).toString('hex')}`,
     url: publicUrl,
     redirect_url: `${publicUrl}/api/org-github-apps/callback`,

@@ -56,7 +56,7 @@ describe('asking', () => {
   test.each([
     ['success', { status: 'success', violations: [] }, 'The interceptor allowed the call'],
     ['notify', { status: 'notify', violations: [] }, 'The interceptor allowed the call and reported it'],
-    ['failure', { status: 'failure', violations: [] }, 'The interceptor refused the call'],
+    ['failure', { status: 'failure', violations: [] }, 'The interceptor blocked the call'],
     ['success', { status: 'success', message: 'Fine', violations: [] }, 'Fine'],
   ])('brings back %s', async (status, result, message) => {
     const { url } = await startInterceptor(answerWith(result))
@@ -134,16 +134,16 @@ describe('an interceptor that cannot be asked is a refusal:', () => {
   })
 
   test.each([
-    [301, 'Enter the address that it redirects to'],
-    [307, 'Enter the address that it redirects to'],
+    [301, 'Enter the URL that it redirects to'],
+    [307, 'Enter the URL that it redirects to'],
     [401, 'Enter an API key that it accepts'],
     [403, 'Enter an API key that it accepts'],
     [404, 'Check the path of the URL'],
     [405, 'Check the path of the URL'],
-    [201, 'Look into its log, or try again'],
-    [204, 'Look into its log, or try again'],
-    [500, 'Look into its log, or try again'],
-    [503, 'Look into its log, or try again'],
+    [201, 'Check its log, or try again'],
+    [204, 'Check its log, or try again'],
+    [500, 'Check its log, or try again'],
+    [503, 'Check its log, or try again'],
   ])('HTTP %i, even with a good answer in it', async (status, todo) => {
     const elsewhere = await startInterceptor()
     const { url } = await startInterceptor((request, response) => {
@@ -151,7 +151,9 @@ describe('an interceptor that cannot be asked is a refusal:', () => {
       answerWith({ status: 'success', violations: [] })(request, response)
     })
     const answer = await ask(url)
-    expect(answer).toEqual(refusal(expect.stringMatching(`^The interceptor answered with HTTP ${status}\\b.*${todo}$`)))
+    expect(answer).toEqual(
+      refusal(expect.stringMatching(`^The interceptor responded with HTTP ${status}\\b.*${todo}$`)),
+    )
     expect(elsewhere.asked, 'redirects are not followed').toEqual([])
   })
 
@@ -159,7 +161,7 @@ describe('an interceptor that cannot be asked is a refusal:', () => {
     'the text %j',
     async (text) => {
       const { url } = await startInterceptor((_, response) => void response.end(text))
-      expect(await ask(url)).toEqual(refusal(expect.stringMatching(/^The interceptor did not answer with JSON: /)))
+      expect(await ask(url)).toEqual(refusal(expect.stringMatching(/^The interceptor’s response isn’t valid JSON: /)))
     },
   )
 })
@@ -210,7 +212,7 @@ describe('reading an answer', () => {
         // biome-ignore lint/suspicious/noExplicitAny: it is about to be of any shape
         const parent = steps.reduce<any>((at, step) => at[step], answer)
         parent[last] = value
-        const message = expect.stringMatching(`^The interceptor breaks the contract in ${path}: .`)
+        const message = expect.stringMatching(`^The interceptor’s response is invalid at ${path}: .`)
         expect(readVerdict(answer, 'one')).toEqual({ status: 'failure', message, violations: [] })
       }),
     )
@@ -231,25 +233,25 @@ describe('reading an answer', () => {
   const result = { status: 'success', violations: [] }
   const violation = { policy_id: 'a', status: 'notify', details: 'b' }
   test.each<[string, unknown, string]>([
-    ['another id', { jsonrpc: '2.0', id: 'two', result }, 'breaks the contract in id: it is not the id of the request'],
-    ['no id', { jsonrpc: '2.0', result }, 'breaks the contract in id: '],
-    ['JSON-RPC 1.0', { jsonrpc: '1.0', id: 'one', result }, 'breaks the contract in jsonrpc: '],
-    ['no result', { jsonrpc: '2.0', id: 'one' }, 'breaks the contract in result: '],
-    ['an array', [{ jsonrpc: '2.0', id: 'one', result }], 'breaks the contract in its answer: '],
+    ['another id', { jsonrpc: '2.0', id: 'two', result }, 'invalid at id: it doesn’t match the request’s id'],
+    ['no id', { jsonrpc: '2.0', result }, 'invalid at id: '],
+    ['JSON-RPC 1.0', { jsonrpc: '1.0', id: 'one', result }, 'invalid at jsonrpc: '],
+    ['no result', { jsonrpc: '2.0', id: 'one' }, 'invalid at result: '],
+    ['an array', [{ jsonrpc: '2.0', id: 'one', result }], 'invalid at the top level: '],
     [
       'an unknown status',
       { jsonrpc: '2.0', id: 'one', result: { ...result, status: 'ok' } },
-      'breaks the contract in result.status: ',
+      'invalid at result.status: ',
     ],
     [
       'a message that is no text',
       { jsonrpc: '2.0', id: 'one', result: { ...result, message: 1 } },
-      'breaks the contract in result.message: ',
+      'invalid at result.message: ',
     ],
     [
       '101 violations',
       { jsonrpc: '2.0', id: 'one', result: { ...result, violations: Array(101).fill(violation) } },
-      'breaks the contract in result.violations: ',
+      'invalid at result.violations: ',
     ],
     [
       'an error',
@@ -257,7 +259,7 @@ describe('reading an answer', () => {
       'answered with the JSON-RPC error -32601: Method not found',
     ],
     ['an error beside a result', { jsonrpc: '2.0', id: 'one', result, error: { code: 1, message: 'x' } }, 'error 1: x'],
-    ['half an error', { jsonrpc: '2.0', id: 'one', result, error: 'x' }, 'breaks the contract in error: '],
+    ['half an error', { jsonrpc: '2.0', id: 'one', result, error: 'x' }, 'invalid at error: '],
   ])('refuses %s', (_, answer, message) => {
     const verdict = readVerdict(answer, 'one')
     expect(verdict).toEqual({ status: 'failure', message: expect.stringContaining(message), violations: [] })

@@ -12,7 +12,7 @@ export interface Connection {
   api_key: string
 }
 
-/** A tool call to be decided on: before it runs, by its arguments, and after it ran, by its result. */
+/** A tool call to decide on: by its arguments before it runs, and by its result afterwards. */
 export type Question =
   | { phase: 'request'; context: CallContext & { arguments: unknown } }
   | { phase: 'response'; context: CallContext & { result: unknown } }
@@ -20,7 +20,7 @@ export type Question =
 interface CallContext {
   mcp_call_id: string
   organization_id: string
-  /** The address of the person on whose behalf the tool is called. */
+  /** Email address of the user on whose behalf the tool is called. */
   caller_identity: string
   /** The page that offers the tool. */
   source: { tabId: string; origin: string; url: string; title: string }
@@ -29,7 +29,7 @@ interface CallContext {
 
 type Verdict = Pick<Output<typeof testInterceptor>, 'status' | 'message' | 'violations'>
 
-/** What it takes to be a verdict; more may be in it. */
+/** The required fields of a verdict; others are ignored. */
 const Answer = z.object({
   jsonrpc: z.literal('2.0'),
   id: z.string(),
@@ -43,8 +43,8 @@ const Answer = z.object({
 const RemoteError = z.object({ error: z.object({ code: z.number(), message: z.string() }) })
 
 /**
- * Asks with one JSON-RPC call, `interceptor/validate`. Whatever is not an answer as agreed is a `failure` whose message
- * says why: a call that nobody judged must not run.
+ * Sends one JSON-RPC request, `interceptor/validate`. An invalid response is a `failure` with an explanation, because a
+ * call must not run without a verdict.
  */
 export async function askInterceptor(
   service: Pick<Service, 'fetch' | 'log'>,
@@ -53,7 +53,7 @@ export async function askInterceptor(
 ): Promise<Verdict & { latency_ms: number }> {
   const started = performance.now()
   const { status, message, violations } = await exchange(service, connection, question)
-  // An interceptor may well quote the key it was sent, and its texts are stored and shown.
+  // The interceptor's messages are stored and shown, and they can contain the key it was sent.
   const clean = (text: string) => cleanText(text.replaceAll(connection.api_key, '[API key]'))
   return {
     status,
@@ -87,26 +87,32 @@ async function exchange(
     if (response.status !== 200) return refuse(explainStatus(response.status))
     return readVerdict(parseJson(await response.text()), id)
   } catch (error) {
-    if (error instanceof InvalidJson) return refuse(`The interceptor did not answer with JSON: ${error.message}`)
+    if (error instanceof InvalidJson) return refuse(`The interceptor’s response isn’t valid JSON: ${error.message}`)
     if (!(error instanceof SafeFetchError)) throw error
-    log.warn({ organization_id: question.context.organization_id, err: error }, 'governance interceptor not reached')
+    log.warn(
+      { organization_id: question.context.organization_id, err: error },
+      'Could not reach the governance interceptor',
+    )
     return refuse(`${error.message}. ${advice[error.reason]}`)
   }
 }
 
-/** The verdict in the answer to the request with this id; a `failure` that names the field when there is none. */
+/** Reads the verdict from the response to the request with this ID. If it's invalid, the verdict is a `failure`. */
 export function readVerdict(answer: unknown, id: string): Verdict {
   const remoteError = RemoteError.safeParse(answer)
   if (remoteError.success) {
     const { code, message } = remoteError.data.error
-    return refuse(`The interceptor answered with the JSON-RPC error ${code}: ${message}`)
+    return refuse(`The interceptor returned the JSON-RPC error ${code}: ${message}`)
   }
   const read = Answer.safeParse(answer)
   if (!read.success) {
     const [issue] = read.error.issues
-    return refuse(`The interceptor breaks the contract in ${issue?.path.join('.') || 'its answer'}: ${issue?.message}`)
+    return refuse(
+      `The interceptor’s response is invalid at ${issue?.path.join('.') || 'the top level'}: ${issue?.message}`,
+    )
   }
-  if (read.data.id !== id) return refuse('The interceptor breaks the contract in id: it is not the id of the request')
+  if (read.data.id !== id)
+    return refuse('The interceptor’s response is invalid at id: it doesn’t match the request’s id')
   const { status, message, violations } = read.data.result
   return { status, message: message || defaultMessages[status], violations }
 }
@@ -114,12 +120,12 @@ export function readVerdict(answer: unknown, id: string): Verdict {
 const defaultMessages: Record<Verdict['status'], string> = {
   success: 'The interceptor allowed the call',
   notify: 'The interceptor allowed the call and reported it',
-  failure: 'The interceptor refused the call',
+  failure: 'The interceptor blocked the call',
 }
 
 const refuse = (message: string): Verdict => ({ status: 'failure', message, violations: [] })
 
-/** Text from outside that is safe to store and to show: no control or bidirectional characters, no end of pages. */
+/** Makes external text safe to store and show: removes control and bidirectional characters, and limits its length. */
 const cleanText = (text: string) =>
   text
     .replace(/[\p{Cc}\p{Bidi_Control}]+/gu, ' ')
@@ -128,18 +134,18 @@ const cleanText = (text: string) =>
 
 const advice: Record<SafeFetchReason, string> = {
   invalid_url: 'Enter an https:// URL',
-  blocked_address: 'Enter the address of a public host, or ask the operator to allow the network',
-  dns: 'Check how the host is spelled',
-  tls: 'Give the interceptor a certificate that is valid for this host',
-  timeout: 'Make the interceptor answer sooner, or try again',
-  too_large: 'Make the interceptor send a shorter answer',
-  connection: 'Check that the interceptor runs and can be reached from this server',
+  blocked_address: 'Enter the URL of a public host, or ask the operator to allow the network',
+  dns: 'Check the spelling of the host',
+  tls: 'Install a certificate that is valid for this host',
+  timeout: 'Make the interceptor respond faster, or try again',
+  too_large: 'Make the interceptor send a shorter response',
+  connection: 'Check that the interceptor is running and reachable from this server',
 }
 
 function explainStatus(status: number): string {
-  const answered = `The interceptor answered with HTTP ${status}`
-  if (status >= 300 && status < 400) return `${answered}. Enter the address that it redirects to`
+  const answered = `The interceptor responded with HTTP ${status}`
+  if (status >= 300 && status < 400) return `${answered}. Enter the URL that it redirects to`
   if (status === 401 || status === 403) return `${answered}. Enter an API key that it accepts`
   if (status === 404 || status === 405) return `${answered}. Check the path of the URL`
-  return `${answered} instead of 200. Look into its log, or try again`
+  return `${answered} instead of 200. Check its log, or try again`
 }

@@ -32,7 +32,7 @@ const complete = {
 }
 const none = {
   effective_status: 'bypassed',
-  reason: 'No governance provider is configured: tool calls are not checked.',
+  reason: 'No governance provider is configured, so tool calls aren’t checked.',
   config: null,
 }
 const invalidField = (field: string, details: unknown = expect.stringMatching(/\S/)) => ({
@@ -52,7 +52,7 @@ describe('configuring', () => {
     const { body } = await patch({ ...complete, interceptor_url: 'https://GOV.example.com:443/v1?a=b' })
     expect(body).toEqual({
       effective_status: 'active',
-      reason: 'The governance provider decides on every tool call.',
+      reason: 'The governance provider checks every tool call.',
       config: {
         provider_key: 'vendor_default',
         interceptor_url: 'https://gov.example.com/v1?a=b',
@@ -188,33 +188,33 @@ describe('the effective status', () => {
   test.each([
     [
       'bypassed',
-      'The governance provider is disabled: tool calls are not checked.',
+      'The governance provider is disabled, so tool calls aren’t checked.',
       { ...complete, is_enabled: false },
     ],
-    ['bypassed', 'The governance provider is disabled: tool calls are not checked.', {}],
+    ['bypassed', 'The governance provider is disabled, so tool calls aren’t checked.', {}],
     [
       'misconfigured',
-      'The governance provider still needs: interceptor_url, interceptor_name, api_key.',
+      'The governance provider is incomplete. Missing: interceptor_url, interceptor_name, api_key.',
       { is_enabled: true },
     ],
     [
       'misconfigured',
-      'The governance provider still needs: interceptor_url.',
+      'The governance provider is incomplete. Missing: interceptor_url.',
       { is_enabled: true, interceptor_name, api_key },
     ],
     [
       'misconfigured',
-      'The governance provider still needs: interceptor_name.',
+      'The governance provider is incomplete. Missing: interceptor_name.',
       { is_enabled: true, interceptor_url, api_key },
     ],
     [
       'misconfigured',
-      'The governance provider still needs: api_key.',
+      'The governance provider is incomplete. Missing: api_key.',
       { is_enabled: true, interceptor_url, interceptor_name, provider_key: 'vendor_default' },
     ],
     [
       'active',
-      'The governance provider decides on every tool call.',
+      'The governance provider checks every tool call.',
       { is_enabled: true, interceptor_url, interceptor_name, api_key },
     ],
   ])('is %s: %s', async (effective_status, reason, body) => {
@@ -223,8 +223,8 @@ describe('the effective status', () => {
   })
 
   test.each([
-    ['success', 'active', 'The governance provider decides on every tool call.'],
-    ['notify', 'active', 'The governance provider decides on every tool call.'],
+    ['success', 'active', 'The governance provider checks every tool call.'],
+    ['notify', 'active', 'The governance provider checks every tool call.'],
     ['failure', 'misconfigured', 'The last test failed: Because'],
   ])('after a test with %s is %s', async (status, effective_status, reason) => {
     const { url } = await startInterceptor(answerWith({ status, message: 'Because', violations: [] }))
@@ -376,9 +376,9 @@ describe('testing', () => {
     ['interceptor_name', { interceptor_url: 'https://gov.example.com/', api_key: 'trial-key' }],
     ['api_key', { interceptor_url: 'https://gov.example.com/', interceptor_name: 'x' }],
   ])('asks for %s when none is saved', async (field, body) => {
-    expect((await runTest(body)).body).toEqual(invalidField(field, 'Required: none is saved'))
+    expect((await runTest(body)).body).toEqual(invalidField(field, 'Required, because none is saved'))
     await patch({ is_enabled: true })
-    expect((await runTest(body)).body).toEqual(invalidField(field, 'Required: none is saved'))
+    expect((await runTest(body)).body).toEqual(invalidField(field, 'Required, because none is saved'))
   })
 
   test.each([
@@ -394,7 +394,7 @@ describe('testing', () => {
 describe('the saved key', () => {
   const enterAgain = invalidField(
     'api_key',
-    'Enter the API key again: the saved one is only ever sent to the host it was saved for',
+    'Enter the API key again. The saved key is only sent to the host it was saved for.',
   )
 
   test.each([

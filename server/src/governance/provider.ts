@@ -12,7 +12,7 @@ import { askInterceptor, type Connection, type Question } from './interceptor.ts
 type Provider = Output<typeof contract.getProvider>
 type Config = NonNullable<Provider['config']>
 
-/** Where the sealed key lives: part of what seals it. */
+/** Associated data for sealing the key, so that its ciphertext can't be moved to another organization. */
 const apiKeyPlace = (organizationId: string) => `governance_providers.api_key_sealed:${organizationId}`
 
 export async function getProvider({ database }: Service, { organization }: OrgCaller): Promise<Provider> {
@@ -31,11 +31,11 @@ export async function updateProvider(
   const { id } = caller.organization
   const api_key_sealed = api_key ? secrets.seal(api_key, apiKeyPlace(id)) : null
   const api_key_last4 = api_key?.slice(-4) ?? null
-  // Every URL starts with nothing: without a new one the host stays the same.
+  // Every URL starts with an empty string, so without a new URL the host check below passes.
   const origin = interceptor_url ? originOf(interceptor_url) : ''
 
   const [config] = await database.asOrg(id, async (sql) => {
-    // One statement, so that of changes at once none is lost and a key never meets a host that it was not saved for.
+    // One statement, so that concurrent changes aren't lost and a key is never combined with another host.
     const [changed] = await sql`
       insert into governance_providers as saved
         (organization_id, provider_key, interceptor_url, interceptor_name, api_key_sealed, api_key_last4, is_enabled)
@@ -91,7 +91,7 @@ export async function testInterceptor(
   const { status, message } = outcome
   const last_test = JSON.stringify({ status, message, at: new Date(clock()).toISOString() })
   const [remembered] = await database.asOrg(id, async (sql) => {
-    // What was tested may be what is saved, may never have been, or may have been changed in the meantime.
+    // Saves the result only if the tested connection is still the saved one.
     const rows = await sql`
       update governance_providers set last_test = ${last_test}
       where provider_key = ${shown.provider_key} and interceptor_url = ${shown.interceptor_url}
@@ -108,7 +108,7 @@ interface SavedConnection extends Pick<Config, 'provider_key' | 'interceptor_url
   api_key_sealed: string | null
 }
 
-/** The saved connection with the overrides in it, and the key in clear; a key is never used for another host. */
+/** Merges the overrides into the saved connection and decrypts the key, which is never used for another host. */
 function completeConnection(
   { secrets }: Service,
   organizationId: string,
@@ -116,19 +116,19 @@ function completeConnection(
   overrides: Input<typeof contract.testInterceptor>,
 ) {
   const { provider_key = 'byo', interceptor_url = '', interceptor_name = '' } = { ...saved, ...overrides }
-  if (!interceptor_url) throw invalid('interceptor_url', 'Required: none is saved')
-  if (!interceptor_name) throw invalid('interceptor_name', 'Required: none is saved')
+  if (!interceptor_url) throw invalid('interceptor_url', 'Required, because none is saved')
+  if (!interceptor_name) throw invalid('interceptor_name', 'Required, because none is saved')
   const connection = { provider_key, interceptor_url, interceptor_name }
   if (overrides.api_key) return { ...connection, api_key: overrides.api_key, api_key_sealed: null }
-  if (!saved?.api_key_sealed) throw invalid('api_key', 'Required: none is saved')
+  if (!saved?.api_key_sealed) throw invalid('api_key', 'Required, because none is saved')
   if (!saved.interceptor_url.startsWith(originOf(interceptor_url))) throw keyNeededAgain()
   const { api_key_sealed } = saved
   return { ...connection, api_key: secrets.open(api_key_sealed, apiKeyPlace(organizationId)), api_key_sealed }
 }
 
 /**
- * Who decides on the tool calls of an organization: nobody, or an interceptor. One that is enabled but not complete can
- * decide nothing, and says what it lacks instead. A failed test does not count here: the interceptor is asked anyway.
+ * The interceptor that decides on an organization's tool calls; undefined if none is enabled. If its configuration is
+ * incomplete, `gap` explains what's missing. An interceptor whose last test failed is still asked.
  */
 export async function findInterceptor(
   { database, secrets }: Pick<Service, 'database' | 'secrets'>,
@@ -157,13 +157,13 @@ const sampleQuestion = ({ config }: Service, { organization, user }: OrgCaller):
   },
 })
 
-/** Ends with a slash, so that no longer host name starts with it. */
+/** Ends with a slash, so that it isn't a prefix of a longer hostname. */
 const originOf = (url: string) => `${new URL(url).origin}/`
 
 const keyNeededAgain = () =>
-  invalid('api_key', 'Enter the API key again: the saved one is only ever sent to the host it was saved for')
+  invalid('api_key', 'Enter the API key again. The saved key is only sent to the host it was saved for.')
 
-/** In development safe-fetch lets plain http reach the networks that it was told to allow. */
+/** In development, safe-fetch allows plain http to the networks that the operator has allowed. */
 function requireHttps({ config }: Service, url: string | null | undefined): void {
   if (config.mode === 'production' && url?.startsWith('http:')) {
     throw invalid('interceptor_url', 'Must start with https://')
@@ -180,22 +180,28 @@ function describeGap({ interceptor_url, interceptor_name, has_api_key }: Config)
     interceptor_name ? [] : 'interceptor_name',
     has_api_key ? [] : 'api_key',
   ].flat()
-  return missing.length > 0 ? `The governance provider still needs: ${missing.join(', ')}.` : undefined
+  return missing.length > 0 ? `The governance provider is incomplete. Missing: ${missing.join(', ')}.` : undefined
 }
 
 function judge(config: Config | undefined): Pick<Provider, 'effective_status' | 'reason'> {
   if (!config) {
-    return { effective_status: 'bypassed', reason: 'No governance provider is configured: tool calls are not checked.' }
+    return {
+      effective_status: 'bypassed',
+      reason: 'No governance provider is configured, so tool calls aren’t checked.',
+    }
   }
   if (!config.is_enabled) {
-    return { effective_status: 'bypassed', reason: 'The governance provider is disabled: tool calls are not checked.' }
+    return {
+      effective_status: 'bypassed',
+      reason: 'The governance provider is disabled, so tool calls aren’t checked.',
+    }
   }
   const incomplete = describeGap(config)
   if (incomplete) return { effective_status: 'misconfigured', reason: incomplete }
   if (config.last_test_status === 'failure') {
     return { effective_status: 'misconfigured', reason: `The last test failed: ${config.last_test_message}` }
   }
-  return { effective_status: 'active', reason: 'The governance provider decides on every tool call.' }
+  return { effective_status: 'active', reason: 'The governance provider checks every tool call.' }
 }
 
 const selectConfig = (sql: Sql) => sql<Config>`

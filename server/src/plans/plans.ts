@@ -6,10 +6,10 @@ import { paymentRequired } from '../lib/errors.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 
-/** Those of the installation, as configured. */
+/** The plans that the installation is configured with. */
 type Plans = readonly Plan[]
 
-/** An organization whose plan was taken out of the file is on the free one. */
+/** Falls back to the free plan if the organization's plan was removed from the file. */
 function planOf(plans: Plans, id: string): Plan {
   const plan = plans.find((one) => one.id === id) ?? plans.find((one) => one.id === freePlanId)
   if (!plan) throw new Error('The plans were not loaded')
@@ -22,7 +22,7 @@ export const planOfProduct = (plans: Plans, productId: string): Plan | undefined
 export async function listPlans({ config: { plans } }: Service): Promise<Output<typeof contract.listPlans>> {
   const described = plans.map(({ product_id, ...plan }) => ({
     ...plan,
-    // By itself, with nobody on it, every plan has room.
+    // A plan without usage always has seats and end users available.
     features: { ...plan.features, end_users: true, seats: true },
   }))
   return { plans: described, count: described.length }
@@ -71,13 +71,13 @@ const featureNames: Record<Feature, string> = {
   custom_domains: 'custom domains',
 }
 
-/** Why the organization's plan does not allow a feature, or null when it does. */
+/** Why the organization's plan doesn't include a feature; null if it does. */
 export async function missingFeature(plans: Plans, sql: Sql, feature: Feature): Promise<string | null> {
   const plan = await currentPlan(plans, sql)
   return plan.features[feature] ? null : `The ${plan.name} plan does not include ${featureNames[feature]}`
 }
 
-/** For writes; what was made under another plan can always be read. */
+/** For writes only: resources that were created under another plan stay readable. */
 export async function requireFeature(plans: Plans, sql: Sql, feature: Feature): Promise<void> {
   const reason = await missingFeature(plans, sql, feature)
   if (reason) throw paymentRequired(reason)
@@ -92,7 +92,7 @@ const limitNames: Record<Limit, [one: string, many: string]> = {
   skills: ['skill', 'skills'],
 }
 
-/** Why one more does not fit beside those that are there, or null when it does. */
+/** Why one more would exceed the limit; null if it fits. */
 function lackOfRoom({ limits }: Plan, limit: Limit, used: number): string | null {
   const allowed = limits[limit]
   if (allowed === 0 || used < allowed) return null
@@ -102,8 +102,8 @@ function lackOfRoom({ limits }: Plan, limit: Limit, used: number): string | null
 }
 
 /**
- * Call it after the insert, in its transaction. The lock makes newcomers queue, so that of fifty at once exactly as many
- * get in as there is room for.
+ * Rejects an insert that exceeds a limit of the plan. Call it after the insert, in the same transaction: the lock
+ * serializes concurrent inserts, so that they can't exceed the limit together.
  */
 export async function requireRoom(plans: Plans, sql: Sql, limit: Limit): Promise<void> {
   const [organization] = await sql<{ plan_id: string }>`
@@ -128,7 +128,6 @@ const selectUsed: Record<Limit, (sql: Sql) => Promise<{ used: number }[]>> = {
   skills: (sql) => sql`select count(*) as used from organization_skills where archived_at is null`,
 }
 
-/** How much of a limit the organization uses. */
 async function countUsed(sql: Sql, limit: Limit): Promise<number> {
   const [row] = await selectUsed[limit](sql)
   return row?.used ?? 0

@@ -229,7 +229,7 @@ const values: Record<string, unknown> = {
   publishable_key_id: keyId,
   query: 'refund',
   reason: null,
-  'GovernanceProvider.reason': 'The governance provider decides on every tool call.',
+  'GovernanceProvider.reason': 'The governance provider checks every tool call.',
   registration_url: 'https://github.com/organizations/acme/settings/apps/new?state=EXAMPLE',
   repository: 'acme/skills',
   revoked_at: null,
@@ -313,7 +313,7 @@ const wholeExamples: Record<string, unknown> = {
   },
   'clearGovernanceProvider response': {
     effective_status: 'bypassed',
-    reason: 'No governance provider is configured: tool calls are not checked.',
+    reason: 'No governance provider is configured, so tool calls aren’t checked.',
     config: null,
   },
   'getCheckoutUrl response': `https://billing.example.com/checkout?product=prod_EXAMPLE&customerExternalId=${organizationId}`,

@@ -4,7 +4,7 @@ import { parseSkillDocument } from './skill-document.ts'
 
 const shippedAt = '2026-11-15T00:00:00.000Z'
 
-/** Skills that every organization has, by their location, which is their id too. */
+/** Skills that every organization has, by location, which is also their ID. */
 export const builtInSkills = new Map(
   ['skill-creator-webmcp'].map((name) => {
     const content = readFileSync(join(import.meta.dirname, 'builtin', `${name}.md`), 'utf8')

@@ -5,10 +5,10 @@ import { nameProblem } from '../lib/names.ts'
 export const contentLimit = 256 * 1024
 const frontmatterLimit = 16 * 1024
 const nestingLimit = 32
-/** Marks and words of YAML, as its lexer counts them: what parsing takes time for. */
+/** Maximum number of YAML tokens, which determine the parsing time. */
 const partLimit = 4096
 
-/** Scalars are text, as they are for other readers of skills. Those of metadata have the type that they are written as. */
+/** Scalars are strings, as in other skill parsers. Only scalars in metadata can be numbers, booleans or null. */
 type Scalar = string | number | boolean | null
 type Value = Scalar | Value[] | Fields
 type Fields = { [key: string]: Value }
@@ -24,11 +24,11 @@ export interface SkillDocument {
   compatibility: string | null
   allowed_tools: string | null
   metadata: Fields | null
-  /** About how much of an agent's context the body takes: four bytes a token. */
+  /** Estimated size of the body in an agent's context, at four bytes per token. */
   tokens: number
 }
 
-/** Reads a SKILL.md, or throws what the interface says about it. Warnings are about what is kept but not understood. */
+/** Parses a SKILL.md, or throws a validation error. Warnings list fields that are kept but not recognized. */
 export function parseSkillDocument(content: string): { document: SkillDocument; warnings: string[] } {
   checkContent(content)
   const { frontmatter, body } = splitDocument(content)
@@ -49,21 +49,21 @@ export function parseSkillDocument(content: string): { document: SkillDocument; 
   }
 }
 
-/** The frontmatter with numbers and truth values, as YAML's core schema has them, of a text that was accepted above. */
+/** The frontmatter of a valid SKILL.md, with scalars typed by YAML's core schema. */
 export const typedFrontmatter = (content: string): Record<string, unknown> =>
   parse(splitDocument(content).frontmatter, { schema: 'core', uniqueKeys: false })
 
 function checkContent(content: string): void {
   if (Buffer.byteLength(content) > contentLimit) throw contentTooLong()
-  if (!isStorable(content)) throw refusal('content', 'content has NUL or half characters')
+  if (!isStorable(content)) throw refusal('content', 'content contains NUL or an unpaired surrogate')
 }
 
 export const contentTooLong = () => refusal('content', 'content exceeds 256 KiB')
 
-/** The database keeps neither NUL nor half of a surrogate pair. */
+/** PostgreSQL can store neither NUL nor an unpaired surrogate. */
 const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
 
-/** Delimiters may end in `\r\n`, and editors may have put a byte order mark before the first; the body stays as it is. */
+/** Accepts delimiters that end in `\r\n`, and a byte order mark before the first. The body is returned unchanged. */
 function splitDocument(content: string): { frontmatter: string; body: string } {
   const opening = /^\uFEFF?---\r?\n/.exec(content)?.[0].length
   if (opening === undefined) throw refusal('content', 'frontmatter is missing')
@@ -78,8 +78,8 @@ function splitDocument(content: string): { frontmatter: string; body: string } {
 
 function readFrontmatter(text: string): Fields {
   const isLarge = !new Lexer().lex(text).drop(partLimit).next().done
-  if (isLarge) throw refusal('content', 'frontmatter has too many parts')
-  // The library's own check for duplicate keys compares each with each; `toFields` looks them up.
+  if (isLarge) throw refusal('content', 'frontmatter has too many YAML tokens')
+  // The library's check for duplicate keys takes quadratic time, so `toValue` checks instead.
   const { contents, errors } = parseDocument(text, { schema: 'failsafe', uniqueKeys: false, prettyErrors: false })
   if (errors.length > 0) throw refusal('content', 'frontmatter is not valid YAML')
   const value = toValue(contents, nestingLimit, toText)
@@ -88,7 +88,7 @@ function readFrontmatter(text: string): Fields {
   return value
 }
 
-/** Takes what is plain data and nothing else: no aliases, no tags, no merge keys. */
+/** Accepts only plain data: no aliases, tags, or merge keys. */
 function toValue(node: ParsedNode | null, levelsLeft: number, read: (scalar: YamlScalar) => Scalar): Value {
   if (node === null) return ''
   if (levelsLeft === 0) throw refusal('content', `frontmatter is nested deeper than ${nestingLimit} levels`)
@@ -101,7 +101,7 @@ function toValue(node: ParsedNode | null, levelsLeft: number, read: (scalar: Yam
     const key = toValue(keyNode, levelsLeft - 1, toText)
     if (typeof key !== 'string' || key === '__proto__') throw refusal('content', 'frontmatter has a forbidden key')
     if (key === '<<') throw refusal('content', 'frontmatter must not use merge keys')
-    if (Object.hasOwn(fields, key)) throw refusal('content', 'frontmatter has a key twice')
+    if (Object.hasOwn(fields, key)) throw refusal('content', 'frontmatter has a duplicate key')
     const isMetadata = levelsLeft === nestingLimit && key === 'metadata'
     fields[key] = toValue(value, levelsLeft - 1, isMetadata ? toTyped : read)
   }
@@ -110,7 +110,7 @@ function toValue(node: ParsedNode | null, levelsLeft: number, read: (scalar: Yam
 
 function toText({ value }: YamlScalar): string {
   const text = String(value)
-  if (!isStorable(text)) throw refusal('content', 'frontmatter has NUL or half characters')
+  if (!isStorable(text)) throw refusal('content', 'frontmatter contains NUL or an unpaired surrogate')
   return text
 }
 
@@ -120,7 +120,7 @@ const words = new Map<string, Scalar>([
   ...['null', 'Null', 'NULL', '~'].map((word) => [word, null] as const),
 ])
 
-/** YAML's core schema, but a number that would be written differently stays text: the version `1.10` isn't `1.1`. */
+/** Like YAML's core schema, but a number that JSON would write differently stays text: `1.10` must not become `1.1`. */
 function toTyped(scalar: YamlScalar): Scalar {
   const text = toText(scalar)
   if (scalar.type !== 'PLAIN') return text
@@ -132,7 +132,7 @@ function toTyped(scalar: YamlScalar): Scalar {
 
 const isFields = (value: Value): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** A field without a value is a field left out. */
+/** Treats a field without a value as missing. */
 function readText(fields: Fields, field: Field): string | null {
   const value = fields[field] ?? ''
   if (typeof value !== 'string') throw refusal(field, `${field} must be a string`)
@@ -176,8 +176,8 @@ function readMetadata(fields: Fields): Fields | null {
   return metadata
 }
 
-/** The interface's characters are code points, not UTF-16 units. */
+/** The API counts characters as code points, not UTF-16 units. */
 const lengthOf = (text: string): number => [...text].length
 
-/** The interface gives each problem its message, so it stands in the envelope too. */
+/** The API defines a message for each problem, so the message is in the envelope as well as in `details`. */
 const refusal = (field: Field | 'content', message: string): Failure => invalid(field, message, message)

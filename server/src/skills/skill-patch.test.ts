@@ -39,13 +39,13 @@ describe('operations', () => {
   ])('%s', (_, operations, result) => expect(apply('one two two', ...operations)).toBe(result))
 
   test.each<[string, Operation[], string, string]>([
-    ['does not occur', [{ type: 'delete', before: 'x' }], '0.expected_matches', 'Found 0 times instead of 1'],
-    ['occurs more often', [{ type: 'delete', before: 'two' }], '0.expected_matches', 'Found 2 times instead of 1'],
+    ['does not occur', [{ type: 'delete', before: 'x' }], '0.expected_matches', 'Matches expected: 1, found: 0'],
+    ['occurs more often', [{ type: 'delete', before: 'two' }], '0.expected_matches', 'Matches expected: 1, found: 2'],
     [
       'occurs less often',
       [{ type: 'replace', before: 'two', after: '', expected_matches: 3 }],
       '0.expected_matches',
-      'Found 2 times instead of 3',
+      'Matches expected: 3, found: 2',
     ],
     [
       'was removed by the one before',
@@ -54,7 +54,7 @@ describe('operations', () => {
         { type: 'insert', anchor: 'one', text: 'x' },
       ],
       '1.expected_matches',
-      'Found 0 times instead of 1',
+      'Matches expected: 1, found: 0',
     ],
   ])('are refused when the text %s', (_, operations, field, details) => {
     expect(dataOf(() => apply('one two two', ...operations))).toEqual({

@@ -3,7 +3,7 @@ import { invalid } from '../lib/errors.ts'
 import type { PatchOperation } from './contract.ts'
 import { contentLimit, contentTooLong } from './skill-document.ts'
 
-/** Each operation works on what the ones before it made. One that does not fit refuses them all. */
+/** Applies each operation to the result of the previous one. If one doesn't match, all are rejected. */
 export function applyOperations(content: string, operations: readonly z.output<typeof PatchOperation>[]): string {
   return operations.reduce((text, operation, index) => {
     const { before, after } = asReplacement(operation)
@@ -11,10 +11,10 @@ export function applyOperations(content: string, operations: readonly z.output<t
     if (places.length !== operation.expected_matches) {
       throw invalid(
         `patch.operations.${index}.expected_matches`,
-        `Found ${places.length} times instead of ${operation.expected_matches}`,
+        `Matches expected: ${operation.expected_matches}, found: ${places.length}`,
       )
     }
-    // Before the text is made: a few matches of a long replacement can be more than memory holds.
+    // Checked before building the text: a long replacement with many matches could exhaust memory.
     if (text.length + places.length * (after.length - before.length) > contentLimit) throw contentTooLong()
     return replaceAt(text, places, before.length, after)
   }, content)
@@ -40,8 +40,8 @@ function replaceAt(text: string, places: readonly number[], length: number, repl
 }
 
 /**
- * Where `part` stands in `text`, from left to right, without overlaps. By Knuth, Morris and Pratt: the engine's own search
- * takes a quarter of a minute for a part made to be slow.
+ * The positions of `part` in `text`, from left to right, without overlaps. Uses Knuth–Morris–Pratt, because the engine's
+ * own search can take 15 seconds for a malicious `part`.
  */
 export function findAll(text: string, part: string): number[] {
   const fallback = fallbacksOf(part)

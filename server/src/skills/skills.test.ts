@@ -60,7 +60,7 @@ const denied = {
   code: 'FORBIDDEN',
   status: 403,
   message: 'Access denied',
-  data: { code: 'ACCESS_DENIED', reason: 'A built-in skill cannot be changed' },
+  data: { code: 'ACCESS_DENIED', reason: 'Built-in skills can’t be changed' },
 }
 
 describe('creating', () => {
@@ -419,7 +419,7 @@ describe('patching', () => {
       defined: false,
       code: 'CONFLICT',
       status: 409,
-      message: `The skill is at version ${version} by now`,
+      message: `The skill has changed and is now at version ${version}. Get it and apply your edit again.`,
       data: { code: 'STALE_VERSION', version },
     })
     expect((await patch(before.id, replace('# Title', '# New', { expected_version: 2 }))).body).toEqual(stale(1))
@@ -460,7 +460,7 @@ describe('archiving and restoring', () => {
       defined: false,
       code: 'CONFLICT',
       status: 409,
-      message: 'The skill is archived; restore it first',
+      message: 'The skill is archived. Restore a version to edit it.',
       data: { code: 'SKILL_ARCHIVED' },
     })
 

@@ -141,10 +141,7 @@ export async function restoreSkill(
   })
 }
 
-/**
- * Changes of an organization's skills queue: each sees what the one before it did, and two that swap names cannot wait
- * for each other.
- */
+/** Serializes changes to an organization's skills, so that two changes that swap names can't deadlock. */
 async function changeSkills<T>({ database }: Service, caller: OrgCaller, work: (sql: Sql) => Promise<T>): Promise<T> {
   try {
     return await database.asOrg(caller.organization.id, async (sql) => {
@@ -156,7 +153,7 @@ async function changeSkills<T>({ database }: Service, caller: OrgCaller, work: (
   }
 }
 
-/** Keeps a text that is valid, and makes it the active one. */
+/** Validates a text, stores it as a new version, and makes it the active one. */
 async function saveVersion(
   sql: Sql,
   caller: OrgCaller,
@@ -190,7 +187,7 @@ const selectRows = (sql: Sql, id: string) => sql<StoredSkill>`
     on v.organization_id = s.organization_id and v.skill_id = s.id and v.version = s.version
   where s.id = ${id}`
 
-/** The text is the truth: what is in it is read off it, not kept beside it. */
+/** Frontmatter fields are parsed from the stored text, which is the single source of truth. */
 function toSkill([row]: StoredSkill[], id: string): Skill {
   if (!row) throw notFound('skill', id)
   return { ...row, ...parseSkillDocument(row.content).document, location: null }
@@ -202,7 +199,7 @@ async function selectVersionNumber(sql: Sql, id: string): Promise<number> {
   return skill.version
 }
 
-/** The version may come from a path, and be no number at all. */
+/** Accepts any text as the version, because it can come from a URL path. */
 async function selectVersion(sql: Sql, id: string, version: string): Promise<SkillVersion> {
   const isNumber = /^[1-9]\d{0,8}$/.test(version)
   const [row] = isNumber
@@ -215,19 +212,24 @@ async function selectVersion(sql: Sql, id: string, version: string): Promise<Ski
 }
 
 function requireOwn(id: string): void {
-  if (builtInSkills.has(id)) throw accessDenied('A built-in skill cannot be changed')
+  if (builtInSkills.has(id)) throw accessDenied('Built-in skills can’t be changed')
 }
 
-/** By rules of Unicode that do not depend on the database's locale. */
+/** Uses Unicode's rules, independent of the database's locale. */
 const foldCase = (text: string): string => text.normalize('NFKC').toLowerCase()
 
 const searchTextOf = ({ name, description }: Pick<Skill, 'name' | 'description'>): string =>
   foldCase(`${name}\n${description}`)
 
 const archived = () =>
-  failure(409, 'CONFLICT', 'The skill is archived; restore it first', { data: { code: 'SKILL_ARCHIVED' } })
+  failure(409, 'CONFLICT', 'The skill is archived. Restore a version to edit it.', { data: { code: 'SKILL_ARCHIVED' } })
 
 const staleVersion = (current: number) =>
-  failure(409, 'CONFLICT', `The skill is at version ${current} by now`, {
-    data: { code: 'STALE_VERSION', version: current },
-  })
+  failure(
+    409,
+    'CONFLICT',
+    `The skill has changed and is now at version ${current}. Get it and apply your edit again.`,
+    {
+      data: { code: 'STALE_VERSION', version: current },
+    },
+  )

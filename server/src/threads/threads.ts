@@ -71,7 +71,7 @@ export async function getThreadAnalytics(
   return analytics as Output<typeof contract.getThreadAnalytics>
 }
 
-/** A new conversation, of an end user or of an anonymous visitor. A site that was deleted meanwhile is no site. */
+/** Starts a thread of an end user or an anonymous visitor, without a site if the site was deleted in the meantime. */
 export async function startThread(
   sql: Sql,
   { endUserId, siteId }: { endUserId: string | null; siteId: string | null },
@@ -83,7 +83,7 @@ export async function startThread(
   return id
 }
 
-/** Takes a site off its conversations. The caller has locked the site, so no new ones begin there. */
+/** Detaches a site's threads from the site. The caller must lock the site first, so that no new threads start there. */
 export async function moveThreadsOffSite(sql: Sql, siteId: string): Promise<void> {
   while (await detachThreads(sql, siteId, 10_000));
 }
@@ -98,7 +98,7 @@ async function detachThreads(sql: Sql, siteId: string, most: number): Promise<nu
   return row?.changed ?? 0
 }
 
-/** Adds a message to what is known of a conversation. */
+/** Adds a message to a thread's counts. */
 export async function countMessage(sql: Sql, id: string, message: { tokens: number; at: string }): Promise<void> {
   const [thread] = await sql`
     update threads
@@ -108,7 +108,7 @@ export async function countMessage(sql: Sql, id: string, message: { tokens: numb
   if (!thread) throw notFound('thread', id)
 }
 
-/** The caller has locked the end user and erased their usage. */
+/** The caller must lock the end user and erase their usage first. */
 export async function eraseEndUserThreads(sql: Sql, endUserId: string): Promise<void> {
   await sql`delete from threads where end_user_id = ${endUserId}`
 }

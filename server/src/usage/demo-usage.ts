@@ -15,12 +15,12 @@ const people = Array.from({ length: 40 }, (_, n) => `customer-${String(n + 1).pa
 const siteOdds = [5, 3, 2]
 const models = { names: ['demo-small', 'demo-large', 'demo-vision'], odds: [6, 3, 1] }
 const finishReasons = { names: ['stop', 'tool_calls', 'length'], odds: [15, 4, 1] }
-/** Few write much and many write little; the first is nobody. */
+/** A few end users write a lot and most write little. The first entry is for anonymous visitors. */
 const peopleOdds = [12, ...people.map((_, rank) => 20 / (rank + 2))]
 
 /**
- * Ninety days of traffic as a small company would see it. Everything follows from the day the first site was added, so
- * run again it adds what a killed run left out, and nothing else. Says how many events were new.
+ * Adds 90 days of traffic, typical of a small company. Everything is derived from the time the first site was added, so
+ * running it again only adds events that an interrupted run missed. Returns how many events were new.
  */
 export async function seedDemoUsage(
   { database, clock }: Pick<Service, 'database' | 'clock'>,
@@ -96,7 +96,7 @@ function* inventEvents(
   }
 }
 
-/** The same id for the same thing in every run, sorted by time like any other. */
+/** A deterministic ID that sorts by time, like every other ID. */
 function demoId(organizationId: string, name: string, at: number): string {
   const time = at.toString(16).padStart(12, '0')
   const rest = hash('sha256', `${organizationId} ${name}`, 'hex')
@@ -105,7 +105,7 @@ function demoId(organizationId: string, name: string, at: number): string {
 
 type Random = () => number
 
-/** Numbers from 0 to 1 that are the same in every run (a Weyl sequence through an integer mix). */
+/** A deterministic sequence of numbers from 0 to 1 (a Weyl sequence through an integer mix). */
 function createRandom(seed: number): Random {
   let state = seed
   return () => {

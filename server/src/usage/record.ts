@@ -5,8 +5,8 @@ import { type Failure, invalid } from '../lib/errors.ts'
 import { isId } from '../lib/ids.ts'
 import { violatedConstraint } from '../stores/database.ts'
 
-const Uuid = z.string().refine(isId, 'Not an id')
-/** No model reads or writes nearly as much: a count beyond it is a mistake that would spoil the sums. */
+const Uuid = z.string().refine(isId, 'Must be an ID')
+/** Far above what any model reads or writes: a higher count is a mistake that would corrupt the totals. */
 const TokenCount = z.int().min(0).max(1_000_000_000)
 const Word = z
   .string()
@@ -15,7 +15,7 @@ const Word = z
   .refine((text) => !text.includes('\0'), 'Must not contain NUL')
 
 const UsageRecord = z.strictObject({
-  /** Recording the same id again changes nothing. */
+  /** Makes recording idempotent: an event with a known ID is ignored. */
   id: Uuid,
   organization_id: Uuid,
   end_user_id: Uuid.nullable(),
@@ -29,10 +29,10 @@ const UsageRecord = z.strictObject({
 })
 export type UsageRecord = z.infer<typeof UsageRecord>
 
-/** Stands in the sums for what happened on no site. */
+/** Placeholder in the totals for usage that doesn't belong to a site. */
 export const noSite = '00000000-0000-0000-0000-000000000000'
 
-/** An end user's usage is summed over each day, and over each span of so many days since 1970-01-01. */
+/** An end user's usage is summed per day, and per span of this many days, counted from 1970-01-01. */
 export const spanDays = 8
 
 export function checkUsage(event: UsageRecord): void {
@@ -41,10 +41,10 @@ export function checkUsage(event: UsageRecord): void {
 }
 
 /**
- * Adds events of one organization and their sums, all or nothing, in one statement, and says how many were new. Each table
- * is written in the order of its keys, so that writers may wait for each other but never in a circle. People are locked
- * before anything else, as in erasing one: whoever is gone by then is refused by the foreign key. So are sites, as in
- * deleting one: usage of a session that began on a site which is gone by then counts for no site.
+ * Adds one organization's events and updates its totals atomically, in one statement. Returns how many events were new.
+ * Each table is written in key order, so that concurrent writers can't deadlock. End users and sites are locked first, as
+ * when one is deleted: the foreign key rejects events of an end user who was erased in the meantime, and events of a site
+ * that was deleted in the meantime are recorded without a site.
  */
 export async function recordUsage(
   { database }: Pick<Service, 'database'>,
@@ -56,7 +56,7 @@ export async function recordUsage(
   for (const event of events) {
     checkUsage(event)
     if (event.organization_id !== first.organization_id) {
-      throw invalid('organization_id', 'Events of two organizations cannot be recorded at once')
+      throw invalid('organization_id', 'All events must belong to the same organization')
     }
   }
   const column = (name: keyof UsageRecord) => events.map((event) => event[name])
@@ -124,9 +124,9 @@ export async function recordUsage(
   }
 }
 
-const tooMuch = () => invalid('prompt_tokens', 'The total would pass 9007199254740991')
+const tooMuch = () => invalid('prompt_tokens', 'The total would exceed 9007199254740991')
 
-/** What only the database can know, by the constraint that says so. */
+/** Errors that only the database can detect, by the name of the violated constraint. */
 const refusals: Record<string, () => Failure> = {
   usage_events_organization_id_fkey: () => invalid('organization_id', 'Unknown organization'),
   usage_events_end_user: () => invalid('end_user_id', 'Unknown end user'),

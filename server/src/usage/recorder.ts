@@ -3,13 +3,13 @@ import type { Service } from '../foundation/service.ts'
 import { Failure, serviceUnavailable } from '../lib/errors.ts'
 import { checkUsage, recordUsage, type UsageRecord } from './record.ts'
 
-/** Gathers what arrives at once into few statements. */
+/** Batches concurrent usage events into few statements. */
 export interface UsageRecorder {
-  /** Resolves when the event is durable, and rejects when it was not recorded. Nothing is tried again behind the scenes. */
+  /** Resolves when the event is durable, and rejects if it wasn't recorded. Failed writes aren't retried. */
   record(event: UsageRecord): Promise<void>
-  /** Waits until everything recorded so far is durable or refused. */
+  /** Waits until every event passed to `record` so far is durable or rejected. */
   flush(): Promise<void>
-  /** Records what is waiting, then takes nothing more. */
+  /** Rejects new events and waits for the queued ones to be written. */
   close(): Promise<void>
 }
 
@@ -21,11 +21,11 @@ interface Waiting {
 
 const gatherMs = 5
 const batchSize = 1_000
-/** A database that cannot follow must not fill the memory. */
+/** Upper bound for queued events, so that a slow database can't exhaust memory. */
 const mostWaiting = 100_000
 
 export function createUsageRecorder(service: Pick<Service, 'database'>): UsageRecorder {
-  /** By organization: a batch is of one, and while it is being written the next one gathers. */
+  /** One queue per organization, because a batch can't mix them. The queue keeps filling while a batch is written. */
   const queues = new Map<string, Waiting[]>()
   const writers = new Set<Promise<void>>()
   let waiting = 0
@@ -57,7 +57,7 @@ export function createUsageRecorder(service: Pick<Service, 'database'>): UsageRe
     async record(event) {
       checkUsage(event)
       if (isClosed) throw serviceUnavailable('The server is stopping')
-      if (waiting >= mostWaiting) throw serviceUnavailable('Usage arrives faster than it can be recorded')
+      if (waiting >= mostWaiting) throw serviceUnavailable('Usage events are arriving faster than they can be recorded')
       await new Promise<void>((resolve, reject) => enqueue({ event, resolve, reject }))
     },
     flush,
@@ -68,7 +68,7 @@ export function createUsageRecorder(service: Pick<Service, 'database'>): UsageRe
   }
 }
 
-/** A refusal is about one event and nothing was written: its neighbours are recorded without it. */
+/** A rejected event fails its whole batch, so the batch is split until only that event is left out. */
 async function recordBatch(service: Pick<Service, 'database'>, batch: Waiting[]): Promise<void> {
   try {
     await recordUsage(

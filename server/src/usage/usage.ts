@@ -108,28 +108,28 @@ export async function listEndUserHistory(
     const [totals] = await selectEndUserTotals(sql, end_user_id)
     if (!totals) throw notFound('end_user', end_user_id)
     const total = totals.total_requests
-    // A page behind the end would be found out by counting through all events.
+    // Skips the query for an offset past the end, which would scan all of the end user's events.
     return { events: offset < total ? await selectEvents(sql, end_user_id, limit, offset) : [], total }
   })
 }
 
 /**
- * Takes an end user off what was spent; the organization's totals stay. The caller has locked the end user, and erases
- * the threads after this: events that still name one would be changed a second time.
+ * Removes an end user from usage data; the organization's totals stay. The caller must lock the end user first, and erase
+ * their threads afterwards: deleting a thread that events still reference would update those events a second time.
  */
 export async function eraseEndUserUsage(sql: Sql, endUserId: string): Promise<void> {
   await lockEvents(sql)
   await sql`delete from usage_end_users where end_user_id = ${endUserId}`
   await sql`delete from usage_end_user_spans where end_user_id = ${endUserId}`
-  // In portions: a statement may take ten seconds, and some have written for years.
+  // In batches: a statement times out after ten seconds, and an end user can have years of events.
   while (await anonymiseEvents(sql, endUserId, 10_000));
 }
 
-/** Moves what was recorded on a site to no site. The caller has locked the site, so nothing is added to it meanwhile. */
+/** Detaches a site's usage from the site. The caller must lock the site first, so that no usage is added meanwhile. */
 export async function moveUsageOffSite(sql: Sql, siteId: string): Promise<void> {
   await lockEvents(sql)
   while (await detachEvents(sql, siteId, 10_000));
-  // In the order in which usage is recorded, so that the two may wait for each other but never in a circle.
+  // Locks rows in the same order as recordUsage, so that the two can't deadlock.
   await sql`
     with moved as (
       delete from usage_site_days where site_id = ${siteId} returning day, requests, prompt_tokens, completion_tokens
@@ -142,7 +142,7 @@ export async function moveUsageOffSite(sql: Sql, siteId: string): Promise<void> 
       completion_tokens = kept.completion_tokens + excluded.completion_tokens`
 }
 
-/** Only one transaction of an organization rewrites events at a time: two would lock the same rows in different orders. */
+/** Serializes transactions that rewrite an organization's events: two could lock the same rows in different orders. */
 const lockEvents = (sql: Sql) =>
   sql`select pg_advisory_xact_lock(hashtextextended('usage_events:' || current_organization(), 0))`
 
@@ -187,22 +187,22 @@ interface Range {
 
 const dayMs = 24 * 60 * 60 * 1000
 const defaultDays = 30
-/** Ten years that hold three leap days. */
+/** Ten years with three leap days. */
 const mostDays = 3653
 
 const dayOf = (moment: number) => new Date(moment).toISOString().slice(0, 10)
 
-/** Both ends are UTC days and both count. */
+/** The UTC days of a range, both inclusive. */
 function rangeOf(asked: { start_date?: string | undefined; end_date?: string | undefined }, now: number): Range {
   const end = asked.end_date ?? dayOf(now)
   const start = asked.start_date ?? dayOf(Date.parse(end) - (defaultDays - 1) * dayMs)
-  if (start > end) throw invalid('start_date', `${start} is after the end of the range, ${end}`)
+  if (start > end) throw invalid('start_date', `${start} is after the end date, ${end}`)
   const days = (Date.parse(end) - Date.parse(start)) / dayMs + 1
   if (days > mostDays) throw invalid('start_date', 'The range is longer than ten years')
   return { start, end }
 }
 
-/** The whole spans of a range: the first day of the first one, and the day after the last one; the same day if there are none. */
+/** The complete spans within a range: the first day of the first, and the day after the last. Equal if there are none. */
 export function wholeSpans({ start, end }: Range): { from: string; to: string } {
   const spanMs = spanDays * dayMs
   const from = Math.ceil(Date.parse(start) / spanMs) * spanMs

@@ -252,7 +252,7 @@ describe('a row is named', () => {
          update audit_chains set hash = previous where organization_id = $1;
        end $body$`,
       1,
-      'which no row under a current key has ended',
+      'which no row under a current key has retired',
     ],
     [
       'the whole trail of the organization is gone',
@@ -295,14 +295,14 @@ describe('a row is named', () => {
     await cutTail(id)
     expect(await verify(id), 'an older state of the chain is as genuine as the latest').not.toHaveProperty('broken')
     expect(await verify(id, { earlier })).toMatchObject({
-      broken: { sequence: 5, problem: 'rows up to 5, which an earlier head includes, are missing' },
+      broken: { sequence: 5, problem: 'rows up to 5 are missing, although an earlier head includes them' },
     })
     await record(id, 'something else')
     await record(id, 'and more')
     expect(await verify(id)).not.toHaveProperty('broken')
     expect(await verify(id, { earlier })).toMatchObject({
       length: 4,
-      broken: { sequence: 5, problem: 'the row is not the one that an earlier head names' },
+      broken: { sequence: 5, problem: 'the row does not match an earlier head' },
     })
   })
 
@@ -363,7 +363,7 @@ describe('after a rotation of the secret', () => {
       expect(report, 'and the rotation is recorded once').not.toHaveProperty('broken')
     }
     expect(await verifyWith(before, id)).toMatchObject({
-      broken: { sequence: 3, problem: expect.stringContaining("isn't known") },
+      broken: { sequence: 3, problem: expect.stringContaining('unknown key') },
     })
   })
 
@@ -400,7 +400,7 @@ describe('after a rotation of the secret', () => {
     await forge(instead, 5)
     await recordWith(after, instead, 'a genuine row on top')
     expect(await verifyWith(after, instead)).toMatchObject({
-      broken: { sequence: 1, problem: expect.stringContaining('which no row under a current key has ended') },
+      broken: { sequence: 1, problem: expect.stringContaining('which no row under a current key has retired') },
     })
   })
 
@@ -411,11 +411,11 @@ describe('after a rotation of the secret', () => {
       formerKey.id,
     ])
     expect(await verifyWith(after, id)).toMatchObject({
-      broken: { sequence: 1, problem: expect.stringContaining("isn't known") },
+      broken: { sequence: 1, problem: expect.stringContaining('unknown key') },
     })
     await owner.query('delete from audit_keys')
     expect(await verifyWith(after, id)).toMatchObject({
-      broken: { sequence: 1, problem: expect.stringContaining("isn't known") },
+      broken: { sequence: 1, problem: expect.stringContaining('unknown key') },
     })
   })
 })
