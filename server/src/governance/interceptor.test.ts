@@ -256,7 +256,7 @@ describe('reading an answer', () => {
     [
       'an error',
       { jsonrpc: '2.0', id: null, error: { code: -32601, message: 'Method not found' } },
-      'answered with the JSON-RPC error -32601: Method not found',
+      'returned the JSON-RPC error -32601: Method not found',
     ],
     ['an error beside a result', { jsonrpc: '2.0', id: 'one', result, error: { code: 1, message: 'x' } }, 'error 1: x'],
     ['half an error', { jsonrpc: '2.0', id: 'one', result, error: 'x' }, 'invalid at error: '],

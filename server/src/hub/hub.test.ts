@@ -822,10 +822,10 @@ describe('the governance provider', () => {
       }),
       /No tea · Rule 7/,
     ],
-    ['answers garbage', (_, response) => void response.end('<html>'), /did not answer with JSON/],
-    ['is down', (_, response) => void response.destroy(), /interceptor runs and can be reached/],
+    ['answers garbage', (_, response) => void response.end('<html>'), /isn’t valid JSON/],
+    ['is down', (_, response) => void response.destroy(), /interceptor is running and reachable/],
     ['answers 500', (_, response) => void response.writeHead(500).end(), /HTTP 500/],
-    ['never answers', () => undefined, /answer sooner/],
+    ['never answers', () => undefined, /respond faster/],
   ])('that %s stops the call, and the reason says so', async (_, respond, reason) => {
     const { page, me } = await governedShop(respond)
     const error = await me.call('add').catch(({ envelope }) => envelope)

@@ -10,7 +10,7 @@ const quoted = (name: string) => print(`name: ${JSON.stringify(name)}\ndescripti
 
 const read = (content: string) => parseSkillDocument(content).document
 
-/** What is said about a text that is refused: the field and the message, which stands in two places. */
+/** The field and message of the error for an invalid text. The message is also in `details`. */
 function refusalOf(content: string): [string, string] {
   try {
     parseSkillDocument(content)
@@ -26,7 +26,7 @@ function refusalOf(content: string): [string, string] {
     })
     return [String(data?.field), message]
   }
-  throw new Error('It was accepted')
+  throw new Error('Expected a failure')
 }
 
 describe('a name', () => {
@@ -39,9 +39,9 @@ describe('a name', () => {
     ['only digits', '2026'],
     ['64 letters', 'a'.repeat(64)],
     ['64 letters beyond the basic plane', '𠮷'.repeat(64)],
-    ['64 characters that are more in UTF-8', 'ж'.repeat(64)],
+    ['64 characters that take more bytes in UTF-8', 'ж'.repeat(64)],
     ['Latin with diacritics', 'café-crème'],
-    ['sharp s, which has no single capital in use', 'straße'],
+    ['sharp s', 'straße'],
     ['Polish', 'zażółć-gęślą'],
     ['Turkish dotless i', 'ısı'],
     ['Vietnamese', 'tiếng-việt'],
@@ -68,7 +68,7 @@ describe('a name', () => {
     ['Ethiopic', 'ክህሎት'],
     ['small letters of a script beyond the basic plane', '𐐨𐐩'],
     ['Egyptian hieroglyphs', '𓀀𓀁'],
-  ])('may be %s', (_, name) => expect(read(quoted(name)).name).toBe(name))
+  ])('can be %s', (_, name) => expect(read(quoted(name)).name).toBe(name))
 
   test.each([
     ['full-width letters', 'ｓｋｉｌｌ', 'skill'],
@@ -81,12 +81,12 @@ describe('a name', () => {
     ['mathematical small letters', '𝓼𝓴𝓲𝓵𝓵', 'skill'],
     ['a letter and a combining accent', 'cafe\u0301', 'café'],
     ['a combining mark that has no composed form', 'q\u0303', 'q\u0303'],
-    ['Hangul in parts', '\u1100\u1161', '가'],
+    ['decomposed Hangul', '\u1100\u1161', '가'],
     ['32 ligatures that are 64 letters', 'ﬀ'.repeat(32), 'f'.repeat(64)],
     ['65 letters that are 64 composed', `${'a'.repeat(63)}e\u0301`, `${'a'.repeat(63)}é`],
     ['spaces around it', '  my-skill ', 'my-skill'],
     ['a line break after it', 'my-skill\n', 'my-skill'],
-  ])('of %s is normalized', (_, name, normalized) => expect(read(quoted(name)).name).toBe(normalized))
+  ])('with %s is normalized', (_, name, normalized) => expect(read(quoted(name)).name).toBe(normalized))
 
   const lowercase = 'name must be lowercase'
   const format = 'invalid name format'
@@ -128,16 +128,16 @@ describe('a name', () => {
     ['a keycap', '1\ufe0f\u20e3', format],
     ['a joiner', 'क\u200dष', format],
     ['a variation selector', 'a\ufe0f', format],
-    ['a Hangul filler, which nobody sees', '\u3164', format],
+    ['an invisible Hangul filler', '\u3164', format],
     ['a combining mark first', '\u0301a', format],
     ['a combining mark after a hyphen', 'a-\u0301', format],
     ['a bidirectional override', 'a\u202eb', format],
     ['a control character', 'a\u0007b', format],
-    ['a private character', '\ue000', format],
+    ['a private-use character', '\ue000', format],
     ['markup', '<b>', format],
-  ])('may not have %s', (_, name, message) => expect(refusalOf(quoted(name))).toEqual(['name', message]))
+  ])('cannot have %s', (_, name, message) => expect(refusalOf(quoted(name))).toEqual(['name', message]))
 
-  test('of any characters that is accepted is normalized, lower case, within its length and accepted again', () => {
+  test('that is accepted is normalized, lowercase, not too long, and accepted again', () => {
     const alphabet = fc.oneof(fc.constantFrom(...'ab1-éжक\u0941技ｓﬃ'), fc.string({ unit: 'binary', maxLength: 1 }))
     const verdicts = { accepted: 0, refused: 0 }
     fc.assert(
@@ -159,12 +159,12 @@ describe('a name', () => {
       }),
       { numRuns: 1000 },
     )
-    expect(Math.min(verdicts.accepted, verdicts.refused), 'both were seen').toBeGreaterThan(0)
+    expect(Math.min(verdicts.accepted, verdicts.refused), 'both outcomes occurred').toBeGreaterThan(0)
   })
 })
 
 describe('a document', () => {
-  test('is read field by field', () => {
+  test('is parsed into its fields', () => {
     const content = print(
       [
         'name: refund-an-order',
@@ -199,11 +199,11 @@ describe('a document', () => {
 
   test.each([
     ['digits', '123', '123'],
-    ['what YAML 1.1 takes for false', 'no', 'no'],
-    ['what YAML takes for null', 'null', 'null'],
-    ['what YAML takes for a number', '1e3', '1e3'],
-    ['what YAML takes for a date', '2026-11-15', '2026-11-15'],
-  ])('has text where YAML would see %s', (_, written, text) => {
+    ['a YAML 1.1 boolean', 'no', 'no'],
+    ['a YAML null', 'null', 'null'],
+    ['a YAML number', '1e3', '1e3'],
+    ['a YAML date', '2026-11-15', '2026-11-15'],
+  ])('reads %s as text', (_, written, text) => {
     const { name, description } = read(print(`name: ${written}\ndescription: ${written}`))
     expect({ name, description }).toEqual({ name: text, description: text })
   })
@@ -229,14 +229,14 @@ describe('a document', () => {
     ['Infinity', 'Infinity'],
     ['no', 'no'],
     ['2026-11-15', '2026-11-15'],
-  ])('has in its metadata %s as %j, at any depth', (written, value) => {
+  ])('reads %s in metadata as %j, at any depth', (written, value) => {
     const { metadata } = read(withFields(`metadata: {a: ${written}, b: [{c: ${written}}], 3: x}`))
     expect(metadata).toEqual({ a: value, b: [{ c: value }], 3: 'x' })
     expect(JSON.parse(JSON.stringify(metadata))).toEqual(metadata)
   })
 
   test.each([
-    ['left out', ''],
+    ['missing', ''],
     ['without a value', 'license:\ncompatibility:\nallowed-tools:\nmetadata:'],
     ['empty', 'license: ""\ncompatibility: ""\nallowed-tools: " "\nmetadata: ""'],
   ])('has null for fields that are %s', (_, lines) => {
@@ -257,16 +257,16 @@ describe('a document', () => {
     ['comments', '# first\nname: a # second\ndescription: x'],
     ['flow style', '{name: a, description: x}'],
     ['quotes', `"name": 'a'\ndescription: "x"`],
-    ['the end of a document', 'name: a\ndescription: x\n...'],
-    ['an anchor that nothing refers to', 'name: &n a\ndescription: x'],
+    ['an end-of-document marker', 'name: a\ndescription: x\n...'],
+    ['an unused anchor', 'name: &n a\ndescription: x'],
     ['32 levels', `name: a\ndescription: x\nmetadata: {a: ${'['.repeat(30)}${']'.repeat(30)}}`],
     ['16 KiB of frontmatter', `name: a\ndescription: x\n${comment(16 * 1024 - 24)}`],
-  ])('may have %s', (_, frontmatter) => expect(read(print(frontmatter)).name).toBe('a'))
+  ])('can have %s', (_, frontmatter) => expect(read(print(frontmatter)).name).toBe('a'))
 
   test.each<[string, string, [string, string]]>([
-    ['nothing', '', ['content', 'frontmatter is missing']],
-    ['a body alone', '# Title\n', ['content', 'frontmatter is missing']],
-    ['an opening delimiter alone', '---', ['content', 'frontmatter is missing']],
+    ['no text', '', ['content', 'frontmatter is missing']],
+    ['only a body', '# Title\n', ['content', 'frontmatter is missing']],
+    ['only an opening delimiter', '---', ['content', 'frontmatter is missing']],
     ['a line before the frontmatter', '\n---\nname: a\n---\n', ['content', 'frontmatter is missing']],
     ['a space before the delimiter', ' ---\nname: a\n---\n', ['content', 'frontmatter is missing']],
     ['a space after the delimiter', '--- \nname: a\n---\n', ['content', 'frontmatter is missing']],
@@ -274,9 +274,9 @@ describe('a document', () => {
     ['no closing delimiter', '---\nname: a\n', ['content', 'frontmatter has no closing ---']],
     ['a closing delimiter with a space', '---\nname: a\n--- \n', ['content', 'frontmatter has no closing ---']],
     ['an indented closing delimiter', '---\nname: a\n ---\n', ['content', 'frontmatter has no closing ---']],
-    ['a carriage return alone as line end', '---\rname: a\r---\r', ['content', 'frontmatter is missing']],
+    ['carriage returns as line endings', '---\rname: a\r---\r', ['content', 'frontmatter is missing']],
     ['empty frontmatter', '---\n---\nbody', ['name', 'name is required']],
-    ['a comment alone', print('# nothing'), ['name', 'name is required']],
+    ['only a comment', print('# nothing'), ['name', 'name is required']],
     ['no name', print('description: x'), ['name', 'name is required']],
     ['a name without a value', print('name:\ndescription: x'), ['name', 'name is required']],
     ['an empty name', print('name: ""\ndescription: x'), ['name', 'name is required']],
@@ -308,13 +308,13 @@ describe('a document', () => {
     ],
     ['a license that is an object', withFields('license: {id: MIT}'), ['license', 'license must be a string']],
     [
-      'allowed-tools that are a list',
+      'allowed-tools that is a list',
       withFields('allowed-tools:\n  - a'),
       ['allowed-tools', 'allowed-tools must be a string'],
     ],
-    ['metadata that are a text', withFields('metadata: x'), ['metadata', 'metadata must be an object']],
-    ['metadata that are a list', withFields('metadata: [x]'), ['metadata', 'metadata must be an object']],
-    ['frontmatter that is a text', print('just a line'), ['content', 'frontmatter must be an object']],
+    ['metadata that is a string', withFields('metadata: x'), ['metadata', 'metadata must be an object']],
+    ['metadata that is a list', withFields('metadata: [x]'), ['metadata', 'metadata must be an object']],
+    ['frontmatter that is a string', print('just a line'), ['content', 'frontmatter must be an object']],
     ['frontmatter that is a list', print('- name: a'), ['content', 'frontmatter must be an object']],
     ['an unquoted colon', print('name: a\ndescription: Use: it'), ['content', 'frontmatter is not valid YAML']],
     ['an open bracket', withFields('metadata: {a: [}'), ['content', 'frontmatter is not valid YAML']],
@@ -325,28 +325,24 @@ describe('a document', () => {
       ['content', 'content contains NUL or an unpaired surrogate'],
     ],
     [
-      'half a character',
+      'an unpaired surrogate',
       print('name: a\ndescription: x', '\ud83d'),
       ['content', 'content contains NUL or an unpaired surrogate'],
     ],
+    ['an escaped NUL', withFields('license: "\\0"'), ['content', 'frontmatter contains NUL or an unpaired surrogate']],
     [
-      'NUL by an escape',
-      withFields('license: "\\0"'),
-      ['content', 'frontmatter contains NUL or an unpaired surrogate'],
-    ],
-    [
-      'half a character by an escape',
+      'an escaped unpaired surrogate',
       withFields('metadata: {"\\ud83d": x}'),
       ['content', 'frontmatter contains NUL or an unpaired surrogate'],
     ],
     [
-      'a byte more than 16 KiB of frontmatter',
+      'one byte more than 16 KiB of frontmatter',
       print(`name: a\ndescription: x\n${comment(16 * 1024 - 23)}`),
       ['content', 'frontmatter exceeds 16 KiB'],
     ],
-  ])('may not have %s', (_, content, refusal) => expect(refusalOf(content)).toEqual(refusal))
+  ])('cannot have %s', (_, content, refusal) => expect(refusalOf(content)).toEqual(refusal))
 
-  test('has at most 256 KiB, in bytes', () => {
+  test('can have at most 256 KiB', () => {
     const start = print('name: a\ndescription: x')
     const room = 256 * 1024 - start.length
     expect(read(`${start}${'é'.repeat(room / 2)}`).tokens).toBe(Math.ceil((Math.floor(room / 2) * 2) / 4))
@@ -394,7 +390,7 @@ describe('a body is everything after the closing delimiter', () => {
     .map((parts) => parts.join(''))
     .filter((body) => !body.includes('\0'))
 
-  test('byte for byte, whatever it holds and however the delimiters end', () => {
+  test('byte for byte, regardless of its content and the line endings', () => {
     fc.assert(
       fc.property(
         arbitraryBody,
@@ -415,16 +411,16 @@ describe('a body is everything after the closing delimiter', () => {
     ['a line feed after it', `---\n${frontmatter}---\n`, ''],
     ['an empty line after it', `---\n${frontmatter}---\n\n`, '\n'],
     ['another delimiter after it', `---\n${frontmatter}---\n---\nname: b\n`, '---\nname: b\n'],
-    ['hyphens within a line before it', `---\n${frontmatter}license: a --- b\n---\nx`, 'x'],
-    ['a line separator in front of hyphens before it', `---\n${frontmatter}license: "a\u2028--- b"\n---\nx`, 'x'],
-    ['line ends of two bytes', `---\r\nname: a\r\ndescription: x\r\n---\r\n\r\nx\r\n`, '\r\nx\r\n'],
+    ['hyphens in the frontmatter', `---\n${frontmatter}license: a --- b\n---\nx`, 'x'],
+    ['hyphens after a line separator in the frontmatter', `---\n${frontmatter}license: "a\u2028--- b"\n---\nx`, 'x'],
+    ['two-byte line endings', `---\r\nname: a\r\ndescription: x\r\n---\r\n\r\nx\r\n`, '\r\nx\r\n'],
   ])('also with %s', (_, content, body) => expect(read(content)).toMatchObject({ name: 'a', body }))
 })
 
 const keys = (count: number) => Array.from({ length: count }, (_, n) => `k${n}: v`)
 
 // Abuse case 54.
-describe('a hostile document is refused', () => {
+describe('a malicious document is rejected', () => {
   const billionLaughs = [
     'a: &a [x, x, x]',
     ...'bcdefgh'.split('').map((key, n) => `${key}: &${key} [*${'abcdefgh'[n]}, *${'abcdefgh'[n]}]`),
@@ -438,24 +434,24 @@ describe('a hostile document is refused', () => {
     ['a language after a space', '--- coffee\nname: a\n---\n', 'frontmatter is missing'],
     ['a function', withFields('x: !!js/function "function () { process.exit() }"'), 'frontmatter must not use tags'],
     ['a constructor', withFields('x: !!python/object/apply:os.system ["true"]'), 'frontmatter must not use tags'],
-    ['a tag of its own', withFields('x: !mine y'), 'frontmatter must not use tags'],
+    ['a custom tag', withFields('x: !mine y'), 'frontmatter must not use tags'],
     ['a standard tag', withFields('x: !!binary aGk='), 'frontmatter must not use tags'],
     ['a tag on a key', withFields('!!str x: y'), 'frontmatter must not use tags'],
-    ['a tag on the whole', print('!!map\nname: a'), 'frontmatter must not use tags'],
+    ['a tag on the whole document', print('!!map\nname: a'), 'frontmatter must not use tags'],
     ['a tag handle', print('%TAG ! tag:x,2026:\nname: a'), 'frontmatter is not valid YAML'],
     ['an alias', withFields('x: &x y', 'z: *x'), 'frontmatter must not use aliases'],
-    ['an alias to nothing', withFields('x: *nothing'), 'frontmatter must not use aliases'],
+    ['an alias without an anchor', withFields('x: *nothing'), 'frontmatter must not use aliases'],
     ['an alias as a key', withFields('x: &x y', '*x : z'), 'frontmatter must not use aliases'],
     ['an alias to itself', withFields('x: &x [*x]'), 'frontmatter must not use aliases'],
     ['a billion laughs', withFields(...billionLaughs), 'frontmatter must not use aliases'],
     ['a merge key', withFields('<<: {license: MIT}'), 'frontmatter must not use merge keys'],
-    ['a merge key below', withFields('metadata: {"<<": {a: b}}'), 'frontmatter must not use merge keys'],
-    ['a key twice', withFields('name: b'), 'frontmatter has a duplicate key'],
-    ['a key twice in other quotes', withFields('"name": b'), 'frontmatter has a duplicate key'],
-    ['a key twice below', withFields('metadata: {a: 1, a: 2}'), 'frontmatter has a duplicate key'],
+    ['a nested merge key', withFields('metadata: {"<<": {a: b}}'), 'frontmatter must not use merge keys'],
+    ['a duplicate key', withFields('name: b'), 'frontmatter has a duplicate key'],
+    ['a duplicate key in different quotes', withFields('"name": b'), 'frontmatter has a duplicate key'],
+    ['a nested duplicate key', withFields('metadata: {a: 1, a: 2}'), 'frontmatter has a duplicate key'],
     ['a key that is an object', withFields('? {a: b}\n: c'), 'frontmatter has a forbidden key'],
     ['the key __proto__', withFields('__proto__: {admin: yes}'), 'frontmatter has a forbidden key'],
-    ['the key __proto__ below', withFields('metadata: {__proto__: {admin: yes}}'), 'frontmatter has a forbidden key'],
+    ['a nested __proto__ key', withFields('metadata: {__proto__: {admin: yes}}'), 'frontmatter has a forbidden key'],
     ['two documents', withFields('...', 'name: b'), 'frontmatter is not valid YAML'],
     ['32 000 keys', withFields(...keys(32_000)), 'content exceeds 256 KiB'],
     ['32 000 short keys', withFields(...Array<string>(32_000).fill('k:')), 'frontmatter exceeds 16 KiB'],
@@ -472,7 +468,7 @@ describe('a hostile document is refused', () => {
       'frontmatter has too many YAML tokens',
     ],
     [
-      'more levels than the stack holds',
+      'more levels than the stack can hold',
       withFields(`x: ${'['.repeat(2000)}${']'.repeat(2000)}`),
       'frontmatter is not valid YAML',
     ],
@@ -482,7 +478,7 @@ describe('a hostile document is refused', () => {
     expect(({} as { admin?: unknown }).admin, 'prototypes are intact').toBeUndefined()
   })
 
-  test('or read, whatever it is: nothing else ever happens', () => {
+  test('or parsed: no text causes any other error', () => {
     const piece = fc.constantFrom(
       '---',
       '\n',
@@ -529,7 +525,7 @@ describe('a hostile document is refused', () => {
   })
 })
 
-test('the built-in skills are valid, and warn of nothing', () => {
+test('the built-in skills are valid and have no warnings', () => {
   expect([...builtInSkills.keys()]).toEqual(['builtin://skill-creator-webmcp'])
   for (const { content, name, location } of builtInSkills.values()) {
     expect(parseSkillDocument(content)).toMatchObject({ document: { name }, warnings: [] })

@@ -16,26 +16,26 @@ const apply = (text: string, ...operations: Operation[]) =>
 describe('operations', () => {
   test.each<[string, Operation[], string]>([
     ['replace', [{ type: 'replace', before: 'one', after: '1' }], '1 two two'],
-    ['replace by nothing', [{ type: 'replace', before: 'one ', after: '' }], 'two two'],
+    ['replace with an empty string', [{ type: 'replace', before: 'one ', after: '' }], 'two two'],
     ['delete', [{ type: 'delete', before: 'one ' }], 'two two'],
     ['insert after', [{ type: 'insert', anchor: 'one', text: '!' }], 'one! two two'],
-    ['insert after, when told so', [{ type: 'insert', anchor: 'one', text: '!', position: 'after' }], 'one! two two'],
+    ['insert after, explicitly', [{ type: 'insert', anchor: 'one', text: '!', position: 'after' }], 'one! two two'],
     ['insert before', [{ type: 'insert', anchor: 'one', text: '!', position: 'before' }], '!one two two'],
-    ['take the replacement as it is written', [{ type: 'replace', before: 'one', after: "$&$1$'" }], "$&$1$' two two"],
+    ['insert the replacement literally', [{ type: 'replace', before: 'one', after: "$&$1$'" }], "$&$1$' two two"],
     [
-      'do it as often as expected',
+      'apply to every expected match',
       [{ type: 'insert', anchor: 'two', text: '!', expected_matches: 2 }],
       'one two! two!',
     ],
     [
-      'work on what the ones before them made',
+      'apply to the result of the previous operation',
       [
         { type: 'replace', before: 'one', after: 'four' },
         { type: 'delete', before: 'four ' },
       ],
       'two two',
     ],
-    ['change nothing when there are none', [], 'one two two'],
+    ['change nothing if the list is empty', [], 'one two two'],
   ])('%s', (_, operations, result) => expect(apply('one two two', ...operations)).toBe(result))
 
   test.each<[string, Operation[], string, string]>([
@@ -48,7 +48,7 @@ describe('operations', () => {
       'Matches expected: 3, found: 2',
     ],
     [
-      'was removed by the one before',
+      'was removed by the previous operation',
       [
         { type: 'delete', before: 'one' },
         { type: 'insert', anchor: 'one', text: 'x' },
@@ -56,7 +56,7 @@ describe('operations', () => {
       '1.expected_matches',
       'Matches expected: 1, found: 0',
     ],
-  ])('are refused when the text %s', (_, operations, field, details) => {
+  ])('are rejected if the text %s', (_, operations, field, details) => {
     expect(dataOf(() => apply('one two two', ...operations))).toEqual({
       code: 'VALIDATION_ERROR',
       field: `patch.operations.${field}`,
@@ -64,7 +64,7 @@ describe('operations', () => {
     })
   })
 
-  test('are refused before they make a text that no memory holds', () => {
+  test('are rejected before they build a text that exceeds memory', () => {
     const bomb: Operation = { type: 'replace', before: 'a', after: 'a'.repeat(250_000), expected_matches: 10_000 }
     expect(dataOf(() => apply('a'.repeat(10_000), bomb))).toEqual({
       code: 'VALIDATION_ERROR',
@@ -73,11 +73,11 @@ describe('operations', () => {
     })
   })
 
-  // Without overlaps by construction: the mark is in no text.
+  // No generated text contains the mark, so matches can't overlap.
   const mark = '§'
   const arbitraryText = fc.string({ unit: 'grapheme' }).filter((text) => !text.includes(mark))
 
-  test('that replace there and back leave the text as it was', () => {
+  test('that replace text and then restore it leave the text unchanged', () => {
     fc.assert(
       fc.property(arbitraryText, arbitraryText, fc.string({ minLength: 1 }), (start, end, part) => {
         fc.pre(findAll(start + part + end, part).length === 1)
@@ -88,7 +88,7 @@ describe('operations', () => {
     )
   })
 
-  test('that insert and delete the same leave the text as it was', () => {
+  test('that insert text and then delete it leave the text unchanged', () => {
     fc.assert(
       fc.property(arbitraryText, arbitraryText, fc.constantFrom('before', 'after'), (start, end, position) => {
         const text = `${start}${mark}${end}`
@@ -99,7 +99,7 @@ describe('operations', () => {
     )
   })
 
-  test('all apply or none does: together they do what they do one after the other', () => {
+  test('apply all or nothing, with the same result as one at a time', () => {
     const arbitraryOperation = fc.record({
       type: fc.constant('replace' as const),
       before: fc.string({ unit: fc.constantFrom(...'ab'), minLength: 1, maxLength: 2 }),
@@ -136,8 +136,8 @@ describe('finding', () => {
     )
   })
 
-  // The engine's own search takes so long for this one that the test would time out.
-  test('does not slow down for a text made to be slow', () => {
+  // The engine's own search is so slow for this text that the test would time out.
+  test('takes linear time for a malicious text', () => {
     const part = `${'a'.repeat(64_000)}b${'a'.repeat(64_000)}`
     const text = 'a'.repeat(256 * 1024)
     for (let times = 0; times < 10; times += 1) expect(findAll(text, part)).toEqual([])
@@ -160,5 +160,5 @@ function dataOf(work: () => unknown): unknown {
     if (error instanceof Failure) return error.envelope.data
     throw error
   }
-  throw new Error('It was accepted')
+  throw new Error('Expected a failure')
 }

@@ -64,7 +64,7 @@ const denied = {
 }
 
 describe('creating', () => {
-  test('answers with the whole record, which is then got', async () => {
+  test('returns the whole record, as reading it does', async () => {
     const frontmatter = [
       'name: ｒefund',
       'description: Refund an order.',
@@ -97,7 +97,7 @@ describe('creating', () => {
     expect((await get(body.id)).body).toEqual(body)
   })
 
-  test('keeps fields that it does not know, and warns of them once', async () => {
+  test('keeps unknown fields, and returns warnings about them', async () => {
     const { warnings, ...skill } = (await create('---\nname: odd\ndescription: x\npriority: 1\nb: 2\n---\n')).body
     expect(warnings).toEqual(['unknown frontmatter field "priority"', 'unknown frontmatter field "b"'])
     expect((await get(skill.id)).body).toEqual(skill)
@@ -115,7 +115,7 @@ describe('creating', () => {
     ['frontmatter is missing', 'content', '# Title'],
     ['frontmatter is not valid YAML', 'content', text('[')],
     ['content exceeds 256 KiB', 'content', text('a', 'x'.repeat(256 * 1024))],
-  ])('is refused: %s', async (message, field, content) => {
+  ])('is rejected: %s', async (message, field, content) => {
     const before = await list()
     expect((await create(content)).body).toEqual(validation(field, message, message))
     expect(await list()).toEqual(before)
@@ -125,8 +125,8 @@ describe('creating', () => {
     ['no content', {}, 'content'],
     ['content of another type', { content: 1 }, 'content'],
     ['an unknown field', { content: text('a'), domains: ['*'] }, 'domains'],
-    ['an organization', { content: text('a'), organization_id: 'x' }, 'organization_id'],
-  ])('is refused with %s', async (_, body, field) => {
+    ['an organization ID', { content: text('a'), organization_id: 'x' }, 'organization_id'],
+  ])('is rejected with %s', async (_, body, field) => {
     const answer = await app.request('POST', '/organization-skills', { token, body })
     expect(answer.body).toEqual(validation(field, expect.stringMatching(/\S/)))
   })
@@ -135,18 +135,18 @@ describe('creating', () => {
     ['an active skill', 'taken', 'taken'],
     ['an active skill after normalization', 'taken-too', 'ｔaken-too'],
     ['a built-in skill', newName(), 'skill-creator-webmcp'],
-  ])('is refused under the name of %s', async (_, first, second) => {
+  ])('is rejected with the name of %s', async (_, first, second) => {
     await makeSkill(first)
     expect((await create(text(second))).body).toEqual(taken)
   })
 
-  test('at once under one name succeeds once', async () => {
+  test('succeeds once for concurrent requests with the same name', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => create(text('only-once'))))
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(409)])
   })
 
   // Abuse case 9.
-  test('under the name that another organization has is fine', async () => {
+  test('accepts a name that another organization uses', async () => {
     const { name } = await makeSkill()
     const other = await app.tokenFor('admin@other.test', 'other')
     const answer = await app.request('POST', '/organization-skills', { token: other, body: { content: text(name) } })
@@ -154,7 +154,7 @@ describe('creating', () => {
   })
 
   // Abuse case 25: the free plan has ten skills.
-  test('stops exactly at the plan’s limit, and archived skills leave room', async () => {
+  test('stops exactly at the plan’s limit, and archived skills do not count', async () => {
     const app = await useTestService()
     const token = await app.tokenFor('admin@other.test', 'other')
     const post = (name: string) => app.request('POST', '/organization-skills', { token, body: { content: text(name) } })
@@ -200,7 +200,7 @@ describe('listing', () => {
   })
   afterAll(() => listed.close())
 
-  test('answers with id, name and description, the built-in skill first', async () => {
+  test('returns ID, name and description, built-in skills first', async () => {
     const id = expect.stringMatching(/^[0-9a-f-]{36}$/)
     expect((await inList({})).body).toEqual([
       { id: builtInId, name: 'skill-creator-webmcp', description: expect.stringMatching(/^Write or improve a skill/) },
@@ -210,7 +210,7 @@ describe('listing', () => {
     ])
   })
 
-  test('needs no body', async () => expect((await inList()).body).toEqual((await inList({})).body))
+  test('works without a body', async () => expect((await inList()).body).toEqual((await inList({})).body))
 
   const all = ['skill-creator-webmcp', 'ant', 'zebra', 'навык']
   test.each<[unknown, string[]]>([
@@ -236,7 +236,7 @@ describe('listing', () => {
     [{ query: 'theirs' }, []],
     [{ query: "' or 1=1" }, []],
     [{ query: 'x'.repeat(200) }, []],
-  ])('by %j', async (body, expected) => expect(await names(body)).toEqual(expected))
+  ])('supports %j', async (body, expected) => expect(await names(body)).toEqual(expected))
 
   // Abuse case 14.
   test.each([
@@ -251,13 +251,13 @@ describe('listing', () => {
     [{ query: 'x'.repeat(201) }, 'query'],
     [{ query: '\0' }, ''],
     [{ archived: true }, 'archived'],
-  ])('is refused by %j', async (body, field) => {
+  ])('rejects %j', async (body, field) => {
     expect((await inList(body)).body).toEqual(validation(field, expect.stringMatching(/\S/)))
   })
 })
 
 describe('the built-in skill', () => {
-  test('is got by its location', async () => {
+  test('can be read by its location', async () => {
     const { status, body } = await app.request('GET', builtInPath, { token })
     expect({ status, body }).toMatchObject({
       status: 200,
@@ -275,7 +275,7 @@ describe('the built-in skill', () => {
     expect((await app.request(method, `${builtInPath}${path}`, { token, body })).body).toEqual(denied)
   })
 
-  test('has no versions, and there is no other', async () => {
+  test('has no versions, and other locations are a 404', async () => {
     expect((await app.request('GET', `${builtInPath}/versions`, { token })).body).toEqual(unknown('skill', builtInId))
     const path = `/organization-skills/${encodeURIComponent('builtin://other')}`
     expect((await app.request('GET', path, { token })).body).toEqual(unknown('skill', 'builtin://other'))
@@ -283,7 +283,7 @@ describe('the built-in skill', () => {
 })
 
 describe('patching', () => {
-  test('edits the text, makes a version and answers with the record', async () => {
+  test('edits the text, creates a version and returns the record', async () => {
     const before = await makeSkill()
     const { body } = await patch(before.id, {
       patch: {
@@ -314,14 +314,14 @@ describe('patching', () => {
     ])
   })
 
-  test('of domains alone leaves the text', async () => {
+  test('can change only the domains', async () => {
     const before = await makeSkill()
     const { body } = await patch(before.id, { domains: ['app.example.com'] })
     expect(body).toEqual({ ...before, domains: ['app.example.com'], version: 2, updated_at: timestamp })
     expect((await patch(before.id, replace('# Title', '# New'))).body.domains).toEqual(['app.example.com'])
   })
 
-  test('can rename, to a name that is free', async () => {
+  test('can rename a skill to an unused name', async () => {
     const [one, two] = [await makeSkill(), await makeSkill()]
     expect((await patch(one.id, replace(one.name, two.name))).body).toEqual(taken)
     expect((await patch(one.id, replace(one.name, 'skill-creator-webmcp'))).body).toEqual(taken)
@@ -333,8 +333,8 @@ describe('patching', () => {
   })
 
   test.each([
-    ['an operation that does not fit', replace('nowhere', 'x'), 'patch.operations.0.expected_matches'],
-    ['a result that is invalid', replace('description', 'summary'), 'description'],
+    ['an operation that does not match', replace('nowhere', 'x'), 'patch.operations.0.expected_matches'],
+    ['an invalid result', replace('description', 'summary'), 'description'],
     ['a result that is too long', replace('# Title', 'x'.repeat(256 * 1024)), 'content'],
     ['nothing', {}, 'patch'],
     ['an expected version alone', { expected_version: 1 }, 'patch'],
@@ -345,29 +345,29 @@ describe('patching', () => {
       'patch.operations',
     ],
     [
-      'another version of patches',
+      'another patch format version',
       { patch: { version: 2, operations: [{ type: 'delete', before: 'x' }] } },
       'patch.version',
     ],
-    ['no version of patches', { patch: { operations: [{ type: 'delete', before: 'x' }] } }, 'patch.version'],
+    ['no patch format version', { patch: { operations: [{ type: 'delete', before: 'x' }] } }, 'patch.version'],
     [
       'an unknown type',
       { patch: { version: 1, operations: [{ type: 'move', before: 'x' }] } },
       'patch.operations.0.type',
     ],
-    ['a replacement of nothing', replace('', 'x'), 'patch.operations.0.before'],
+    ['a replacement of an empty string', replace('', 'x'), 'patch.operations.0.before'],
     [
-      'a replacement without a text',
+      'a replacement without `after`',
       { patch: { version: 1, operations: [{ type: 'replace', before: 'x' }] } },
       'patch.operations.0.after',
     ],
     [
-      'a field of another type of operation',
+      'a field of another operation type',
       { patch: { version: 1, operations: [{ type: 'delete', before: 'x', after: '' }] } },
       'patch.operations.0.after',
     ],
     [
-      'an insertion of nothing',
+      'an insertion of an empty string',
       { patch: { version: 1, operations: [{ type: 'insert', anchor: '#', text: '' }] } },
       'patch.operations.0.text',
     ],
@@ -404,7 +404,7 @@ describe('patching', () => {
       `${'a'.repeat(64)}.example.com`,
     ].map((domain): [string, unknown, string] => [`the domain "${domain}"`, { domains: [domain] }, 'domains.0']),
     ['content', { content: text('x') }, 'content'],
-  ])('is refused with %s, and changes nothing', async (_, body, field) => {
+  ])('is rejected with %s, and changes nothing', async (_, body, field) => {
     const before = await makeSkill()
     expect((await patch(before.id, body)).body).toEqual(
       validation(field, expect.stringMatching(/\S/), expect.stringMatching(/\S/)),
@@ -413,7 +413,7 @@ describe('patching', () => {
     expect((await versions(before.id)).body.total).toBe(1)
   })
 
-  test('is refused when somebody else was faster', async () => {
+  test('is rejected if the skill was changed in the meantime', async () => {
     const before = await makeSkill()
     const stale = (version: number) => ({
       defined: false,
@@ -431,14 +431,14 @@ describe('patching', () => {
   })
 
   // Abuse case 11.
-  test('of different places at once loses none', async () => {
+  test('keeps all concurrent edits of different places', async () => {
     const lines = Array.from({ length: 30 }, (_, n) => `line ${n}.\n`)
     const { id } = await makeSkill(newName(), lines.join(''))
     await Promise.all(lines.map((line) => patch(id, replace(`\n${line}`, `\nnew ${line}`))))
     expect((await get(id)).body).toMatchObject({ body: lines.map((line) => `new ${line}`).join(''), version: 31 })
   })
 
-  test('that swaps two names at once ends, one way or the other', async () => {
+  test('does not deadlock when two concurrent edits swap names', async () => {
     const [one, two] = [await makeSkill(), await makeSkill()]
     const answers = await Promise.all([
       patch(one.id, replace(one.name, two.name)),
@@ -449,13 +449,13 @@ describe('patching', () => {
 })
 
 describe('archiving and restoring', () => {
-  test('keeps the skill and frees its name', async () => {
+  test('archiving keeps the skill and frees its name', async () => {
     const skill = await makeSkill()
     const { body } = await archive(skill.id)
     expect(body).toEqual({ ...skill, archived_at: timestamp })
     expect((await get(skill.id)).body).toEqual(body)
     expect(await list({ query: skill.name })).toEqual([])
-    expect((await archive(skill.id)).body, 'twice changes nothing').toEqual(body)
+    expect((await archive(skill.id)).body, 'archiving again changes nothing').toEqual(body)
     expect((await patch(skill.id, replace('# Title', '# New'))).body).toEqual({
       defined: false,
       code: 'CONFLICT',
@@ -472,7 +472,7 @@ describe('archiving and restoring', () => {
     expect((await get(skill.id)).body).toEqual(back)
   })
 
-  test('every version is kept, can be read, and can be the newest again', async () => {
+  test('every version is kept, can be read, and can be restored', async () => {
     const first = await makeSkill()
     await patch(first.id, replace('# Title', '# Second', { domains: ['a.example.com'] }))
     await patch(first.id, replace(first.name, newName()))
@@ -489,7 +489,7 @@ describe('archiving and restoring', () => {
     })
   })
 
-  test.each(['0', '2', '01', '1.0', '-1', 'x', '\0', '9'.repeat(20)])('there is no version %j', async (version) => {
+  test.each(['0', '2', '01', '1.0', '-1', 'x', '\0', '9'.repeat(20)])('version %j is a 404', async (version) => {
     const { id } = await makeSkill()
     const { body } = await app.request('GET', `/organization-skills/${id}/versions/${encodeURIComponent(version)}`, {
       token,
@@ -497,19 +497,19 @@ describe('archiving and restoring', () => {
     expect(body).toEqual(unknown('skill_version', version))
   })
 
-  test('a version that never was is not restored', async () => {
+  test('restoring an unknown version is a 404', async () => {
     const { id } = await makeSkill()
     expect((await restore(id, 2)).body).toEqual(unknown('skill_version', '2'))
     expect((await versions(id)).body.total).toBe(1)
   })
 
-  test.each([0, -1, 1.5, '1', null, 2 ** 31, undefined])('version %j is refused', async (version) => {
+  test.each([0, -1, 1.5, '1', null, 2 ** 31, undefined])('restoring version %j is rejected', async (version) => {
     const { id } = await makeSkill()
     expect((await restore(id, version)).body).toEqual(validation('version', expect.stringMatching(/\S/)))
   })
 
   test.each(['?limit=0', '?limit=101', '?offset=-1', '?limit=x', '?page=1'])(
-    'versions%s are refused',
+    'versions%s is rejected',
     async (query) => {
       const { id } = await makeSkill()
       expect((await versions(id, query)).body.data.code).toBe('VALIDATION_ERROR')
@@ -517,7 +517,7 @@ describe('archiving and restoring', () => {
   )
 })
 
-test('every change has its audit row, with who did it', async () => {
+test('every change writes an audit event with the actor', async () => {
   const { id, name } = await makeSkill()
   await patch(id, replace('# Title', '# New'))
   await patch(id, replace('nowhere', 'x'))
@@ -538,7 +538,7 @@ test('every change has its audit row, with who did it', async () => {
 })
 
 // Abuse case 8.
-test('a version of another organization’s skill cannot be written', async () => {
+test('a version cannot be added to another organization’s skill', async () => {
   const { id } = await makeSkill()
   const write = app.service.database.asOrg(
     await app.organization('other'),

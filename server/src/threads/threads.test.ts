@@ -23,7 +23,7 @@ const read = async (path: string) => (await app.request('GET', path, { token }))
 const patch = async (id: string, body: unknown) => (await app.request('PATCH', `/threads/${id}`, { token, body })).body
 const idsOf = ({ threads }: { threads: { id: string }[] }) => threads.map(({ id }) => id)
 
-test('a new thread has its fields, a message changes what it must', async () => {
+test('a new thread starts without messages, and each message updates its counts', async () => {
   const [endUser, site] = [await addEndUser(app, demo), await addSite(app, demo)]
   const id = await start(endUser, site)
   const fresh = await read(`/threads/${id}`)
@@ -50,7 +50,7 @@ test('a new thread has its fields, a message changes what it must', async () => 
   })
 })
 
-test('messages at once are all counted', async () => {
+test('concurrent messages are all counted', async () => {
   const id = await start()
   const at = '2026-03-10T12:00:00.000Z'
   await Promise.all(Array.from({ length: 50 }, () => asDemo((sql) => countMessage(sql, id, { tokens: 2, at }))))
@@ -58,11 +58,11 @@ test('messages at once are all counted', async () => {
 })
 
 // Abuse case 8.
-test('a thread cannot name another organization’s end user or site', async () => {
+test('a thread cannot refer to another organization’s end user or site', async () => {
   const other = await app.organization('other')
   await expect(start(await addEndUser(app, other))).rejects.toMatchObject({ code: '23503' })
   const id = await start(null, await addSite(app, other))
-  expect(await read(`/threads/${id}`), 'as one whose site is gone').toMatchObject({ site_id: null })
+  expect(await read(`/threads/${id}`), 'like a thread whose site was deleted').toMatchObject({ site_id: null })
 })
 
 test('a message cannot be counted in another organization’s thread', async () => {
@@ -106,13 +106,13 @@ describe('lists', () => {
   const named = (...names: string[]) => names.map((name) => ids[name])
 
   test.each([
-    ['without the deleted ones', '', ['quiet', 'new', 'archived', 'old'], 4],
-    ['of the regular ones', '?status=regular', ['quiet', 'new', 'old'], 3],
-    ['of the archived ones', '?status=archived', ['archived'], 1],
-    ['of the deleted ones', '?status=deleted', ['deleted'], 1],
-    ['by page', '?limit=2&offset=1', ['new', 'archived'], 4],
-    ['with nothing behind its end', '?offset=9007199254740991', [], 4],
-  ])('the newest activity first, %s', async (_, query, names, total) => {
+    ['without deleted threads by default', '', ['quiet', 'new', 'archived', 'old'], 4],
+    ['regular threads', '?status=regular', ['quiet', 'new', 'old'], 3],
+    ['archived threads', '?status=archived', ['archived'], 1],
+    ['deleted threads', '?status=deleted', ['deleted'], 1],
+    ['a page', '?limit=2&offset=1', ['new', 'archived'], 4],
+    ['nothing past the end', '?offset=9007199254740991', [], 4],
+  ])('sort by latest activity: %s', async (_, query, names, total) => {
     const list = await read(`/threads${query}`)
     expect(idsOf(list)).toEqual(named(...names))
     expect(list.total).toBe(total)
@@ -122,13 +122,13 @@ describe('lists', () => {
     ['', ['quiet', 'archived', 'old'], 3],
     ['?status=deleted', ['deleted'], 1],
     ['?limit=1&offset=2', ['old'], 3],
-  ])('those of an end user: %s', async (query, names, total) => {
+  ])('can be limited to an end user: %s', async (query, names, total) => {
     const list = await read(`/end-users/${endUser}/threads${query}`)
     expect(idsOf(list)).toEqual(named(...names))
     expect(list.total).toBe(total)
   })
 
-  test('an end user’s list holds a hundred unless told otherwise, the organization’s fifty', async () => {
+  test('the default limit is 100 for an end user’s threads and 50 for the organization’s', async () => {
     const app = await useTestService()
     const token = await app.tokenFor('member@demo.test', 'demo')
     const demo = await app.organization('demo')
@@ -142,7 +142,7 @@ describe('lists', () => {
     expect(await Promise.all(lengths)).toEqual([50, 100])
   })
 
-  test.each(['/threads', '/end-users/ID/threads'])('%s keeps its bounds', async (path) => {
+  test.each(['/threads', '/end-users/ID/threads'])('%s rejects invalid parameters', async (path) => {
     for (const [query, field] of [
       ['limit=0', 'limit'],
       ['limit=101', 'limit'],
@@ -158,7 +158,7 @@ describe('lists', () => {
     }
   })
 
-  test('analytics leave the deleted ones out', async () => {
+  test('analytics exclude deleted threads', async () => {
     expect(await read('/threads/analytics')).toEqual({
       total_threads: 4,
       total_messages: 3,
@@ -168,7 +168,7 @@ describe('lists', () => {
     })
   })
 
-  test('analytics of nothing are zeros', async () => {
+  test('analytics are zero without threads', async () => {
     const app = await useTestService()
     const token = await app.tokenFor('member@demo.test', 'demo')
     expect((await app.request('GET', '/threads/analytics', { token })).body).toEqual({
@@ -184,8 +184,8 @@ describe('lists', () => {
 describe('updating', () => {
   test.each([
     ['the title', { title: '  Invoices ' }, { title: 'Invoices' }],
-    ['to one character', { title: 'x' }, { title: 'x' }],
-    ['to 200 characters', { title: 'x'.repeat(200) }, { title: 'x'.repeat(200) }],
+    ['the title to one character', { title: 'x' }, { title: 'x' }],
+    ['the title to 200 characters', { title: 'x'.repeat(200) }, { title: 'x'.repeat(200) }],
     ['the status', { status: 'archived' }, { status: 'archived' }],
     ['both', { title: 'Both', status: 'deleted' }, { title: 'Both', status: 'deleted' }],
     ['nothing', {}, {}],
@@ -213,7 +213,7 @@ describe('updating', () => {
     { status: null },
     { message_count: 1 },
     { end_user_id: newId() },
-  ])('refuses %j', async (body) => {
+  ])('rejects %j', async (body) => {
     const id = await start()
     const before = await read(`/threads/${id}`)
     const { data } = await patch(id, body)
@@ -225,7 +225,7 @@ describe('updating', () => {
     expect(await read(`/threads/${id}`)).toEqual(before)
   })
 
-  test('has its audit row, with who did it', async () => {
+  test('writes an audit event with the actor', async () => {
     const id = await start()
     await patch(id, { title: 'Named', status: 'archived' })
     const rows = await asDemo((sql) => sql`select actor, action, data from audit_events where target = ${id}`)
@@ -235,7 +235,7 @@ describe('updating', () => {
   })
 })
 
-test('an erased end user’s threads are gone, others stay', async () => {
+test('erasing an end user deletes their threads and no others', async () => {
   const endUser = await addEndUser(app, demo)
   const gone = await start(endUser)
   const kept = await start()

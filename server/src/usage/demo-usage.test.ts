@@ -3,7 +3,7 @@ import { useTestService } from '../../test/harness.ts'
 import { findWrongSums } from '../../test/usage-records.ts'
 import { seedDemoUsage } from './demo-usage.ts'
 
-test('the demo has ninety days of traffic: three sites, forty people, quiet weekends, growth, exact sums', async () => {
+test('the demo has 90 days of traffic with three sites, forty end users, quiet weekends, growth and exact totals', async () => {
   const app = await useTestService()
   const demo = await app.organization('demo')
   const added = await seedDemoUsage(app.service, demo)
@@ -24,7 +24,7 @@ test('the demo has ninety days of traffic: three sites, forty people, quiet week
   expect(added).toBeGreaterThan(5000)
   const mean = (some: typeof days) => some.reduce((total, day) => total + day.total_requests, 0) / some.length
   const isWeekend = ({ date }: { date: string }) => [0, 6].includes(new Date(date).getUTCDay())
-  // The first and the last day are cut by the hour of the start.
+  // The first and last days are partial, because the range starts in the middle of a day.
   const whole = days.slice(1, -1)
   expect(whole.every((day) => day.total_requests > 0 && day.total_tokens > day.total_requests)).toBe(true)
   const [quiet, busy] = [whole.filter(isWeekend), whole.filter((day) => !isWeekend(day))]
@@ -33,7 +33,7 @@ test('the demo has ninety days of traffic: three sites, forty people, quiet week
   expect(await findWrongSums(app, demo)).toEqual([])
 })
 
-test('run again, also another day, it adds only what is missing', async () => {
+test('seeding again, even on another day, adds only missing events', async () => {
   const app = await useTestService()
   const demo = await app.organization('demo')
   const added = await seedDemoUsage(app.service, demo)
@@ -56,7 +56,7 @@ test('run again, also another day, it adds only what is missing', async () => {
   expect(row).toEqual({ events: added, sites: 3, people: 40 })
 })
 
-test('two organizations have the same traffic under ids of their own', async () => {
+test('two organizations get the same traffic with different IDs', async () => {
   const app = await useTestService()
   const [demo, other] = [await app.organization('demo'), await app.organization('other')]
   expect(await seedDemoUsage(app.service, other)).toBe(await seedDemoUsage(app.service, demo))

@@ -37,8 +37,8 @@ const refusal = (field: string) => ({
   envelope: { status: 400, data: { code: 'VALIDATION_ERROR', field, details: expect.stringMatching(/\S/) } },
 })
 
-describe('recording', () => {
-  test('keeps every field of an event, and its thread', async () => {
+describe('recordUsage', () => {
+  test('stores every field of an event, including its thread', async () => {
     const [end_user_id, site_id] = [await addEndUser(app, demo), await addSite(app, demo)]
     const thread_id = await app.service.database.asOrg(demo, (sql) =>
       startThread(sql, { endUserId: end_user_id, siteId: site_id }),
@@ -60,11 +60,11 @@ describe('recording', () => {
     expect(await findWrongSums(app, demo)).toEqual([])
   })
 
-  test('nothing is nothing', async () => {
+  test('accepts an empty batch', async () => {
     expect(await recordUsage(app.service, [])).toBe(0)
   })
 
-  test.each(['prompt_tokens', 'completion_tokens'] as const)('takes zero and a billion as %s', async (field) => {
+  test.each(['prompt_tokens', 'completion_tokens'] as const)('accepts zero and a billion as %s', async (field) => {
     const end_user_id = await addEndUser(app, demo)
     await recordUsage(app.service, [
       usageRecord(demo, { end_user_id, [field]: 0 }),
@@ -79,7 +79,7 @@ describe('recording', () => {
   })
 
   // Abuse case 55.
-  test('counts an event once: twice in a batch, in a second batch, and at the same time', async () => {
+  test('counts an event once, even if it is repeated in a batch, in another batch, or concurrently', async () => {
     const end_user_id = await addEndUser(app, demo)
     const events = Array.from({ length: 20 }, () => usageRecord(demo, { end_user_id }))
     expect(await recordUsage(app.service, [...events, ...events.toReversed()])).toBe(20)
@@ -90,7 +90,7 @@ describe('recording', () => {
     expect(await sumsOf(end_user_id)).toEqual({ requests: 21, prompt_tokens: 210, completion_tokens: 105 })
   })
 
-  test('of an id that was used for something else keeps the first', async () => {
+  test('keeps the first event if an ID is reused with different values', async () => {
     const end_user_id = await addEndUser(app, demo)
     const first = usageRecord(demo, { end_user_id })
     await recordUsage(app.service, [first, { ...first, prompt_tokens: 99 }])
@@ -105,19 +105,19 @@ describe('recording', () => {
     ['not a number', 'prompt_tokens', { prompt_tokens: Number.NaN }],
     ['infinity', 'prompt_tokens', { prompt_tokens: Number.POSITIVE_INFINITY }],
     ['more than any model reads', 'prompt_tokens', { prompt_tokens: 1_000_000_001 }],
-    ['more than JSON can say', 'completion_tokens', { completion_tokens: Number.MAX_SAFE_INTEGER + 1 }],
-    ['a count as text', 'prompt_tokens', { prompt_tokens: '1' as never }],
-    ['an id that is none', 'id', { id: 'x' }],
-    ['an end user that is none', 'end_user_id', { end_user_id: 'x' }],
+    ['an unsafe integer', 'completion_tokens', { completion_tokens: Number.MAX_SAFE_INTEGER + 1 }],
+    ['a count as a string', 'prompt_tokens', { prompt_tokens: '1' as never }],
+    ['a malformed ID', 'id', { id: 'x' }],
+    ['a malformed end user ID', 'end_user_id', { end_user_id: 'x' }],
     ['an unknown end user', 'end_user_id', { end_user_id: newId() }],
     ['an unknown thread', 'thread_id', { thread_id: newId() }],
     ['an unknown organization', 'organization_id', { organization_id: newId() }],
     ['an empty model', 'model', { model: '' }],
     ['a model of 201 characters', 'model', { model: 'x'.repeat(201) }],
-    ['a NUL', 'finish_reason', { finish_reason: 'a\0' }],
+    ['NUL', 'finish_reason', { finish_reason: 'a\0' }],
     ['a day that does not exist', 'created_at', { created_at: '2026-02-30T00:00:00.000Z' }],
     ['an unknown field', '', { total_tokens: 1 } as never],
-  ])('refuses %s', async (_, field, changes) => {
+  ])('rejects %s', async (_, field, changes) => {
     const before = await countEvents()
     await expect(recordUsage(app.service, usageRecord(demo, changes))).rejects.toMatchObject(refusal(field))
     expect(await countEvents()).toBe(before)
@@ -132,22 +132,25 @@ describe('recording', () => {
       'thread_id',
       () => app.service.database.asOrg(other, (sql) => startThread(sql, { endUserId: null, siteId: null })),
     ],
-  ])('refuses another organization’s %s like an unknown one, and its neighbours with it', async (_, field, add) => {
-    const before = [await countEvents(), await countEvents(other)]
-    const events = [usageRecord(demo), usageRecord(demo, { [field]: await add() }), usageRecord(demo)]
-    const foreign = await recordUsage(app.service, events).catch((error) => error.envelope)
-    const unknown = await recordUsage(app.service, usageRecord(demo, { [field]: newId() })).catch(
-      (error) => error.envelope,
-    )
-    expect(foreign).toMatchObject(refusal(field).envelope)
-    expect(foreign).toEqual(unknown)
-    expect([await countEvents(), await countEvents(other)]).toEqual(before)
-  })
+  ])(
+    'rejects another organization’s %s like an unknown one, along with the rest of the batch',
+    async (_, field, add) => {
+      const before = [await countEvents(), await countEvents(other)]
+      const events = [usageRecord(demo), usageRecord(demo, { [field]: await add() }), usageRecord(demo)]
+      const foreign = await recordUsage(app.service, events).catch((error) => error.envelope)
+      const unknown = await recordUsage(app.service, usageRecord(demo, { [field]: newId() })).catch(
+        (error) => error.envelope,
+      )
+      expect(foreign).toMatchObject(refusal(field).envelope)
+      expect(foreign).toEqual(unknown)
+      expect([await countEvents(), await countEvents(other)]).toEqual(before)
+    },
+  )
 
   test.each([
-    ['was deleted while a session went on', async () => newId()],
-    ['is another organization’s', () => addSite(app, other)],
-  ])('counts what happened on a site that %s for no site', async (_, find) => {
+    ['was deleted during a session', async () => newId()],
+    ['belongs to another organization', () => addSite(app, other)],
+  ])('records an event without a site if its site %s', async (_, find) => {
     const event = usageRecord(demo, { site_id: await find() })
     expect(await recordUsage(app.service, event)).toBe(1)
     const [row] = await app.service.database.asOrg(
@@ -158,7 +161,7 @@ describe('recording', () => {
     expect(await findWrongSums(app, demo)).toEqual([])
   })
 
-  test('refuses a batch of two organizations', async () => {
+  test('rejects a batch with events of two organizations', async () => {
     const before = [await countEvents(), await countEvents(other)]
     await expect(recordUsage(app.service, [usageRecord(demo), usageRecord(other)])).rejects.toMatchObject(
       refusal('organization_id'),
@@ -169,7 +172,7 @@ describe('recording', () => {
   test.each([
     ['an end user', 'usage_end_users'],
     ['a day', 'usage_site_days'],
-  ])('refuses what would make the total of %s inexact', async (_, table) => {
+  ])('rejects an event that would make the total of %s exceed the safe integers', async (_, table) => {
     const end_user_id = await addEndUser(app, demo)
     const created_at = '1999-12-31T00:00:00.000Z'
     const record = (prompt_tokens: number) =>
@@ -194,7 +197,7 @@ describe('recording', () => {
     })
   })
 
-  test('by eight writers of the same people, days and events at once: none deadlocks, every sum is exact', async () => {
+  test('does not deadlock and keeps totals exact with eight writers of the same end users, days and events', async () => {
     const endUsers = await Promise.all(Array.from({ length: 5 }, () => addEndUser(app, demo)))
     const sites = [null, await addSite(app, demo), await addSite(app, demo)]
     const pool = Array.from({ length: 2_000 }, (_, n) =>
@@ -209,7 +212,7 @@ describe('recording', () => {
     const writer = async (seed: number) => {
       let added = 0
       for (let batch = 0; batch < 20; batch += 1) {
-        // Every writer meets the others' events and keys, in an order of its own.
+        // Writers use overlapping events and keys, each in a different order.
         const events = Array.from({ length: 50 }, (_, n) => pool[(seed * 977 + batch * 331 + n * 89) % pool.length])
         added += await recordUsage(app.service, events as UsageRecord[])
       }
@@ -220,7 +223,7 @@ describe('recording', () => {
     expect(await findWrongSums(app, demo)).toEqual([])
   })
 
-  test('while the end user is being erased leaves nothing of them, and no deadlock', async () => {
+  test('leaves no trace of an end user who is erased at the same time, and does not deadlock', async () => {
     const token = await app.tokenFor('admin@demo.test', 'demo')
     for (let round = 0; round < 10; round += 1) {
       const end_user_id = await addEndUser(app, demo)
@@ -253,7 +256,7 @@ describe('recording', () => {
 })
 
 describe('the recorder', () => {
-  test('acknowledges what is durable, in few statements', async () => {
+  test('acknowledges events once they are durable, and batches them into few statements', async () => {
     const end_user_id = await addEndUser(app, demo)
     let transactions = 0
     const { database } = app.service
@@ -272,7 +275,7 @@ describe('the recorder', () => {
     await recorder.close()
   })
 
-  test('keeps organizations apart', async () => {
+  test('records each event for its own organization', async () => {
     const recorder = createUsageRecorder(app.service)
     const before = [await countEvents(), await countEvents(other)]
     await Promise.all([demo, other, demo].map((id) => recorder.record(usageRecord(id))))
@@ -280,7 +283,7 @@ describe('the recorder', () => {
     expect([await countEvents(), await countEvents(other)]).toEqual([(before[0] ?? 0) + 2, (before[1] ?? 0) + 1])
   })
 
-  test('refuses one event without its neighbours', async () => {
+  test('rejects an invalid event without the rest of its batch', async () => {
     const recorder = createUsageRecorder(app.service)
     const end_user_id = await addEndUser(app, demo)
     const events = [
@@ -296,7 +299,7 @@ describe('the recorder', () => {
     await recorder.close()
   })
 
-  test('passes a failure of the database on, tries nothing again, and works afterwards', async () => {
+  test('passes on a database error without retrying, and works afterwards', async () => {
     const { database } = app.service
     let attempts = 0
     const recorder = createUsageRecorder({
@@ -316,7 +319,7 @@ describe('the recorder', () => {
     await recorder.close()
   })
 
-  test('flushes what waits, and after closing takes nothing more', async () => {
+  test('flushes queued events, and rejects events after it is closed', async () => {
     const recorder = createUsageRecorder(app.service)
     const before = await countEvents()
     const first = recorder.record(usageRecord(demo))

@@ -9,7 +9,7 @@ import { addEndUser, addSite, findWrongSums } from '../../test/usage-records.ts'
 
 // Abuse case 55.
 test.each([1, 100, 1_000])(
-  'kill -9 after %i acknowledged events loses none of them, and every sum is exact',
+  'kill -9 after %i acknowledged events loses none of them, and all totals are exact',
   async (count) => {
     const app = await useTestService()
     const demo = await app.organization('demo')

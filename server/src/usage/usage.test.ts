@@ -48,7 +48,7 @@ let events: UsageRecord[] = []
 
 beforeAll(async () => {
   app = await startTestService()
-  // The token is issued for the moved clock.
+  // Set before the token is issued, so that the token is valid at this time.
   app.clock.now = Date.parse(`${today}T08:00:00.000Z`)
   token = await app.tokenFor('member@demo.test', 'demo')
   demo = await app.organization('demo')
@@ -68,7 +68,7 @@ beforeAll(async () => {
   ]
   await recordUsage(app.service, events)
 
-  // Abuse case 2: ten times as much elsewhere moves nothing here.
+  // Abuse case 2: ten times the usage in another organization doesn't change these totals.
   const other = await app.organization('other')
   const theirs = await addEndUser(app, other)
   await recordUsage(
@@ -81,7 +81,7 @@ beforeAll(async () => {
 afterAll(() => app.close())
 
 describe('daily usage', () => {
-  test('is that of the last 30 days, today included, with a zero for a day without traffic', async () => {
+  test('covers the last 30 days including today, with zeros for days without traffic', async () => {
     const days = await read('/usage/daily')
     expect(days).toHaveLength(30)
     expect(days[0]).toEqual({ date: '2026-02-14', total_requests: 1, total_tokens: 11 })
@@ -93,16 +93,16 @@ describe('daily usage', () => {
   })
 
   test.each([
-    ['a start', '?start_date=2026-03-14', ['2026-03-14', '2026-03-15'], 3],
-    ['an end, which counts', '?end_date=2026-02-14', 30, 2],
+    ['a start date', '?start_date=2026-03-14', ['2026-03-14', '2026-03-15'], 3],
+    ['an inclusive end date', '?end_date=2026-02-14', 30, 2],
     ['one day', '?start_date=2026-03-15&end_date=2026-03-15', ['2026-03-15'], 2],
-    ['moments, which stand for their days', '?start_date=2026-03-14T23:30:00Z&end_date=2026-03-15T00:00:00.000Z', 2, 3],
-    ['moments elsewhere', '?start_date=2026-03-14T20:00:00-05:00&end_date=2026-03-15T23:00:00-05:00', 2, 2],
-    ['a moment without a zone, which is UTC', '?start_date=2026-03-15T23:59:59', ['2026-03-15'], 2],
-    ['a range ahead', '?start_date=2030-01-01&end_date=2030-01-03', 3, 0],
+    ['times, which select their days', '?start_date=2026-03-14T23:30:00Z&end_date=2026-03-15T00:00:00.000Z', 2, 3],
+    ['times in another time zone', '?start_date=2026-03-14T20:00:00-05:00&end_date=2026-03-15T23:00:00-05:00', 2, 2],
+    ['a time without a zone as UTC', '?start_date=2026-03-15T23:59:59', ['2026-03-15'], 2],
+    ['a range in the future', '?start_date=2030-01-01&end_date=2030-01-03', 3, 0],
     ['a leap day', '?start_date=2024-02-28&end_date=2024-03-01', ['2024-02-28', '2024-02-29', '2024-03-01'], 0],
     ['ten years', '?start_date=2016-03-16&end_date=2026-03-15', 3652, 5],
-  ])('takes %s', async (_, query, dates, requests) => {
+  ])('accepts %s', async (_, query, dates, requests) => {
     const days: { date: string; total_requests: number }[] = await read(`/usage/daily${query.replaceAll('+', '%2B')}`)
     if (typeof dates === 'number') expect(days).toHaveLength(dates)
     else expect(days.map(({ date }) => date)).toEqual(dates)
@@ -120,20 +120,20 @@ describe('daily usage', () => {
     ['1773000000', 'start_date'],
     ['2026-03-16', 'start_date'],
     ['2016-03-14', 'start_date'],
-  ])('refuses a start of "%s"', async (date, field) => {
+  ])('rejects the start date "%s"', async (date, field) => {
     expect(await read(`/usage/daily?start_date=${date}`)).toEqual(validationError(field))
   })
 
   test.each([
-    ['an end before the start', '?start_date=2026-03-02&end_date=2026-03-01', 'start_date'],
-    ['an end after all days', '?end_date=9999-12-31T23:59:59-14:00', 'end_date'],
+    ['an end date before the start date', '?start_date=2026-03-02&end_date=2026-03-01', 'start_date'],
+    ['an end date after 9999-12-31 UTC', '?end_date=9999-12-31T23:59:59-14:00', 'end_date'],
     ['a date twice', '?end_date=2026-03-01&end_date=2026-03-02', 'end_date'],
     ['an unknown parameter', '?organization_id=x', 'organization_id'],
-  ])('refuses %s', async (_, query, field) => {
+  ])('rejects %s', async (_, query, field) => {
     expect(await read(`/usage/daily${query}`)).toEqual(validationError(field))
   })
 
-  test('of a site is that of the site', async () => {
+  test('can be filtered by site', async () => {
     const days = await read(`/usage/daily?start_date=2026-03-14&site_id=${help}`)
     expect(days).toEqual([
       { date: '2026-03-14', total_requests: 1, total_tokens: 101 },
@@ -143,16 +143,16 @@ describe('daily usage', () => {
 
   // Abuse case 1.
   test.each<[string, () => string | Promise<string>]>([
-    ['unknown', newId],
-    ['another organization’s', async () => addSite(app, await app.organization('other'))],
-    ['no id at all', () => 'x'],
-  ])('knows no site that is %s', async (_, find) => {
+    ['an unknown site', newId],
+    ['another organization’s site', async () => addSite(app, await app.organization('other'))],
+    ['a malformed site ID', () => 'x'],
+  ])('is a 404 for %s', async (_, find) => {
     const id = await find()
     expect(await read(`/usage/daily?site_id=${id}`)).toEqual(notFound('site', id))
     expect(await read(`/usage/stats?site_id=${id}`)).toEqual(notFound('site', id))
   })
 
-  test('takes every moment for the UTC day that it falls in', () => {
+  test('converts any time to the UTC day it falls on', () => {
     const start = dailyContract.query.shape.start_date
     const moments = fc.date({ min: new Date('1970-01-02'), max: new Date('9999-12-30'), noInvalidDate: true })
     const offsets = fc.integer({ min: -14 * 60, max: 14 * 60 })
@@ -170,18 +170,18 @@ describe('daily usage', () => {
 
 describe('totals', () => {
   test.each([
-    ['of the last 30 days', '', totals(4, 11_110, 4)],
-    ['of a range', '?start_date=2026-02-01&end_date=2026-02-14', totals(2, 11, 2)],
-    ['of a range without traffic', '?end_date=2020-01-01', totals(0, 0, 0)],
+    ['cover the last 30 days', '', totals(4, 11_110, 4)],
+    ['cover a range', '?start_date=2026-02-01&end_date=2026-02-14', totals(2, 11, 2)],
+    ['are zero for a range without traffic', '?end_date=2020-01-01', totals(0, 0, 0)],
   ])('%s', async (_, query, expected) => {
     expect(await read(`/usage/stats${query}`)).toEqual(expected)
   })
 
-  test('of a site', async () => {
+  test('can be filtered by site', async () => {
     expect(await read(`/usage/stats?start_date=2026-01-01&site_id=${shop}`)).toEqual(totals(2, 11, 2))
   })
 
-  test('per site, the most tokens first, with what happened on no site', async () => {
+  test('per site are sorted by tokens, and include usage without a site', async () => {
     expect(await read('/usage/sites')).toEqual({
       sites: [
         { site_id: null, origin: null, ...totals(1, 10_000, 1) },
@@ -192,7 +192,7 @@ describe('totals', () => {
     })
   })
 
-  test('per end user, the most tokens first, without anonymous visitors and without those who spent nothing', async () => {
+  test('per end user are sorted by tokens, without anonymous visitors and end users without usage', async () => {
     const user = (id: string) => ({ end_user_id: id, external_id: `external-${id}`, email: `${id}@example.com` })
     expect(await read('/usage/end-users')).toEqual({
       users: [
@@ -203,7 +203,7 @@ describe('totals', () => {
     })
   })
 
-  test.each(['/usage/sites', '/usage/end-users'])('%s comes in pages', async (path) => {
+  test.each(['/usage/sites', '/usage/end-users'])('%s is paginated', async (path) => {
     const { total, ...lists } = await read(path)
     const all = Object.values(lists)[0] as unknown[]
     const page = async (query: string) => {
@@ -220,7 +220,7 @@ describe('totals', () => {
   })
 
   test.each(['/usage/sites', '/usage/end-users', '/usage/end-users/ID/history'])(
-    '%s keeps its bounds',
+    '%s rejects an invalid limit or offset',
     async (path) => {
       const place = path.replace('ID', ada)
       for (const query of ['limit=0', 'limit=101', 'limit=1.5', 'limit=x', 'limit=1&limit=2']) {
@@ -232,25 +232,28 @@ describe('totals', () => {
     },
   )
 
-  test.each(['/usage/stats', '/usage/sites', '/usage/end-users'])('%s takes the same ranges', async (path) => {
-    for (const query of ['start_date=x', 'start_date=2026-03-16', 'start_date=2016-03-14']) {
-      expect(await read(`${path}?${query}`), query).toEqual(validationError('start_date'))
-    }
-    expect((await get(`${path}?start_date=2016-03-16`)).status).toBe(200)
-  })
+  test.each(['/usage/stats', '/usage/sites', '/usage/end-users'])(
+    '%s accepts and rejects the same ranges',
+    async (path) => {
+      for (const query of ['start_date=x', 'start_date=2026-03-16', 'start_date=2016-03-14']) {
+        expect(await read(`${path}?${query}`), query).toEqual(validationError('start_date'))
+      }
+      expect((await get(`${path}?start_date=2016-03-16`)).status).toBe(200)
+    },
+  )
 })
 
 describe('an end user', () => {
-  test('has totals over all time', async () => {
+  test('has all-time totals', async () => {
     expect(await read(`/usage/end-users/${ada}/stats`)).toEqual(totals(3, 1011, 3))
   })
 
-  test('who has spent nothing has zeros', async () => {
+  test('without usage has zero totals', async () => {
     expect(await read(`/usage/end-users/${idle}/stats`)).toEqual(totals(0, 0, 0))
     expect(await read(`/usage/end-users/${idle}/history`)).toEqual({ events: [], total: 0 })
   })
 
-  test('has a history, the newest event first', async () => {
+  test('has a history, newest event first', async () => {
     const { events: history, total } = await read(`/usage/end-users/${ada}/history`)
     const [first, second, , third] = events as [UsageRecord, UsageRecord, UsageRecord, UsageRecord]
     expect(total).toBe(3)
@@ -265,13 +268,13 @@ describe('an end user', () => {
     expect(await read(`/usage/end-users/${ada}/history?offset=9007199254740991`)).toEqual({ events: [], total: 3 })
   })
 
-  test('that does not exist is not found', async () => {
+  test('that does not exist is a 404', async () => {
     const id = newId()
     expect(await read(`/usage/end-users/${id}/stats`)).toEqual(notFound('end_user', id))
     expect(await read(`/usage/end-users/${id}/history`)).toEqual(notFound('end_user', id))
   })
 
-  test('who is erased stays in the organization’s totals', async () => {
+  test('still counts toward the organization’s totals after being erased', async () => {
     const end_user_id = await addEndUser(app, demo)
     const gone = usageRecord(demo, { end_user_id, site_id: shop, created_at: '2026-01-05T00:00:00.000Z' })
     await recordUsage(app.service, gone)
@@ -288,7 +291,7 @@ describe('an end user', () => {
   })
 })
 
-test('an end user with more events than one portion is erased from all of them', async () => {
+test('an end user with more events than fit in one batch is erased from all of them', async () => {
   const end_user_id = await addEndUser(app, demo)
   await app.service.database.asOrg(demo, async (sql) => {
     await sql`
@@ -305,7 +308,7 @@ test('an end user with more events than one portion is erased from all of them',
 describe('usage per end user', () => {
   const aDay = fc.integer({ min: 0, max: 1200 }).map((n) => new Date(Date.UTC(2023, 0, 1) + n * 86_400_000))
 
-  test('equals the sum of the events, whatever the range and however the events came', async () => {
+  test('equals the sum of the events for any range and any order of recording', async () => {
     const app = await useTestService()
     const organization = await app.organization('other')
     const people = [null, ...(await Promise.all(Array.from({ length: 6 }, () => addEndUser(app, organization))))]
@@ -345,7 +348,7 @@ describe('usage per end user', () => {
     expect(await findWrongSums(app, organization)).toEqual([])
   })
 
-  test('is read from spans of eight days and fewer than eight days on either side, each day once', () => {
+  test('reads spans of eight days and fewer than eight single days on either side, each day once', () => {
     const number = (day: string) => Date.parse(day) / 86_400_000
     fc.assert(
       fc.property(fc.tuple(aDay, aDay), (days) => {
@@ -360,7 +363,7 @@ describe('usage per end user', () => {
   })
 })
 
-test('reading sums touches no event', async () => {
+test('reading totals does not read events', async () => {
   const { database } = app.service
   const plans: unknown[] = []
   const explaining = {
@@ -401,7 +404,7 @@ test('reading sums touches no event', async () => {
   )
 })
 
-test('an organization takes its usage and its threads with it', async () => {
+test('deleting an organization deletes its usage and threads', async () => {
   const app = await useTestService()
   const other = await app.organization('other')
   const [end_user_id, site_id] = [await addEndUser(app, other), await addSite(app, other)]
