@@ -30,7 +30,7 @@ const list = async (query = '', service = app, as = token) =>
   (await service.request('GET', `/audit-events${query}`, { token: as })).body
 
 describe('the list', () => {
-  test('has the newest first, every field, and the state of the chain', async () => {
+  test('returns every field, newest event first, and the state of the chain', async () => {
     const { events, next_cursor, verification } = await list('?target=thing-120')
     expect(events).toEqual([
       {
@@ -53,7 +53,7 @@ describe('the list', () => {
     expect(whole.events[0].target).toBe('thing-120')
   })
 
-  test.each([1, 7, 50, 100])('in pages of %i is the whole trail, each event once', async (limit) => {
+  test.each([1, 7, 50, 100])('in pages of %i returns the whole trail, each event once', async (limit) => {
     const seen: Event[] = []
     for (let cursor: string | null = ''; cursor !== null; ) {
       const page: { events: Event[]; next_cursor: string | null } = await list(
@@ -81,7 +81,7 @@ describe('the list', () => {
     ['start_date=9999-12-31T23:59:59Z', () => false, 0],
     ['cursor=1', () => false, 0],
     ['cursor=999999999999999&target=thing-1', ({ target }) => target === 'thing-1', 1],
-  ])('narrows by %s', async (query, fits, count) => {
+  ])('filters by %s', async (query, fits, count) => {
     const { events } = await list(`?limit=100&${query}`)
     expect(events.every(fits)).toBe(true)
     expect(events).toHaveLength(count)
@@ -119,11 +119,11 @@ describe('the list', () => {
     ['end_date=9999-12-31T23:59:59-14:00', 'end_date'],
     ['end_date=2026-01-01T00:00:00', 'end_date'],
     ['organization_id=x', 'organization_id'],
-  ])('refuses "%s"', async (query, field) => {
+  ])('rejects "%s"', async (query, field) => {
     expect((await list(`?${query}`)).data).toMatchObject({ code: 'VALIDATION_ERROR', field })
   })
 
-  test('needs a plan with audit logs, and is no write that could be paid for', async () => {
+  test('requires a plan with audit logs, and fails with ACCESS_DENIED because reads never fail with PAYMENT_REQUIRED', async () => {
     const free = await app.tokenFor('admin@other.test', 'other')
     expect(await list('', app, free)).toEqual({
       defined: true,
@@ -135,7 +135,7 @@ describe('the list', () => {
   })
 
   // Abuse case 2.
-  test('holds nothing of another organization', async () => {
+  test('returns nothing from another organization', async () => {
     const other = await app.organization('other')
     await app.service.database.asOrg(other, async (sql) => {
       await sql`update organizations set plan_id = 'enterprise'`
@@ -152,7 +152,7 @@ describe('the list', () => {
 describe('the export', () => {
   const read = async (query = '', as = token) => app.request('GET', `/audit-events/export${query}`, { token: as })
 
-  test('has every event, the oldest first, and continues after any of them', async () => {
+  test('returns every event, oldest first, and can continue after any of them', async () => {
     const { status, headers, body } = await read()
     expect([status, headers.get('content-type')]).toEqual([200, 'application/jsonl; charset=utf-8'])
     expect(headers.get('cache-control')).toBe('no-store')
@@ -161,10 +161,10 @@ describe('the export', () => {
     const { events, verification } = await list()
     expect(body.at(-1)).toEqual({ ...events[0], head: verification.head })
     expect((await read(`?from=${body[99].head}`)).body).toEqual(body.slice(100))
-    expect((await read(`?from=${verification.head}`)).body, 'nothing is new').toEqual([])
+    expect((await read(`?from=${verification.head}`)).body, 'no new events').toEqual([])
   })
 
-  test('continues over many pages, up to the event that was the newest at its start', async () => {
+  test('reads many pages, up to the newest event when it started', async () => {
     const growing = await useTestService()
     const as = await growing.tokenFor('admin@demo.test', 'demo')
     const organizationId = await growing.organization('demo')
@@ -180,7 +180,7 @@ describe('the export', () => {
     expect(body).toHaveLength(verification.length)
   })
 
-  test('refuses a head that the trail doesn’t contain', async () => {
+  test('rejects a head that the trail doesn’t contain', async () => {
     const { body } = await read()
     const [organizationId, , hash] = body[50].head.split(':')
     const others = (
@@ -201,21 +201,21 @@ describe('the export', () => {
   })
 
   test.each(['', '5', 'abc:1:abc', 'x 019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001:1:'.padEnd(100, '0')])(
-    'refuses "%s", which isn’t a head',
+    'rejects "%s", which isn’t a head',
     async (from) => {
       const { body } = await read(`?from=${encodeURIComponent(from)}`)
       expect(body.data).toMatchObject({ code: 'VALIDATION_ERROR', field: 'from' })
     },
   )
 
-  test('needs a plan with audit logs', async () => {
+  test('requires a plan with audit logs', async () => {
     const { status, body } = await read('', await app.tokenFor('admin@other.test', 'other'))
     expect([status, body.data.code]).toEqual([403, 'ACCESS_DENIED'])
   })
 })
 
 describe('the verification', () => {
-  /** A service whose owner can tamper with the trail, and its chain as the last page saw it. */
+  /** A service with a verified trail, and a function that tampers with it as the database's owner. */
   async function makeVictim() {
     const app = await useTestService()
     const token = await app.tokenFor('admin@demo.test', 'demo')
@@ -249,7 +249,7 @@ describe('the verification', () => {
     expect(await verification()).toMatchObject({ status: 'intact', length: length + 21, broken_at: null })
   })
 
-  test('shows at once that new events were cut, and that the head was changed', async () => {
+  test('shows immediately that new events were deleted, and that the head was changed', async () => {
     const { add, tamper, verification, length } = await makeVictim()
     await add('cut')
     await tamper(`delete from audit_events where target = 'cut'`)
@@ -261,17 +261,17 @@ describe('the verification', () => {
 
   test.each([
     ['edited', `update audit_events set actor = 'mallory' where sequence = 3`],
-    ['cut with all that followed', 'delete from audit_events where sequence >= 3'],
+    ['deleted with all later events', 'delete from audit_events where sequence >= 3'],
   ])('shows within a minute that an old event was %s', async (_, statement) => {
     const { app, tamper, verification } = await makeVictim()
     await tamper(statement)
     app.clock.now += 59_999
-    expect((await verification()).status, 'what was verified a moment ago is not read again').toBe('intact')
+    expect((await verification()).status, 'recently verified events are not read again').toBe('intact')
     app.clock.now += 1
     expect(await verification()).toMatchObject({ status: 'broken', length: 2, broken_at: 3 })
   })
 
-  test('is tried again after it failed', async () => {
+  test('is retried after a failure', async () => {
     const { app, verification, length } = await makeVictim()
     const { database } = app.service
     let transactions = 0

@@ -8,7 +8,7 @@ import { departureSteps } from '../capabilities.ts'
 import { holdIdentity } from '../delegation/held-identities.ts'
 import { createDepartures } from './departures.ts'
 
-/** A service whose key-value store can be made to fail, and an end user with a held ID token. */
+/** A service whose key-value store can be made unavailable, and an end user with a held ID token. */
 async function useBreakableKv() {
   const { redisUrl } = inject('engines')
   const redis = redisUrl ? await startEngineProxy(redisUrl) : undefined
@@ -23,9 +23,9 @@ async function useBreakableKv() {
   )
   const held = { end_user_id: id, id_token: 'x', verified_email: 'ann@example.com', provider: 'x' }
   await holdIdentity(app.service, organizationId, held, app.clock.now + 60_000)
-  // Nodes serve a caller that they know while the store is away.
+  // A node keeps serving callers it has cached while the store is unavailable.
   await app.request('GET', `/end-users/${id}`, { token })
-  /** An open write transaction of another connection blocks every write to the file. */
+  /** An open write transaction on another connection blocks every write to the file. */
   const lockFile = () => {
     const file = new DatabaseSync(join(app.config.dataDir, 'kv.db'))
     file.exec('begin immediate')
@@ -45,11 +45,11 @@ async function useBreakableKv() {
   }
 }
 
-test('an erasure is acknowledged while the key-value store is away, and finished by any node once it is back', async () => {
+test('an erasure succeeds while the key-value store is unavailable, and any node finishes it later', async () => {
   const { app, erase, breakKv, isHeld, unfinished } = await useBreakableKv()
   const repair = breakKv()
   expect((await erase()).body).toEqual({ success: true })
-  expect((await erase()).body, 'again').toEqual({ success: true })
+  expect((await erase()).body, 'repeated').toEqual({ success: true })
   expect(await unfinished()).toHaveLength(1)
   repair()
   await vi.waitFor(async () => expect(await isHeld()).toBe(true))
@@ -61,7 +61,7 @@ test('an erasure is acknowledged while the key-value store is away, and finished
   expect((await erase()).body).toMatchObject({ data: { code: 'RESOURCE_NOT_FOUND' } })
 })
 
-test('an erasure is finished by a repeated request', async () => {
+test('repeating the request finishes an erasure', async () => {
   const { erase, breakKv, isHeld, unfinished } = await useBreakableKv()
   const repair = breakKv()
   expect((await erase()).status).toBe(200)
@@ -71,7 +71,7 @@ test('an erasure is finished by a repeated request', async () => {
   expect([await isHeld(), await unfinished()]).toEqual([false, []])
 })
 
-test('an erasure writes one audit row, however often it is repeated', async () => {
+test('an erasure writes one audit event, even if it is repeated', async () => {
   const { app, erase, breakKv } = await useBreakableKv()
   const repair = breakKv()
   expect([(await erase()).status, (await erase()).status]).toEqual([200, 200])
@@ -83,7 +83,7 @@ test('an erasure writes one audit row, however often it is repeated', async () =
   expect(rows).toHaveLength(1)
 })
 
-test('a member is removed while the key-value store is away, and loses access at once', async () => {
+test('removing a member works while the key-value store is unavailable, and ends their access immediately', async () => {
   const { app, admin, breakKv } = await useBreakableKv()
   const member = await app.tokenFor('member@demo.test', 'demo')
   const read = async () => (await app.request('GET', '/publishable-keys', { token: member })).status

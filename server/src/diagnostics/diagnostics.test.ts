@@ -23,7 +23,7 @@ const refusal = (seen: string): Refusal => ({
 const list = async (query = '', on = app, as = token) =>
   (await on.request('GET', `/diagnostics/refusals${query}`, { token: as })).body
 
-test('the same refusal again counts up, and the latest stands first', async () => {
+test('a repeated refusal increases its count, and the latest is listed first', async () => {
   const { activity } = app.service
   activity.refused(demo, refusal('https://one.example'))
   activity.refused(demo, refusal('https://one.example'))
@@ -43,11 +43,11 @@ test('the same refusal again counts up, and the latest stands first', async () =
   expect((await list('?limit=1&offset=1')).refusals[0].seen).toBe('https://two.example')
 })
 
-test('another organization sees none of it', async () => {
+test('refusals of another organization are not listed', async () => {
   expect(await list('', app, await app.tokenFor('admin@other.test', 'other'))).toEqual({ refusals: [], total: 0 })
 })
 
-test('a hostile page fills neither memory nor the table', async () => {
+test('a malicious page can fill neither memory nor the table', async () => {
   const app = await useTestService()
   const demo = await app.organization('demo')
   for (let second = 0; second < 6; second += 1) {
@@ -57,7 +57,7 @@ test('a hostile page fills neither memory nor the table', async () => {
   expect((await list('', app, await app.tokenFor('admin@demo.test', 'demo'))).total).toBe(200)
 })
 
-test('what is still in memory is written when the service closes', async () => {
+test('refusals in memory are written when the service closes', async () => {
   const { activity, database } = app.service
   activity.refused(demo, refusal('https://last.example'))
   await activity.close()
@@ -76,14 +76,14 @@ describe('a key without origins, in an organization without allowed domains', ()
     return { app, token, key: body as { id: string; key: string; key_prefix: string }, visit, warnings }
   }
 
-  test('is a standing warning that says what to set and where the key was used', async () => {
+  test('causes a warning that explains what to set and where the key was used', async () => {
     const { app, token, key, visit, warnings } = await useOpenKey()
     const warning = {
       code: 'KEY_ALLOWS_ANY_ORIGIN',
       message: `The key “Widget” (${key.key_prefix}…) works on any website. Set its allowed origins, or the organization’s allowed domains.`,
       publishable_key_id: key.id,
     }
-    expect(await warnings(), 'before anybody came').toEqual([{ ...warning, origins: [] }])
+    expect(await warnings(), 'before the first visit').toEqual([{ ...warning, origins: [] }])
     await visit('https://one.example')
     app.clock.now += 1_000
     await visit('https://two.example')
@@ -102,17 +102,17 @@ describe('a key without origins, in an organization without allowed domains', ()
     expect((await app.request('GET', '/diagnostics/warnings', { token: other })).body.warnings).toEqual([])
     const body = { allowed_origins: ['https://one.example'] }
     await app.request('PATCH', `/publishable-keys/${key.id}`, { token, body })
-    expect(await warnings(), 'gone with its cause').toEqual([])
+    expect(await warnings(), 'disappears once fixed').toEqual([])
   })
 
-  test('is none once the organization has allowed domains', async () => {
+  test('causes no warning once the organization has allowed domains', async () => {
     const { app, token, warnings } = await useOpenKey()
     const body = { allowed_domains: ['https://one.example'] }
     await app.request('PUT', '/organizations/current/allowed-domains', { token, body })
     expect(await warnings()).toEqual([])
   })
 
-  test('tells of twenty origins at most, the latest, however many strangers send', async () => {
+  test('lists at most the 20 latest origins', async () => {
     const { app, visit, warnings } = await useOpenKey()
     for (let n = 0; n < 30; n += 1) {
       await visit(`https://early-${n}.example`)

@@ -25,7 +25,7 @@ const update = (directoryId: string, body: unknown) =>
   app.request('PATCH', `/directories/${directoryId}`, { token, body })
 const read = async (path: string, as = token) => (await app.request('GET', path, { token: as })).body
 
-/** What a SCIM client will have sent. */
+/** Adds users and groups, as a SCIM client would. */
 async function fill(directoryId: string, users: number, groups: number) {
   await app.service.database.asOrg(await app.organization('demo'), async (sql) => {
     for (let n = 1; n <= users; n += 1) {
@@ -43,7 +43,7 @@ async function fill(directoryId: string, users: number, groups: number) {
 }
 
 describe('the status', () => {
-  test('tells of none, of one that is off, and of the oldest that is on', async () => {
+  test('reports no directory, an inactive one, and the oldest active one', async () => {
     const app = await useTestService()
     const token = await app.tokenFor('admin@demo.test', 'demo')
     const status = async () => (await app.request('GET', '/directories/status', { token })).body
@@ -74,13 +74,13 @@ describe('the status', () => {
     expect(await status()).toMatchObject({ active_directory: { id: first.id } })
   })
 
-  test('is there under every plan', async () => {
+  test('is available on every plan', async () => {
     const free = await app.tokenFor('admin@other.test', 'other')
     expect(await read('/directories/status', free)).toMatchObject({ has_directory: false })
     expect(await read('/directories', free)).toEqual({ directories: [] })
   })
 
-  test('counts what came from the directory, and nothing of another one', async () => {
+  test('counts only the directory’s own users and groups', async () => {
     const [full, empty] = [await created(), await created()]
     await fill(full.id, 3, 2)
     expect(await read(`/directories/${full.id}`)).toMatchObject({ user_count: 3, group_count: 2 })
@@ -89,7 +89,7 @@ describe('the status', () => {
 })
 
 describe('creating', () => {
-  test('answers with the address and the token for the SCIM client, the token once', async () => {
+  test('returns the URL and the token for the SCIM client, and never returns the token again', async () => {
     const { body } = await create({ name: ' People ', type: 'azure', domain: 'Acme.Example' })
     expect(body).toEqual({
       id,
@@ -110,7 +110,7 @@ describe('creating', () => {
   })
 
   // Abuse case 18.
-  test('stores the token as a hash alone', async () => {
+  test('stores only a hash of the token', async () => {
     const { id, bearer_token } = await created()
     const rows = await app.service.database.asOrg(await app.organization('demo'), async (sql) => [
       ...(await sql`select * from directories where id = ${id}`),
@@ -122,7 +122,7 @@ describe('creating', () => {
     expect(app.logged()).not.toContain(bearer_token)
   })
 
-  test.each(['okta', 'azure', 'google', 'onelogin', 'generic'])('takes the type %s', async (type) => {
+  test.each(['okta', 'azure', 'google', 'onelogin', 'generic'])('accepts the type %s', async (type) => {
     expect(await created({ type })).toMatchObject({ type })
   })
 
@@ -152,14 +152,14 @@ describe('creating', () => {
     [{ status: 'active' }, 'status'],
     [{ bearer_token: 'x' }, 'bearer_token'],
     [{ organization_id: 'x' }, 'organization_id'],
-  ])('refuses %j', async (changes, field) => {
+  ])('rejects %j', async (changes, field) => {
     const { directories } = await read('/directories')
     const { body } = await create({ ...valid(), ...changes })
     expect(body.data).toEqual({ code: 'VALIDATION_ERROR', field, details: expect.stringMatching(/\S/) })
     expect((await read('/directories')).directories).toEqual(directories)
   })
 
-  test('needs a plan with directories; input comes first', async () => {
+  test('requires a plan with directories, and validates the input first', async () => {
     const free = await app.tokenFor('admin@other.test', 'other')
     const attempt = async (body: unknown) => (await app.request('POST', '/directories', { token: free, body })).body
     expect(await attempt(valid())).toEqual({
@@ -173,7 +173,7 @@ describe('creating', () => {
     expect((await read('/directories', free)).directories).toEqual([])
   })
 
-  test('of twenty at once for one domain one is active', async () => {
+  test('succeeds once for concurrent requests with the same domain', async () => {
     const body = valid()
     const answers = await Promise.all(Array.from({ length: 20 }, () => create(body)))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
@@ -195,13 +195,13 @@ describe('updating', () => {
     { status: 'inactive' },
     { name: 'All', type: 'google', domain: 'all.example', status: 'inactive' },
     {},
-  ])('with %j changes that and nothing else', async (changes) => {
+  ])('with %j changes nothing else', async (changes) => {
     const { bearer_token, ...before } = await created()
     expect((await update(before.id, changes)).body).toEqual({ ...before, ...changes, updated_at: timestamp })
   })
 
   // Abuse case 11.
-  test('of different fields at once loses none', async () => {
+  test('keeps all concurrent changes to different fields', async () => {
     const { id } = await created()
     const changes = { name: 'Both', type: 'google' }
     await Promise.all(Array.from({ length: 20 }, (_, n) => update(id, n % 2 ? { name: 'Both' } : { type: 'google' })))
@@ -215,11 +215,11 @@ describe('updating', () => {
     [{ domain: 'com' }, 'domain'],
     [{ status: 'deleted' }, 'status'],
     [{ id: 'x' }, 'id'],
-  ])('refuses %j', async (changes, field) => {
+  ])('rejects %j', async (changes, field) => {
     expect((await update((await created()).id, changes)).body.data).toMatchObject({ code: 'VALIDATION_ERROR', field })
   })
 
-  test('a domain’s second directory waits until the first is off', async () => {
+  test('a domain’s second directory can be activated only once the first is inactive', async () => {
     const first = await created()
     await update(first.id, { status: 'inactive' })
     const second = await created({ domain: first.domain })
@@ -233,21 +233,21 @@ describe('updating', () => {
     expect((await update(elsewhere.id, { domain: first.domain })).status).toBe(409)
   })
 
-  test('after a move to a smaller plan allows everything but switching on', async () => {
+  test('after a downgrade, allows every change except activation', async () => {
     const { id } = await created()
     const demo = await app.organization('demo')
     const setPlan = (plan: string) =>
       app.service.database.asOrg(demo, (sql) => sql`update organizations set plan_id = ${plan}`)
     await setPlan('team')
     expect((await update(id, { status: 'active' })).body.message).toBe('The Team plan does not include directories')
-    expect((await update(randomUUID(), { status: 'active' })).status, 'existence comes first').toBe(404)
+    expect((await update(randomUUID(), { status: 'active' })).status, 'existence is checked first').toBe(404)
     expect((await update(id, { status: 'inactive', name: 'Off' })).status).toBe(200)
     expect((await app.request('DELETE', `/directories/${id}`, { token })).status).toBe(200)
     await setPlan('enterprise')
   })
 })
 
-test('a deleted directory is gone with its people and groups', async () => {
+test('deleting a directory deletes its users and groups', async () => {
   const { id } = await created()
   await fill(id, 2, 1)
   expect((await app.request('DELETE', `/directories/${id}`, { token })).body).toEqual({ success: true })
@@ -259,7 +259,7 @@ test('a deleted directory is gone with its people and groups', async () => {
   expect(left).toEqual([])
 })
 
-test('every change has its audit row', async () => {
+test('every change writes an audit event', async () => {
   const directory = await created()
   await update(directory.id, { name: 'Renamed' })
   await app.request('DELETE', `/directories/${directory.id}`, { token })
@@ -275,7 +275,7 @@ test('every change has its audit row', async () => {
   ])
 })
 
-describe('people and groups', () => {
+describe('users and groups', () => {
   let directoryId: string
   beforeAll(async () => {
     directoryId = (await created()).id
@@ -313,7 +313,7 @@ describe('people and groups', () => {
       ['?offset=50', 1],
       ['?limit=10&offset=45', 6],
       [`?offset=${Number.MAX_SAFE_INTEGER}`, 0],
-    ])('with "%s" are %i', async (query, length) => {
+    ])('with "%s" returns %i', async (query, length) => {
       const body = await read(`/directories/${directoryId}/${kind}${query}`)
       expect(body[kind]).toHaveLength(length)
       expect(body.total).toBe(51)
@@ -327,7 +327,7 @@ describe('people and groups', () => {
       'limit=1&limit=2',
       'offset=-1',
       'offset=9007199254740992',
-    ])('refuse "%s"', async (query) => {
+    ])('rejects "%s"', async (query) => {
       const { data } = await read(`/directories/${directoryId}/${kind}?${query}`)
       expect(data).toMatchObject({ code: 'VALIDATION_ERROR', field: query.replace(/=.*/, '') })
     })
@@ -347,7 +347,7 @@ describe('a domain', () => {
     ['a b.example', null],
   ])('"%s" is read as %s', (text, expected) => expect(parseDomain(text)).toBe(expected))
 
-  test('is read the same again, and holds nothing but a name', () => {
+  test('that is parsed is a hostname, and parsing it again changes nothing', () => {
     fc.assert(
       fc.property(fc.oneof(fc.domain(), fc.webAuthority(), fc.string(), fc.emailAddress()), (text) => {
         const domain = parseDomain(text)

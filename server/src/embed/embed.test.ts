@@ -33,7 +33,7 @@ async function openFrame(app: TestService, key: string, referer?: string) {
 }
 
 describe('the script for pages', () => {
-  test('is less than 5 KB, and complete', async () => {
+  test('is smaller than 5 KB and self-contained', async () => {
     const response = await production.fetch('/widget.js')
     const text = await response.text()
     expect(response.status).toBe(200)
@@ -45,12 +45,12 @@ describe('the script for pages', () => {
       'cross-origin-resource-policy': 'cross-origin',
       vary: 'accept-encoding',
     })
-    expect((await development.fetch('/widget.js')).headers.get('cache-control'), 'who works on it').toBe(
+    expect((await development.fetch('/widget.js')).headers.get('cache-control'), 'for widget developers').toBe(
       'public, no-cache',
     )
   })
 
-  test('comes in the encoding that the browser likes best, each with an ETag of its own', async () => {
+  test('is sent in the best encoding that the browser accepts, each with its own ETag', async () => {
     const get = (accepted: string, more = {}) =>
       production.fetch('/widget.js', { headers: { 'accept-encoding': accepted, ...more } })
     const text = await readFile(new URL('../../../widget/dist/widget.js', import.meta.url))
@@ -67,13 +67,13 @@ describe('the script for pages', () => {
       expect(Number(headers.get('content-length'))).toBeLessThan(text.length / 2)
     }
     const [, brotli = '', gzipped = ''] = tags
-    expect((await get('br', { 'if-none-match': gzipped })).status, 'the bytes of another encoding').toBe(200)
+    expect((await get('br', { 'if-none-match': gzipped })).status, 'the ETag of another encoding').toBe(200)
     const known = await get('br', { 'if-none-match': `"old", W/${brotli}` })
     expect([known.status, await known.text()]).toEqual([304, ''])
     expect(Object.fromEntries(known.headers)).toMatchObject({ etag: brotli, vary: 'accept-encoding' })
   })
 
-  test('answers HEAD with the headers alone, and a range with the whole', async () => {
+  test('responds to HEAD with only headers, and to a range request with the whole file', async () => {
     const get = await production.fetch('/widget.js', { headers: { 'accept-encoding': 'gzip' } })
     const head = await production.fetch('/widget.js', { method: 'HEAD', headers: { 'accept-encoding': 'gzip' } })
     const range = await production.fetch('/widget.js', { headers: { 'accept-encoding': 'gzip', range: 'bytes=0-9' } })
@@ -84,7 +84,7 @@ describe('the script for pages', () => {
     expect(await head.text()).toBe('')
   })
 
-  test('is sent once to a browser that asks again', async () => {
+  test('is a 304 for a browser that has it cached', async () => {
     const etag = (await production.fetch('/widget.js')).headers.get('etag') ?? ''
     const again = await production.fetch('/widget.js', { headers: { 'if-none-match': etag } })
     expect([again.status, await again.text()]).toEqual([304, ''])
@@ -94,26 +94,26 @@ describe('the script for pages', () => {
 })
 
 describe('the frame', () => {
-  test('may be shown on the origins of its key, and by nobody else', async () => {
+  test('can be embedded only by the key’s allowed origins', async () => {
     const origins = ['https://shop.example.com', 'https://*.preview.example.com', 'http://localhost:3000']
     const { key } = await createKey(production, origins)
     const { response, policy } = await openFrame(production, key)
     expect(response.status).toBe(200)
     expect(policy['frame-ancestors']).toBe(origins.join(' '))
-    expect(response.headers.get('x-frame-options'), 'which could only forbid').toBeNull()
+    expect(response.headers.get('x-frame-options'), 'it could only deny everyone').toBeNull()
     expect(response.headers.get('cache-control'), 'its origins may change').toBe('no-store')
   })
 
-  test('of a key without origins goes by those of the organization', async () => {
+  test('of a key without origins uses the organization’s allowed domains', async () => {
     const { key } = await createKey(production, [], 'other')
-    expect((await openFrame(production, key)).policy['frame-ancestors'], 'such a key is good everywhere').toBe('*')
+    expect((await openFrame(production, key)).policy['frame-ancestors'], 'the key works everywhere').toBe('*')
     const token = await production.tokenFor('admin@other.test', 'other')
     const body = { allowed_domains: ['https://intranet.example.com'] }
     await production.request('PUT', '/organizations/current/allowed-domains', { token, body })
     expect((await openFrame(production, key)).policy['frame-ancestors']).toBe('https://intranet.example.com')
   })
 
-  test('of no live key is for developers', async () => {
+  test('without a live key can be embedded only in development', async () => {
     const { id, key } = await createKey(production, ['https://shop.example.com'])
     await production.request('DELETE', `/publishable-keys/${id}`, {
       token: await production.tokenFor('admin@demo.test', 'demo'),
@@ -124,7 +124,7 @@ describe('the frame', () => {
     expect((await openFrame(development, 'pk_test_x')).policy['frame-ancestors']).toBe('*')
   })
 
-  describe('on a page whose origin the key does not allow', () => {
+  describe('on a page', () => {
     const refusals = async (app: TestService, keyId: string) => {
       const token = await app.tokenFor('admin@demo.test', 'demo')
       const { body } = await app.request('GET', '/diagnostics/refusals?limit=100', { token })
@@ -132,7 +132,7 @@ describe('the frame', () => {
     }
     const isRefused = (html: string) => html.includes(' data-refused>')
 
-    test('says so to the page, and the administrator reads which origin it was and how often', async () => {
+    test('whose origin is not allowed reports this to the page, and records it for the administrator', async () => {
       const { id, key } = await createKey(production, ['https://shop.example.com', 'https://*.preview.example.com'])
       for (const path of ['', 'cart?secret=1']) {
         const { policy, html } = await openFrame(production, key, `https://www.example.com/${path}`)
@@ -160,11 +160,11 @@ describe('the frame', () => {
     test.each([
       ['an allowed page', 'https://shop.example.com/cart'],
       ['a page under an allowed wildcard', 'https://pr-1.preview.example.com/'],
-      ['nobody', undefined],
-      ['the service itself, as some browsers are set to say', 'https://inlay.example.com/embed/'],
-      ['something that is no page', 'about:blank'],
-      ['something that is no address', 'https://'],
-    ])('is never assumed when the browser names %s', async (_, referer) => {
+      ['nothing', undefined],
+      ['the service itself, as some browsers are configured to do', 'https://inlay.example.com/embed/'],
+      ['a URL that is not a page', 'about:blank'],
+      ['an invalid URL', 'https://'],
+    ])('is not refused if the browser sends %s as the referrer', async (_, referer) => {
       const { id, key } = await createKey(production, ['https://shop.example.com', 'https://*.preview.example.com'])
       const { html, policy } = await openFrame(production, key, referer)
       expect([isRefused(html), policy['frame-ancestors']]).toEqual([
@@ -174,7 +174,7 @@ describe('the frame', () => {
       expect(await refusals(production, id)).toEqual([])
     })
 
-    test('cannot be used to fill the administrator’s list: it stays short, and so does what it holds', async () => {
+    test('cannot flood the administrator’s list: its length and the size of its entries are limited', async () => {
       const { id, key } = await createKey(development, ['https://shop.example.com'])
       await openFrame(development, key, `https://${'a'.repeat(10_000)}.example`)
       const [kept] = await refusals(development, id)
@@ -191,7 +191,7 @@ describe('the frame', () => {
     })
   })
 
-  test('runs its own scripts alone and talks to its own server alone', async () => {
+  test('runs only its own scripts and connects only to its own server', async () => {
     const { key } = await createKey(production)
     const { policy, html } = await openFrame(production, key)
     expect(policy).toMatchObject({
@@ -202,11 +202,11 @@ describe('the frame', () => {
       'base-uri': "'none'",
       'form-action': "'none'",
     })
-    expect(html, 'nothing of the request').not.toContain(key)
+    expect(html, 'the request is not reflected').not.toContain(key)
     expect(html).toContain('data-mode="production"')
   })
 
-  test('has parts that browsers keep for good, since another version has another address', async () => {
+  test('has scripts that browsers can cache forever, because each version has its own URL', async () => {
     const { html } = await openFrame(production, '')
     const [, script = ''] = /<script src="([^"]+)"/.exec(html) ?? []
     const [view = ''] = /\/embed\/view-[\w-]+\.js/.exec(await (await production.fetch(script)).text()) ?? []
@@ -218,7 +218,7 @@ describe('the frame', () => {
       expect(await caching(address), address).toEqual([200, 'public, max-age=31536000, immutable'])
     }
     const other = (address: string) => address.replace(/-.*/, '-other.js')
-    expect(await caching(other(script)), 'the document of another version').toEqual([200, 'no-store'])
-    expect(await caching(other(view)), 'a frame of another version needs its own').toEqual([404, 'no-store'])
+    expect(await caching(other(script)), 'requested by a document of another version').toEqual([200, 'no-store'])
+    expect(await caching(other(view)), 'a frame of another version needs its own view').toEqual([404, 'no-store'])
   })
 })

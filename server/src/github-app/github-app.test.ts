@@ -29,7 +29,7 @@ const notConfigured = {
 }
 
 describe('starting a registration', () => {
-  test('answers with the form that a browser posts to GitHub', async () => {
+  test('returns the form that a browser posts to GitHub', async () => {
     const { body } = await start({ github_org_name: 'Acme-Inc' })
     expect(body).toEqual({
       success: true,
@@ -48,11 +48,11 @@ describe('starting a registration', () => {
       default_permissions: { contents: 'read', metadata: 'read' },
       default_events: ['push'],
     })
-    expect(await get(), 'nothing is configured by that').toEqual(notConfigured)
+    expect(await get(), 'the app is not configured yet').toEqual(notConfigured)
   })
 
   // Abuse case 15.
-  test('takes its addresses from the configuration, never from the request', async () => {
+  test('takes its URLs from the configuration, never from the request', async () => {
     const production = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
     const { body } = await production.request('POST', '/org-github-apps/manifest-start', {
       token: await production.tokenFor('admin@demo.test', 'demo'),
@@ -66,12 +66,12 @@ describe('starting a registration', () => {
     })
   })
 
-  test('binds a state of its own to the organization and the admin', async () => {
+  test('creates a unique state bound to the organization and the admin', async () => {
     const answers = await Promise.all([start({ github_org_name: 'acme' }), start({ github_org_name: 'acme' })])
     const [first = '', second = ''] = answers.map(stateOf)
     expect(first).not.toBe(second)
     const names = answers.map(({ body }) => JSON.parse(body.manifest).name)
-    expect(names[0], 'two apps cannot have one name').not.toBe(names[1])
+    expect(names[0], 'app names must be unique').not.toBe(names[1])
 
     const { user_id, ...bound } = (await app.service.kv.take<ManifestState>(manifestStateKey(first))) as ManifestState
     expect(bound).toEqual({ organization_id: await app.organization('demo'), github_org_name: 'acme' })
@@ -79,8 +79,8 @@ describe('starting a registration', () => {
     expect(manifestStateKey(second), 'only a fingerprint is stored').not.toContain(second)
   })
 
-  // Redis keeps its own time.
-  test.skipIf(inject('engines').redisUrl)('gives the state an hour', async () => {
+  // Redis doesn't use the test clock.
+  test.skipIf(inject('engines').redisUrl)('expires the state after an hour', async () => {
     const key = manifestStateKey(stateOf(await start({ github_org_name: 'acme' })))
     const started = app.clock.now
     app.clock.now = started + 3_599_000
@@ -103,7 +103,7 @@ describe('starting a registration', () => {
     ...[null, 1, '', '-a', '_a', 'a_b', 'a b', 'a.b', 'a/b', 'ä', 'a\n', 'a?state=x', '../a', 'x'.repeat(40)].map(
       (github_org_name): [unknown, string] => [{ github_org_name }, 'github_org_name'],
     ),
-  ])('refuses %j', async (body, field) => {
+  ])('rejects %j', async (body, field) => {
     expect((await start(body)).body).toEqual({
       defined: true,
       code: 'BAD_REQUEST',
@@ -113,7 +113,7 @@ describe('starting a registration', () => {
     })
   })
 
-  test('is refused while an app is configured, and possible again without it', async () => {
+  test('is rejected while an app is configured, and works again after its removal', async () => {
     await githubApp(app, 'demo')
     expect((await start({ github_org_name: 'acme' })).body).toEqual({
       defined: true,
@@ -128,7 +128,7 @@ describe('starting a registration', () => {
 })
 
 describe('the configuration', () => {
-  test('shows what is known of the app, and no secret', async () => {
+  test('shows the app’s metadata and no secret', async () => {
     expect(await get()).toEqual(notConfigured)
     await githubApp(app, 'demo', 'sample/skills')
     expect(await get()).toEqual({
@@ -144,14 +144,14 @@ describe('the configuration', () => {
 
   test.each([
     ['with a repository', 'sample/skills', true],
-    ['without one', null, false],
-  ])('is removed, %s', async (_, repository, repo_disconnected) => {
+    ['without a repository', null, false],
+  ])('can be removed %s', async (_, repository, repo_disconnected) => {
     await githubApp(app, 'demo', repository)
     expect((await remove()).body).toEqual({ success: true, repo_disconnected })
     expect(await get()).toEqual(notConfigured)
   })
 
-  test('is removed once', async () => {
+  test('can be removed only once', async () => {
     await githubApp(app, 'demo')
     const answers = await Promise.all([remove(), remove()])
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 404])
@@ -164,7 +164,7 @@ describe('the configuration', () => {
     })
   })
 
-  test('of another organization is neither seen nor removed', async () => {
+  test('of another organization can be neither seen nor removed', async () => {
     await githubApp(app, 'other')
     expect(await get()).toEqual(notConfigured)
     expect((await remove()).status).toBe(404)
@@ -174,7 +174,7 @@ describe('the configuration', () => {
   })
 })
 
-test('every step has its audit row, a refused one has none', async () => {
+test('every step writes an audit event, and a rejected one writes none', async () => {
   const id = await app.organization('demo')
   const auditRows = () =>
     app.service.database.asOrg(id, (sql) => sql`select actor, action, target, data from audit_events order by sequence`)

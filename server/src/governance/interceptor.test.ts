@@ -9,7 +9,7 @@ const apiKey = 'key-of-the-test"\\/1234'
 const context = {
   mcp_call_id: 'call',
   organization_id: 'organization',
-  caller_identity: 'somebody@example.com',
+  caller_identity: 'user@example.com',
   source: { tabId: 'tab', origin: 'https://app.example.com', url: 'https://app.example.com/a', title: 'App' },
   tool: 'delete_order',
 }
@@ -31,7 +31,7 @@ const refusal = (message: unknown) => ({
 
 describe('asking', () => {
   test.each<Question>([question, { phase: 'response', context: { ...context, result: { content: [] } } }])(
-    'sends one JSON-RPC call about the $phase, with the key',
+    'sends one JSON-RPC request about the $phase, with the key',
     async (asking) => {
       const { url, asked } = await startInterceptor()
       await ask(url, {}, asking)
@@ -58,12 +58,12 @@ describe('asking', () => {
     ['notify', { status: 'notify', violations: [] }, 'The interceptor allowed the call and reported it'],
     ['failure', { status: 'failure', violations: [] }, 'The interceptor blocked the call'],
     ['success', { status: 'success', message: 'Fine', violations: [] }, 'Fine'],
-  ])('brings back %s', async (status, result, message) => {
+  ])('returns %s', async (status, result, message) => {
     const { url } = await startInterceptor(answerWith(result))
     expect(await ask(url)).toEqual({ status, message, violations: [], latency_ms: expect.any(Number) })
   })
 
-  test('brings back violations, and takes whole milliseconds', async () => {
+  test('returns violations, and the latency in whole milliseconds', async () => {
     const violations = [
       { policy_id: 'pii', status: 'notify', details: 'An address' },
       { policy_id: 'hours', status: 'success', details: '' },
@@ -74,7 +74,7 @@ describe('asking', () => {
     expect(Number.isInteger(answer.latency_ms)).toBe(true)
   })
 
-  test('shows nothing of the key that the interceptor quotes, in whatever escapes', async () => {
+  test('removes the key from the interceptor’s text, however it is escaped', async () => {
     const quoted = `You sent Bearer ${apiKey}`
     const violation = { policy_id: quoted, status: 'failure', details: `${'x'.repeat(990)}${apiKey}` }
     const { url } = await startInterceptor(({ id }, response) => {
@@ -88,49 +88,54 @@ describe('asking', () => {
     })
   })
 
-  test('makes text from outside fit to be stored and shown', async () => {
+  test('makes the interceptor’s text safe to store and show', async () => {
     const message = `a\u0007\n\u202eb${'x'.repeat(996)}😀 and more`
     const { url } = await startInterceptor(answerWith({ status: 'success', message, violations: [] }))
     expect((await ask(url)).message).toBe(`a b${'x'.repeat(996)}\ufffd`)
   })
 })
 
-// Abuse cases 48 to 51: whatever goes wrong, the call is refused and the reason says what to do.
-describe('an interceptor that cannot be asked is a refusal:', () => {
+// Abuse cases 48 to 51: any failure blocks the call, with a reason that explains what to do.
+describe('blocks the call on', () => {
   const failing: LookupAll = (_hostname, _options, callback) =>
     callback(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), [])
 
   test.each<[string, string, Partial<SafeFetchOptions>, RegExp]>([
-    ['a private address', 'https://10.0.0.1/', {}, /private or reserved address.*Enter the address of a public host/],
-    ['plain http to the Internet', 'http://8.8.8.8/', {}, /only be reached with https:\/\/.*Enter an https:\/\/ URL/],
-    ['an unknown name', 'https://name.test/', { lookup: failing }, /could not be resolved.*how the host is spelled/],
+    ['a private address', 'https://10.0.0.1/', {}, /private or reserved address.*Enter the URL of a public host/],
+    [
+      'plain http to a public address',
+      'http://8.8.8.8/',
+      {},
+      /only be reached with https:\/\/.*Enter an https:\/\/ URL/,
+    ],
+    ['an unknown host', 'https://name.test/', { lookup: failing }, /could not be resolved.*the spelling of the host/],
   ])('%s', async (_, url, options, message) => {
     expect(await ask(url, options)).toEqual(refusal(expect.stringMatching(message)))
   })
 
-  test('no TLS', async () => {
+  test('a host without TLS', async () => {
     const { url, asked } = await startInterceptor()
     const answer = await ask(url.replace('http:', 'https:'))
-    expect(answer).toEqual(refusal(expect.stringMatching(/no valid TLS certificate.*Give the interceptor a cert/)))
+    expect(answer).toEqual(refusal(expect.stringMatching(/no valid TLS certificate.*Install a certificate/)))
     expect(asked).toEqual([])
   })
 
-  test('a cut connection', async () => {
+  test('a dropped connection', async () => {
     const { url } = await startInterceptor((_, response) => void response.destroy())
     expect(await ask(url)).toEqual(
       refusal(expect.stringMatching(/^The exchange with .* failed.*Check that the interc/)),
     )
   })
 
-  test('no answer in time', async () => {
+  test('a timeout', async () => {
     const { url } = await startInterceptor(() => undefined)
     const answer = await ask(url, { timeoutMs: 50 })
-    expect(answer).toEqual(refusal(expect.stringMatching(/did not answer in full within 50 ms.*answer sooner/)))
+    expect(answer).toEqual(refusal(expect.stringMatching(/did not answer in full within 50 ms.*respond faster/)))
   })
 
-  test('an answer without end', async () => {
+  test('a response that is too large', async () => {
     const { url } = await startInterceptor((_, response) => void response.end('x'.repeat(1024 * 1024 + 1)))
-    expect(await ask(url)).toEqual(refusal(expect.stringMatching(/more than 1048576 bytes.*a shorter answer/)))
+    expect(await ask(url)).toEqual(refusal(expect.stringMatching(/more than 1048576 bytes.*a shorter response/)))
   })
 
   test.each([
@@ -144,7 +149,7 @@ describe('an interceptor that cannot be asked is a refusal:', () => {
     [204, 'Check its log, or try again'],
     [500, 'Check its log, or try again'],
     [503, 'Check its log, or try again'],
-  ])('HTTP %i, even with a good answer in it', async (status, todo) => {
+  ])('HTTP %i, even with a valid body', async (status, todo) => {
     const elsewhere = await startInterceptor()
     const { url } = await startInterceptor((request, response) => {
       response.writeHead(status, { location: elsewhere.url })
@@ -158,7 +163,7 @@ describe('an interceptor that cannot be asked is a refusal:', () => {
   })
 
   test.each(['', 'OK', '{"jsonrpc":"2.0"', '<html>', '{"id":1,"id":2}', `${'['.repeat(65)}${']'.repeat(65)}`])(
-    'the text %j',
+    'the invalid JSON %j',
     async (text) => {
       const { url } = await startInterceptor((_, response) => void response.end(text))
       expect(await ask(url)).toEqual(refusal(expect.stringMatching(/^The interceptor’s response isn’t valid JSON: /)))
@@ -166,7 +171,7 @@ describe('an interceptor that cannot be asked is a refusal:', () => {
   )
 })
 
-describe('reading an answer', () => {
+describe('readVerdict', () => {
   const wellFormed = fc.record({
     status: fc.constantFrom('success', 'notify', 'failure'),
     message: fc.string({ minLength: 1 }),
@@ -180,7 +185,7 @@ describe('reading an answer', () => {
     ),
   })
 
-  test('takes every well-formed one as it is', () => {
+  test('returns every valid verdict unchanged', () => {
     fc.assert(
       fc.property(wellFormed, fc.uuid(), (result, id) => {
         expect(readVerdict({ jsonrpc: '2.0', id, result }, id)).toEqual(result)
@@ -188,7 +193,7 @@ describe('reading an answer', () => {
     )
   })
 
-  test('refuses one with any member missing or of another type, and names it', () => {
+  test('rejects a response with a missing field or one of the wrong type, and names the field', () => {
     const wrong = fc.oneof(
       fc.constant(undefined),
       fc.jsonValue().filter((value) => typeof value !== 'string' && (typeof value !== 'object' || value === null)),
@@ -209,7 +214,7 @@ describe('reading an answer', () => {
         const answer = structuredClone({ jsonrpc: '2.0', id: 'one', result })
         const steps = path.split('.')
         const last = steps.pop() ?? ''
-        // biome-ignore lint/suspicious/noExplicitAny: it is about to be of any shape
+        // biome-ignore lint/suspicious/noExplicitAny: the value can have any shape
         const parent = steps.reduce<any>((at, step) => at[step], answer)
         parent[last] = value
         const message = expect.stringMatching(`^The interceptor’s response is invalid at ${path}: .`)
@@ -218,12 +223,12 @@ describe('reading an answer', () => {
     )
   })
 
-  test('lets nothing pass that is not an answer', () => {
+  test('rejects any other JSON', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (answer) => {
         expect(readVerdict(answer, 'one')).toEqual({
           status: 'failure',
-          message: expect.stringMatching(/^The interceptor /),
+          message: expect.stringMatching(/^The interceptor/),
           violations: [],
         })
       }),
@@ -244,7 +249,7 @@ describe('reading an answer', () => {
       'invalid at result.status: ',
     ],
     [
-      'a message that is no text',
+      'a message that is not a string',
       { jsonrpc: '2.0', id: 'one', result: { ...result, message: 1 } },
       'invalid at result.message: ',
     ],
@@ -258,14 +263,18 @@ describe('reading an answer', () => {
       { jsonrpc: '2.0', id: null, error: { code: -32601, message: 'Method not found' } },
       'returned the JSON-RPC error -32601: Method not found',
     ],
-    ['an error beside a result', { jsonrpc: '2.0', id: 'one', result, error: { code: 1, message: 'x' } }, 'error 1: x'],
-    ['half an error', { jsonrpc: '2.0', id: 'one', result, error: 'x' }, 'invalid at error: '],
-  ])('refuses %s', (_, answer, message) => {
+    [
+      'an error next to a result',
+      { jsonrpc: '2.0', id: 'one', result, error: { code: 1, message: 'x' } },
+      'error 1: x',
+    ],
+    ['a malformed error', { jsonrpc: '2.0', id: 'one', result, error: 'x' }, 'invalid at error: '],
+  ])('rejects %s', (_, answer, message) => {
     const verdict = readVerdict(answer, 'one')
     expect(verdict).toEqual({ status: 'failure', message: expect.stringContaining(message), violations: [] })
   })
 
-  test.each([0, 1, 100])('takes %i violations', (count) => {
+  test.each([0, 1, 100])('accepts %i violations', (count) => {
     const verdict = { status: 'notify', message: 'x', violations: Array(count).fill(violation) }
     expect(readVerdict({ jsonrpc: '2.0', id: 'one', error: null, result: verdict }, 'one')).toEqual(verdict)
   })

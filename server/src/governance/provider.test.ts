@@ -44,11 +44,11 @@ const invalidField = (field: string, details: unknown = expect.stringMatching(/\
 })
 
 describe('configuring', () => {
-  test('nothing is configured at first', async () => {
+  test('starts without a configuration', async () => {
     expect(await get()).toEqual(none)
   })
 
-  test('saves every field, and of the key only its end is seen again', async () => {
+  test('saves every field, and only returns the last four characters of the key', async () => {
     const { body } = await patch({ ...complete, interceptor_url: 'https://GOV.example.com:443/v1?a=b' })
     expect(body).toEqual({
       effective_status: 'active',
@@ -72,7 +72,7 @@ describe('configuring', () => {
     expect((await app.request('GET', path, { token: member })).body).toEqual(body)
   })
 
-  test('the first change leaves the rest empty and disabled', async () => {
+  test('leaves the other fields empty and the provider disabled on the first change', async () => {
     expect((await patch({ interceptor_name: ' policies ' })).body.config).toMatchObject({
       provider_key: 'byo',
       interceptor_url: '',
@@ -88,7 +88,7 @@ describe('configuring', () => {
     ['the path', { interceptor_url: 'https://gov.example.com/v2' }, { interceptor_url: 'https://gov.example.com/v2' }],
     ['the name', { interceptor_name: 'others' }, { interceptor_name: 'others' }],
     ['the key', { api_key: 'another-key-0000' }, { api_key_last4: '0000' }],
-    ['the switch', { is_enabled: false }, { is_enabled: false }],
+    ['is_enabled', { is_enabled: false }, { is_enabled: false }],
     ['nothing', {}, {}],
   ])('changes %s and nothing else', async (_, changes, expected) => {
     const { config: before } = (await patch(complete)).body
@@ -97,7 +97,7 @@ describe('configuring', () => {
   })
 
   // Abuse case 11.
-  test('different fields at once, from the first one on, loses none', async () => {
+  test('keeps all concurrent changes to different fields, including the first change', async () => {
     const fields = Object.entries(complete).map(([field, value]) => ({ [field]: value }))
     const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => patch(fields[n % fields.length])))
     expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200))
@@ -106,8 +106,8 @@ describe('configuring', () => {
   })
 
   test.each<[string, unknown]>([
-    ['one character', { interceptor_name: 'x' }],
-    ['200 characters', { interceptor_name: 'ü'.repeat(200) }],
+    ['a name of 1 character', { interceptor_name: 'x' }],
+    ['a name of 200 characters', { interceptor_name: 'ü'.repeat(200) }],
     ['a key of 8 characters', { api_key: '12345678' }],
     ['a key of 2000 characters', { api_key: '~'.repeat(2000) }],
     ['a URL of 2000 characters', { interceptor_url: `https://a.example.com/${'x'.repeat(1978)}` }],
@@ -146,16 +146,16 @@ describe('configuring', () => {
       'https://gov.example.com/#fragment',
       `https://a.example.com/${'x'.repeat(1979)}`,
     ].map((value): [unknown, string] => [{ interceptor_url: value }, 'interceptor_url']),
-  ])('refuses %j', async (body, field) => {
+  ])('rejects %j', async (body, field) => {
     expect((await patch(body)).body).toEqual(invalidField(field))
     expect(await get(), 'nothing was saved').toEqual(none)
   })
 
-  test('refuses half a character, which no text of the database could hold', async () => {
+  test('rejects an unpaired surrogate, which the database cannot store', async () => {
     expect((await patch({ interceptor_name: '\ud800' })).body.data.code).toBe('VALIDATION_ERROR')
   })
 
-  test('takes https only, in production', async () => {
+  test('only accepts https in production', async () => {
     const production = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
     const token = await production.tokenFor('admin@demo.test', 'demo')
     const refusal = invalidField('interceptor_url', 'Must start with https://')
@@ -166,7 +166,7 @@ describe('configuring', () => {
     expect((await production.request('PATCH', path, { token, body: https })).status).toBe(200)
   })
 
-  test('clearing forgets everything, and twice changes nothing', async () => {
+  test('deletes everything when cleared, and clearing again changes nothing', async () => {
     await patch(complete)
     expect((await clear()).body).toEqual(none)
     expect((await clear()).body).toEqual(none)
@@ -174,7 +174,7 @@ describe('configuring', () => {
     expect((await patch({ interceptor_name: 'new' })).body.config.has_api_key).toBe(false)
   })
 
-  test('is one organization’s own', async () => {
+  test('does not affect other organizations', async () => {
     await patch(complete)
     const other = await app.tokenFor('admin@other.test', 'other')
     expect((await app.request('GET', path, { token: other })).body).toEqual(none)
@@ -226,7 +226,7 @@ describe('the effective status', () => {
     ['success', 'active', 'The governance provider checks every tool call.'],
     ['notify', 'active', 'The governance provider checks every tool call.'],
     ['failure', 'misconfigured', 'The last test failed: Because'],
-  ])('after a test with %s is %s', async (status, effective_status, reason) => {
+  ])('after a test with %s, is %s', async (status, effective_status, reason) => {
     const { url } = await startInterceptor(answerWith({ status, message: 'Because', violations: [] }))
     await patch({ ...complete, interceptor_url: url })
     await runTest()
@@ -239,7 +239,7 @@ describe('the effective status', () => {
 })
 
 describe('testing', () => {
-  test('asks about a sample call, and answers what was said', async () => {
+  test('sends a sample call and returns the verdict', async () => {
     const violations = [{ policy_id: 'pii', status: 'notify', details: 'An address' }]
     const { url, asked } = await startInterceptor(answerWith({ status: 'notify', message: 'Look', violations }))
     const saved = (await patch({ ...complete, interceptor_url: url })).body.config
@@ -281,7 +281,7 @@ describe('testing', () => {
     })
   })
 
-  test('needs nothing saved when everything is given, and saves nothing', async () => {
+  test('works without a saved configuration if all fields are given, and saves nothing', async () => {
     const { url, asked } = await startInterceptor()
     const { body } = await runTest({ interceptor_url: url, interceptor_name: 'trial', api_key: 'trial-key' })
     expect(body).toEqual({
@@ -297,13 +297,13 @@ describe('testing', () => {
     expect(await get()).toEqual(none)
   })
 
-  test.each<['remembered' | 'not remembered', string, Record<string, unknown>]>([
-    ['remembered', 'what is saved', {}],
-    ['remembered', 'what is saved, spelled out', { provider_key: 'vendor_default', interceptor_name: 'policies' }],
-    ['not remembered', 'another provider', { provider_key: 'byo' }],
-    ['not remembered', 'another name', { interceptor_name: 'others' }],
-    ['not remembered', 'another key', { api_key: 'another-key' }],
-  ])('is %s: a test of %s', async (outcome, _, overrides) => {
+  test.each<['saves' | 'does not save', string, Record<string, unknown>]>([
+    ['saves', 'the saved configuration', {}],
+    ['saves', 'the same values', { provider_key: 'vendor_default', interceptor_name: 'policies' }],
+    ['does not save', 'another provider', { provider_key: 'byo' }],
+    ['does not save', 'another name', { interceptor_name: 'others' }],
+    ['does not save', 'another key', { api_key: 'another-key' }],
+  ])('%s the result of a test with %s', async (outcome, _, overrides) => {
     const { url } = await startInterceptor()
     const before = (await patch({ ...complete, interceptor_url: url })).body
     const { api_key, ...shown } = overrides
@@ -313,11 +313,11 @@ describe('testing', () => {
       last_test_message: expect.stringMatching(/./),
       last_test_at: timestamp,
     }
-    const config = { ...before.config, ...(outcome === 'remembered' && remembered) }
+    const config = { ...before.config, ...(outcome === 'saves' && remembered) }
     expect(await get()).toEqual({ ...before, config })
   })
 
-  test('of another path sends the saved key there, and is not remembered', async () => {
+  test('sends the saved key to another path on the same host, and does not save the result', async () => {
     const { url, asked } = await startInterceptor()
     await patch({ ...complete, interceptor_url: url })
     await runTest({ interceptor_url: `${url}/other` })
@@ -325,7 +325,7 @@ describe('testing', () => {
     expect((await get()).config.last_test_status).toBe('')
   })
 
-  test('that ends after the connection was changed is not remembered', async () => {
+  test('does not save the result if the connection was changed during the test', async () => {
     const { url } = await startInterceptor(async (request, response) => {
       await patch({ interceptor_name: 'changed' })
       answerWith({ status: 'failure', violations: [] })(request, response)
@@ -335,24 +335,24 @@ describe('testing', () => {
     expect((await get()).config).toMatchObject({ interceptor_name: 'changed', last_test_status: '' })
   })
 
-  test.each<['kept' | 'forgotten', string, (url: string) => Record<string, unknown>]>([
-    ['kept', 'the switch', () => ({ is_enabled: false })],
-    ['kept', 'the provider', () => ({ provider_key: 'byo' })],
-    ['kept', 'nothing', (url) => ({ interceptor_url: url, interceptor_name: 'policies' })],
-    ['forgotten', 'the path', (url) => ({ interceptor_url: `${url}/v2` })],
-    ['forgotten', 'the name', () => ({ interceptor_name: 'others' })],
-    ['forgotten', 'the key', () => ({ api_key: apiKey })],
-  ])('is %s when a change touches %s', async (outcome, _, changes) => {
+  test.each<['keeps' | 'discards', string, (url: string) => Record<string, unknown>]>([
+    ['keeps', 'is_enabled', () => ({ is_enabled: false })],
+    ['keeps', 'the provider', () => ({ provider_key: 'byo' })],
+    ['keeps', 'nothing', (url) => ({ interceptor_url: url, interceptor_name: 'policies' })],
+    ['discards', 'the path', (url) => ({ interceptor_url: `${url}/v2` })],
+    ['discards', 'the name', () => ({ interceptor_name: 'others' })],
+    ['discards', 'the key', () => ({ api_key: apiKey })],
+  ])('%s the last result when a change affects %s', async (outcome, _, changes) => {
     const { url } = await startInterceptor()
     await patch({ ...complete, interceptor_url: url })
     await runTest()
     const { config } = (await patch(changes(url))).body
     expect([config.last_test_status, config.last_test_at]).toEqual(
-      outcome === 'kept' ? ['success', timestamp] : ['', null],
+      outcome === 'keeps' ? ['success', timestamp] : ['', null],
     )
   })
 
-  test('remembers why an interceptor could not be asked', async () => {
+  test('saves why the interceptor could not be reached', async () => {
     await patch({ ...complete, interceptor_url: 'https://10.0.0.1/' })
     const { message } = (await runTest()).body
     expect(message).toMatch(/private or reserved address/)
@@ -363,7 +363,7 @@ describe('testing', () => {
     })
   })
 
-  test('survives whatever text the interceptor sends', async () => {
+  test('handles control characters and overlong text from the interceptor', async () => {
     const message = `\u0007${'x'.repeat(998)}😀`
     const { url } = await startInterceptor(answerWith({ status: 'failure', message, violations: [] }))
     await patch({ ...complete, interceptor_url: url })
@@ -375,7 +375,7 @@ describe('testing', () => {
     ['interceptor_url', { interceptor_name: 'x', api_key: 'trial-key' }],
     ['interceptor_name', { interceptor_url: 'https://gov.example.com/', api_key: 'trial-key' }],
     ['api_key', { interceptor_url: 'https://gov.example.com/', interceptor_name: 'x' }],
-  ])('asks for %s when none is saved', async (field, body) => {
+  ])('requires %s if none is saved', async (field, body) => {
     expect((await runTest(body)).body).toEqual(invalidField(field, 'Required, because none is saved'))
     await patch({ is_enabled: true })
     expect((await runTest(body)).body).toEqual(invalidField(field, 'Required, because none is saved'))
@@ -385,7 +385,7 @@ describe('testing', () => {
     [{ is_enabled: true }, 'is_enabled'],
     [{ api_key: 'short' }, 'api_key'],
     [{ interceptor_url: 'x' }, 'interceptor_url'],
-  ])('refuses %j', async (body, field) => {
+  ])('rejects %j', async (body, field) => {
     expect((await runTest(body)).body).toEqual(invalidField(field))
   })
 })
@@ -404,17 +404,17 @@ describe('the saved key', () => {
     'https://gov.example.com:444/v1',
     'http://gov.example.com/v1',
     'https://evil.test/?https://gov.example.com/v1',
-  ])('has to be entered again for %s', async (interceptor_url) => {
+  ])('must be entered again for %s', async (interceptor_url) => {
     const before = (await patch(complete)).body
     expect((await patch({ interceptor_url, interceptor_name: 'new' })).body).toEqual(enterAgain)
     expect((await runTest({ interceptor_url })).body).toEqual(enterAgain)
-    expect(await get(), 'nothing is lost').toEqual(before)
+    expect(await get(), 'the configuration is unchanged').toEqual(before)
 
     const { config } = (await patch({ interceptor_url, api_key: 'key-of-the-new-host' })).body
     expect(config).toMatchObject({ interceptor_url, api_key_last4: 'host' })
   })
 
-  test('is not sent to another host, where an overriding one is', async () => {
+  test('is not sent to another host, but a key given with the test is', async () => {
     const home = await startInterceptor()
     const elsewhere = await startInterceptor()
     await patch({ ...complete, interceptor_url: home.url })
@@ -425,7 +425,7 @@ describe('the saved key', () => {
     expect(home.asked).toEqual([])
   })
 
-  test('saved before there is a host belongs to the first one', async () => {
+  test('belongs to the first host if it was saved before one was set', async () => {
     await patch({ api_key: apiKey })
     expect((await runTest({ interceptor_url: 'https://gov.example.com/', interceptor_name: 'x' })).body).toEqual(
       enterAgain,
@@ -434,7 +434,7 @@ describe('the saved key', () => {
     expect((await patch({ interceptor_url: 'https://evil.test/' })).body).toEqual(enterAgain)
   })
 
-  test('never meets another host by a race', async () => {
+  test('is never combined with another host by concurrent changes', async () => {
     for (let round = 0; round < 10; round++) {
       await clear()
       await patch({ interceptor_url: 'https://gov.example.com/' })
@@ -448,7 +448,7 @@ describe('the saved key', () => {
   })
 
   // Abuse cases 18 and 63.
-  test('is in no answer, no row and no log line, even when the interceptor quotes it', async () => {
+  test('is not in responses, rows or logs, even if the interceptor quotes it', async () => {
     const { url } = await startInterceptor(
       answerWith({ status: 'failure', message: `Bad key ${apiKey}`, violations: [] }),
     )
@@ -465,7 +465,7 @@ describe('the saved key', () => {
 })
 
 // Abuse case 61.
-test('the saved key moves to a new secret with all the others', async () => {
+test('rotating the secret reseals the saved key', async () => {
   const home = await useTestService()
   const admin = { token: await home.tokenFor('admin@demo.test', 'demo') }
   await home.request('PATCH', path, { ...admin, body: complete })
@@ -479,7 +479,7 @@ test('the saved key moves to a new secret with all the others', async () => {
   expect(both.isCurrent(row?.api_key_sealed ?? '')).toBe(true)
 })
 
-test('every change has its audit row, and only changes have one', async () => {
+test('every change writes an audit event, and a request without effect writes none', async () => {
   const { service } = app
   const id = await app.organization('demo')
   const lengthBefore = (await auditRows()).length
@@ -511,7 +511,7 @@ test('every change has its audit row, and only changes have one', async () => {
   }
 })
 
-test('the other nodes hear of every change', async () => {
+test('every change is announced to the other nodes', async () => {
   const heard: string[] = []
   const { url } = await startInterceptor()
   const end = app.service.changes.watch({ changed: (topic) => heard.push(topic), missed: () => undefined })

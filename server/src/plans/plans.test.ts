@@ -4,7 +4,7 @@ import { readPlanFile, shippedPlanFile } from '../config/plan-file.ts'
 import { requireFeature } from './plans.ts'
 
 let app: TestService
-/** Tokens of `demo`, which is on the enterprise plan, and of `other`, which is on the free one. */
+/** Tokens for `demo`, which is on the enterprise plan, and `other`, which is on the free plan. */
 const tokens = { demo: '', other: '' }
 beforeAll(async () => {
   app = await startTestService()
@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => app.close())
 
 describe('the list', () => {
-  test('holds every plan of the file, without what the billing provider calls it', async () => {
+  test('returns every plan in the file, without the billing provider’s product ID', async () => {
     const { body } = await app.request('GET', '/plan-tiers', { token: tokens.other })
     expect(body.count).toBe(3)
     expect(body.plans.map(({ id }: { id: string }) => id)).toEqual(['free', 'team', 'enterprise'])
@@ -42,7 +42,7 @@ describe('the current plan', () => {
     ['?include=basic', { plan }],
     ['?include=features', { plan, features, limits }],
     ['?include=usage', { plan, limits, usage }],
-  ])('with "%s" has its parts', async (query, expected) => {
+  ])('with "%s" returns the requested parts', async (query, expected) => {
     const { body } = await app.request('GET', `/plan-tiers/current${query}`, { token: tokens.other })
     expect(body).toEqual(expected)
   })
@@ -52,12 +52,12 @@ describe('the current plan', () => {
     ['include=', 'include'],
     ['include=all&include=all', 'include'],
     ['feature=sso', 'feature'],
-  ])('refuses "%s"', async (query, field) => {
+  ])('rejects "%s"', async (query, field) => {
     const { body } = await app.request('GET', `/plan-tiers/current?${query}`, { token: tokens.other })
     expect(body.data).toMatchObject({ code: 'VALIDATION_ERROR', field })
   })
 
-  test('counts invitations as seats, and says when there are no more', async () => {
+  test('counts invitations as seats, and shows when all seats are in use', async () => {
     const invite = await app.request('POST', '/organizations/current/invitations', {
       token: tokens.other,
       body: { email: 'third@example.com', role: 'member' },
@@ -68,7 +68,7 @@ describe('the current plan', () => {
     await app.request('DELETE', `/organizations/current/invitations/${invite.body.id}`, { token: tokens.other })
   })
 
-  test('counts end users up to the last one that fits', async () => {
+  test('counts end users up to the limit', async () => {
     const other = await app.organization('other')
     const add = (count: number) =>
       app.service.database.asOrg(
@@ -85,7 +85,7 @@ describe('the current plan', () => {
     await app.service.database.asOrg(other, (sql) => sql`delete from end_users`)
   })
 
-  test('is the free one for an organization whose plan is no longer in the file', async () => {
+  test('falls back to the free plan if the organization’s plan is no longer in the file', async () => {
     const other = await app.organization('other')
     const setPlan = (id: string) =>
       app.service.database.asOrg(other, (sql) => sql`update organizations set plan_id = ${id}`)
@@ -120,7 +120,7 @@ describe('checking a feature', () => {
   })
 
   test.each(['sso', 'scim', 'audit_logs', 'custom_domains', 'seats', 'end_users'])(
-    'the enterprise plan allows %s, however much there is',
+    'the enterprise plan allows %s at any usage',
     async (feature) => {
       expect(await check('demo', { feature, current_usage: 1e9 })).toEqual({ feature, allowed: true, reason: null })
     },
@@ -135,11 +135,11 @@ describe('checking a feature', () => {
     [{ feature: 'seats', current_usage: '1' }, 'current_usage'],
     [{ feature: 'seats', current_usage: null }, 'current_usage'],
     [{ feature: 'seats', plan: 'team' }, 'plan'],
-  ])('refuses %j', async (body, field) => {
+  ])('rejects %j', async (body, field) => {
     expect((await check('demo', body)).data).toMatchObject({ code: 'VALIDATION_ERROR', field })
   })
 
-  test('a write that needs a missing feature is answered with PAYMENT_REQUIRED', async () => {
+  test('a write that needs a missing feature fails with PAYMENT_REQUIRED', async () => {
     const attempt = async (slug: 'demo' | 'other') =>
       app.service.database.asOrg(await app.organization(slug), (sql) =>
         requireFeature(app.service.config.plans, sql, 'sso'),
@@ -155,7 +155,7 @@ describe('checking a feature', () => {
   })
 })
 
-test('the limits of the shipped plans are those that were decided', () => {
+test('the shipped plans have these limits', () => {
   const limits = readPlanFile(shippedPlanFile).map(({ id, limits }) => [id, ...Object.values(limits)])
   expect(limits).toEqual([
     ['free', 3, 100, 1, 10],
