@@ -103,8 +103,8 @@ function verify(service: Service, organizationId: string): Promise<Verified> {
 }
 
 /**
- * Recomputes the whole chain at most once a minute, and long chains less often (0.5 ms of waiting time per row), so that
- * frequent requests can't keep the server busy. Requests in between only verify the rows added since the last one.
+ * Recomputes the whole chain at most once a minute, and less often if it's long (every 0.5 ms per row), so that frequent
+ * requests can't keep the server busy. Requests in between only verify the rows added since the last one.
  */
 async function verifyFurther(service: Service, organizationId: string, known: Verified | undefined): Promise<Verified> {
   const wholeAt = service.clock()

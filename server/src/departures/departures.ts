@@ -3,8 +3,8 @@ import { topics } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
 
 /**
- * Records that an end user was erased or a member's access ended, which requires cleanup outside the database. The row is
- * written in the transaction of the change, so that once it commits, the cleanup runs right away or later on any node.
+ * Records that an end user was erased or a member's access ended, which requires cleanup outside the database. The row
+ * is written in the transaction of the change: once it commits, the cleanup runs immediately, or later on any node.
  */
 export const recordDeparture = (sql: Sql, personId: string) => sql`
   insert into departures (organization_id, person_id) values (current_organization(), ${personId}) on conflict do nothing`

@@ -1,7 +1,7 @@
 import { domainToASCII } from 'node:url'
 import { getDomain } from 'tldts'
 
-/** `ACME.example` → `acme.example`, in punycode. Null for names that can't be owned, such as `com`, and IP addresses. */
+/** `ACME.example` → `acme.example`, in punycode. Null for IP addresses and names that can't be owned, such as `com`. */
 export function parseDomain(text: string): string | null {
   // `domainToASCII` would silently drop other parts of a URL, such as a path.
   if (!/^[\p{L}\p{M}\p{N}.-]+$/u.test(text)) return null

@@ -25,7 +25,7 @@ export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<N
     sendFile(c, await read('widget.js'), { 'cache-control': cacheScript, ...forEverybody }),
   )
 
-  // During an upgrade, a document from one node may request its script from a node with another version. Any version works.
+  // During an upgrade, a document from one node may request its script from a node with another version, which works.
   app.get('/embed/:file{frame-[\\w-]+\\.js}', async (c) => {
     const file = await read('frame.js')
     const isCurrent = c.req.param('file') === versioned('frame', file)
@@ -98,8 +98,8 @@ function framePolicy({ config }: Service, ancestors: string): string {
 }
 
 /**
- * Records a refusal for the administrator if the key isn't allowed on the page in the Referer header. Such a page gets a
- * frame that only reports this to the element, because a frame that the browser blocks couldn't report anything.
+ * Records a refusal for the administrator if the key isn't allowed on the page in the Referer header. Such a page gets
+ * a frame that only reports this to the element, because a frame that the browser blocks couldn't report anything.
  */
 function refuseOrigin({ activity, config }: Service, key: LiveKey, referer: string | undefined): boolean {
   const allowed = allowedOrigins(key)

@@ -13,7 +13,7 @@ type GithubApp = Output<typeof contract.getApp>
 /** GitHub requires that a registration is completed within an hour. */
 const stateLifetimeSeconds = 3600
 
-/** Key of a registration's entry until the browser returns. Only a hash of the state is stored, not the state itself. */
+/** Key of a registration's entry until the browser returns. Contains a hash of the state, not the state itself. */
 export const manifestStateKey = (state: string) => `github-manifest:${fingerprint(state)}`
 
 /** Who started the registration that a state belongs to. */

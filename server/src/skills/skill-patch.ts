@@ -40,8 +40,8 @@ function replaceAt(text: string, places: readonly number[], length: number, repl
 }
 
 /**
- * The positions of `part` in `text`, from left to right, without overlaps. Uses Knuth–Morris–Pratt, because the engine's
- * own search can take 15 seconds for a malicious `part`.
+ * The positions of `part` in `text`, from left to right, without overlaps. Uses Knuth–Morris–Pratt, because the
+ * engine's own search can take 15 seconds for a malicious `part`.
  */
 export function findAll(text: string, part: string): number[] {
   const fallback = fallbacksOf(part)

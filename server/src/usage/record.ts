@@ -42,9 +42,9 @@ export function checkUsage(event: UsageRecord): void {
 
 /**
  * Adds one organization's events and updates its totals atomically, in one statement. Returns how many events were new.
- * Each table is written in key order, so that concurrent writers can't deadlock. End users and sites are locked first, as
- * when one is deleted: the foreign key rejects events of an end user who was erased in the meantime, and events of a site
- * that was deleted in the meantime are recorded without a site.
+ * Each table is written in key order, so that concurrent writers can't deadlock. End users and sites are locked first,
+ * as when one is deleted: the foreign key rejects events of an end user who was erased in the meantime, and events of a
+ * site that was deleted in the meantime are recorded without a site.
  */
 export async function recordUsage(
   { database }: Pick<Service, 'database'>,

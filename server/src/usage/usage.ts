@@ -114,8 +114,8 @@ export async function listEndUserHistory(
 }
 
 /**
- * Removes an end user from usage data; the organization's totals stay. The caller must lock the end user first, and erase
- * their threads afterwards: deleting a thread that events still reference would update those events a second time.
+ * Removes an end user from usage data; the organization's totals stay. The caller must lock the end user first, and
+ * erase their threads afterwards: deleting a thread that events still reference would update those events again.
  */
 export async function eraseEndUserUsage(sql: Sql, endUserId: string): Promise<void> {
   await lockEvents(sql)
@@ -202,7 +202,7 @@ function rangeOf(asked: { start_date?: string | undefined; end_date?: string | u
   return { start, end }
 }
 
-/** The complete spans within a range: the first day of the first, and the day after the last. Equal if there are none. */
+/** The complete spans in a range: the first day of the first, and the day after the last. Equal if there are none. */
 export function wholeSpans({ start, end }: Range): { from: string; to: string } {
   const spanMs = spanDays * dayMs
   const from = Math.ceil(Date.parse(start) / spanMs) * spanMs
