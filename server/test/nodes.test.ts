@@ -103,7 +103,7 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
       .catch(() => undefined)
     const { call_id } = await called.next('tool/call')
     two.signal('SIGKILL')
-    expect(await called.next('tool/cancel')).toMatchObject({ call_id, reason: 'The caller is gone' })
+    expect(await called.next('tool/cancel')).toMatchObject({ call_id, reason: 'The caller disconnected' })
   })
 })
 
@@ -129,7 +129,7 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60
     const outcome = expect(toTwo).rejects.toEqual(gone)
     one.pass(1)
     await outcome
-    expect(await ours.next('tool/cancel')).toEqual({ type: 'tool/cancel', call_id, reason: 'The caller is gone' })
+    expect(await ours.next('tool/cancel')).toEqual({ type: 'tool/cancel', call_id, reason: 'The caller disconnected' })
     expect((await me.sources()).map(({ sourceId }) => sourceId)).toEqual([ours.ready.session])
   })
 
@@ -209,7 +209,7 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60
       two.clock.now += milliseconds
       two.service.runtime.sweep()
     }
-    expect(await page.closed).toMatchObject({ code: 4403, reason: 'The person was removed' })
+    expect(await page.closed).toMatchObject({ code: 4403, reason: 'The end user was deleted' })
   })
 })
 

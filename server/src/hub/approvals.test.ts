@@ -8,7 +8,7 @@ import { forgetIdentity } from '../delegation/held-identities.ts'
 
 let world: Delegation
 let me: Awaited<ReturnType<Delegation['caller']>>
-/** What the tool server was asked to pay. */
+/** Amounts that the tool server was asked to pay. */
 let paid: string[] = []
 beforeAll(async () => {
   world = await startDelegation()
@@ -29,7 +29,7 @@ function pass(milliseconds: number): void {
   world.service.hub.switchboard.sweep()
 }
 
-/** A connector with a tool that pays, for somebody who has been identified by a page that is closed now. */
+/** Adds a connector with a payment tool. The end user was identified by a page that is closed now. */
 async function setUp(annotations?: Record<string, boolean>, read_only_tools: string[] = []) {
   const connector = await world.addConnector({ read_only_tools })
   await world.connect()
@@ -55,7 +55,7 @@ const pay = (sum: number, call = {}) => me.call('crm.pay', { sum }, call)
 const allow = (page: Page, call_id: string) => page.send({ type: 'tool/approval', call_id, state: 'allowed' })
 
 describe('a connector’s tool that may change something', () => {
-  test('doesn’t run if the user’s identity has ended while the user was asked', async () => {
+  test('doesn’t run if the user’s identity was deleted while the question was open', async () => {
     await setUp()
     const page = await world.page()
     const answered = pay(5)
@@ -73,9 +73,9 @@ describe('a connector’s tool that may change something', () => {
 
   test.each([
     ['without annotations', undefined],
-    ['that says that it changes something', { readOnlyHint: false }],
-    ['that says that it only reads, and destroys', { readOnlyHint: true, destructiveHint: true }],
-  ])('%s runs once the user has allowed it, with the input that was shown', async (_, annotations) => {
+    ['with readOnlyHint: false', { readOnlyHint: false }],
+    ['with both readOnlyHint and destructiveHint', { readOnlyHint: true, destructiveHint: true }],
+  ])('%s runs once after the user allows it, with the arguments that were shown', async (_, annotations) => {
     await setUp(annotations)
     const page = await world.page()
     const answered = pay(5)
@@ -98,7 +98,7 @@ describe('a connector’s tool that may change something', () => {
     expect(paid).toEqual(['5'])
   })
 
-  test('does not run when the user declines', async () => {
+  test('doesn’t run when the user declines', async () => {
     await setUp()
     const page = await world.page()
     const answered = pay(5)
@@ -108,7 +108,7 @@ describe('a connector’s tool that may change something', () => {
     expect(paid).toEqual([])
   })
 
-  test('is refused without an open page, and the caller is told where to approve', async () => {
+  test('fails without an open page and tells the caller where to approve', async () => {
     await setUp()
     const token = await world.tokenFor('admin@demo.test', 'demo')
     const allowed_domains = ['https://*.preview.example', 'https://shop.example']
@@ -127,7 +127,7 @@ describe('a connector’s tool that may change something', () => {
     expect(paid).toEqual([])
   })
 
-  test('asks about no tool that the server does not list', async () => {
+  test('doesn’t ask about a tool that the server doesn’t list', async () => {
     await setUp()
     const page = await world.page()
     await expect(me.call('crm.steal')).rejects.toMatchObject({
@@ -137,7 +137,7 @@ describe('a connector’s tool that may change something', () => {
     expect(page.unread('tool/ask')).toEqual([])
   })
 
-  test('asks only when the governance provider lets the call pass', async () => {
+  test('doesn’t ask if the governance provider blocks the call', async () => {
     await setUp()
     const page = await world.page()
     const { url } = await startInterceptor(answerWith({ status: 'failure', message: 'Not today', violations: [] }))
@@ -157,7 +157,7 @@ describe('a connector’s tool that may change something', () => {
 describe('a connector’s tool that only reads', () => {
   const lists = () => world.tools.asked.filter(({ headers }) => headers.get('mcp-method') === 'tools/list').length
 
-  test('by its annotations runs without asking, and is not looked up each time', async () => {
+  test('by its annotations runs without asking, without listing tools on every call', async () => {
     await setUp({ readOnlyHint: true })
     const page = await world.page()
     expect(await pay(5)).toMatchObject({ content: [{ text: 'paid 5' }] })
@@ -168,7 +168,7 @@ describe('a connector’s tool that only reads', () => {
     expect(page.unread('tool/ask')).toEqual([])
   })
 
-  test('is asked about soon after its server has changed its mind', async () => {
+  test('needs approval within 30 seconds after its server removes readOnlyHint', async () => {
     await setUp({ readOnlyHint: true })
     await pay(5)
     await setUpAgain()
@@ -181,7 +181,7 @@ describe('a connector’s tool that only reads', () => {
     }
   })
 
-  test('because an administrator says so runs without asking, until it is taken back', async () => {
+  test('because an administrator marked it read-only runs without asking until it’s unmarked', async () => {
     const { id } = await setUp(undefined, ['pay'])
     expect(await pay(5)).toMatchObject({ content: [{ text: 'paid 5' }] })
     const { body } = await world.asAdmin('PATCH', `/connectors/${id}`, { read_only_tools: [] })
@@ -191,7 +191,7 @@ describe('a connector’s tool that only reads', () => {
 })
 
 describe('the question', () => {
-  test('is asked in the tab in front, and in the next one when that closes; without any, the call is refused', async () => {
+  test('is asked in the tab in front and moves to the next when that closes; without tabs the call fails', async () => {
     await setUp()
     const back = await world.page({ hello: { tab_id: 'back', visible: true } })
     world.clock.now += 1
@@ -207,7 +207,7 @@ describe('the question', () => {
     expect(paid).toEqual([])
   })
 
-  test('follows the user to the tab that came into view', async () => {
+  test('is asked in the tab that became visible', async () => {
     await setUp()
     const one = await world.page({ hello: { tab_id: 'one', visible: true } })
     const two = await world.page({ hello: { tab_id: 'two', visible: true } })
@@ -219,7 +219,7 @@ describe('the question', () => {
     expect(two.unread('tool/ask')).toEqual([])
   })
 
-  test('of a retry is asked where the first one is', async () => {
+  test('of a retry is asked in the tab of the first question', async () => {
     await setUp()
     const one = await world.page({ hello: { tab_id: 'one', visible: true } })
     const first = pay(5)
@@ -235,7 +235,7 @@ describe('the question', () => {
     expect([paid, two.unread('tool/ask')]).toEqual([['5'], []])
   })
 
-  test('has 50 s in all its tabs together', async () => {
+  test('times out after 50 seconds across all tabs', async () => {
     await setUp()
     const one = await world.page({ hello: { tab_id: 'one', visible: true } })
     const two = await world.page({ hello: { tab_id: 'two', visible: false } })
@@ -258,7 +258,7 @@ describe('the question', () => {
     expect(paid).toEqual([])
   })
 
-  test('ends when its caller gives up', async () => {
+  test('is withdrawn when the caller cancels', async () => {
     await setUp()
     const page = await world.page()
     const client = new AbortController()
@@ -272,7 +272,7 @@ describe('the question', () => {
     expect(paid).toEqual([])
   })
 
-  test('is asked again on the next socket of the same frame', async () => {
+  test('is asked again when the frame reconnects', async () => {
     await setUp()
     const page = await world.page()
     const answered = pay(5)
@@ -285,7 +285,7 @@ describe('the question', () => {
     expect(await answered).toMatchObject({ isError: false })
   })
 
-  test('is one of 64 at most', async () => {
+  test('fails as SOURCE_BUSY while 64 others are open', async () => {
     await setUp()
     const page = await world.page()
     const calls = Array.from({ length: 64 }, (_, sum) => pay(sum))
@@ -298,10 +298,10 @@ describe('the question', () => {
   })
 })
 
-describe('the question is never answered', () => {
+describe('the question can’t be answered', () => {
   test.each([
     ['another member', { sub: 'adm', email: 'admin@demo.test', email_verified: true }],
-    ['somebody whose address nobody vouches for', { ...memberClaims, sub: 'eve', email_verified: false }],
+    ['an end user whose email address isn’t verified', { ...memberClaims, sub: 'eve', email_verified: false }],
   ])('in the page of %s', async (_, claims) => {
     await setUp()
     const theirs = await world.page({ claims, hello: { tab_id: 'theirs', visible: true } })
@@ -316,7 +316,7 @@ describe('the question is never answered', () => {
     expect([paid, theirs.unread('tool/ask')]).toEqual([[], []])
   })
 
-  test('by a script of the page around the frame, with a socket of its own', async () => {
+  test('by a script of the embedding page with its own socket', async () => {
     await setUp()
     const script = await world.page({ origin: pageOrigin, hello: { visible: true } })
     await expect(pay(5)).rejects.toEqual(failure('APPROVAL_NEEDED'))
@@ -345,7 +345,7 @@ describe('the question is never answered', () => {
     expect([paid, script.unread('tool/ask')]).toEqual([[], []])
   })
 
-  test('by a result', async () => {
+  test('by a tool result', async () => {
     await setUp()
     const page = await world.page()
     let isOver = false

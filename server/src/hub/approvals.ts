@@ -10,19 +10,19 @@ import type { Asker, FoundSource, Owner, Switchboard } from './switchboard.ts'
 /** A connector's tool that may change something, and the call that the user has to allow. */
 export interface Approval {
   callId: string
-  /** As callers know it: `<connector>.<tool>`. */
+  /** `<connector>.<tool>`, the name that callers use. */
   toolName: string
   tool: { title?: string; description: string; hash: string }
   connector: { name: string; origin: string }
   args: Record<string, unknown>
 }
 
-/** Suggested to a user who has no page open. */
+/** Maximum number of sites suggested to a user who has no page open. */
 const mostPages = 3
 
 /**
- * Asks the user in one of their open tabs, the one in front first; if it is closed meanwhile, in the next. Resolves with an
- * error when the user declines. Throws a Failure when nobody can be asked, or when there is no answer in time.
+ * Asks the user in one of their open tabs, preferably the one in front, and moves on to the next if that tab closes.
+ * Resolves with an error if the user declines. Throws a Failure if no tab can ask or the user doesn't answer in time.
  */
 export async function askUser(
   service: Pick<Service, 'clock' | 'database'>,
@@ -58,7 +58,7 @@ export async function askUser(
   }
 }
 
-/** A retry goes where the first question is, so that the user sees one of them. */
+/** A retry is asked where the first question is still open, so that the user sees only one. */
 function inFrontFirst({ asker: one }: FoundSource, { asker: other }: FoundSource): number {
   const rank = (asker: Asker | undefined) => (asker?.isAsking ? 2 : 0) + (asker?.isVisible ? 1 : 0)
   return rank(other) - rank(one) || (other?.shownAt ?? 0) - (one?.shownAt ?? 0)
@@ -76,11 +76,11 @@ async function describeNeed(
       order by last_seen_at desc nulls last, created_at limit ${mostPages}`,
   )
   const origins = pages.map(({ origin }) => origin)
-  const where = origins.length > 0 ? origins.join(' or ') : `a page of ${organization.name} that has the agent’s panel`
+  const where = origins.length > 0 ? origins.join(' or ') : `a page of ${organization.name} with the agent’s panel`
   return failure(
     403,
     'APPROVAL_NEEDED',
-    `${toolName} may change something, so the user has to approve the call, and no page is open to ask in. Nothing was done. Ask the user to open ${where}, signed in as ${user.email}, and call the tool again: the agent’s panel there asks for approval.`,
+    `${toolName} may change something, so the user has to approve the call, but has no open page to approve it in. Nothing was done. Ask the user to open ${where}, signed in as ${user.email}, then call the tool again: the agent’s panel there asks for approval.`,
     { data: { tool: toolName, pages: origins } },
   )
 }

@@ -5,7 +5,7 @@ import { type Failure, failure } from '../lib/errors.ts'
 import { topics } from '../stores/changes.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 
-/** Asks the organization's governance provider about a call or its result, if there is one. Throws the refusal. */
+/** Asks the organization's governance provider, if it has one, about a call or its result. Throws if it refuses. */
 export type Governor = (question: Question) => Promise<'none' | 'allowed'>
 
 const cachedOrganizations = 10_000
@@ -38,4 +38,4 @@ export function createGovernor(service: Service): Governor {
 }
 
 const refused = (reason: string): Failure =>
-  failure(403, 'CALL_REFUSED', `The organization’s governance provider did not let the call pass: ${reason}`)
+  failure(403, 'CALL_REFUSED', `The organization’s governance provider blocked the call: ${reason}`)

@@ -27,7 +27,7 @@ const notFound = (resource: string, resourceId: string) =>
     envelope: expect.objectContaining({ data: { code: 'RESOURCE_NOT_FOUND', resource, resourceId } }),
   })
 
-/** The page's socket breaks, and the server notices. */
+/** Breaks the page's socket and waits until the server notices. */
 async function drop(page: Page): Promise<void> {
   shop.clock.now += 1
   page.socket.terminate()
@@ -35,8 +35,8 @@ async function drop(page: Page): Promise<void> {
   await vi.waitFor(async () => expect(await me.sources()).toMatchObject([{ lastSeenAt }]))
 }
 
-describe('who sees what', () => {
-  test('a member sees the pages where they are signed in with the same address, with exactly these fields', async () => {
+describe('visibility of pages', () => {
+  test('members see exactly these fields of the pages where they use the same email address', async () => {
     const page = await shop.page(member, { hello: { tab_id: 'tab-7', url: `${pageOrigin}/cart?x=1#secret` } })
     await offer(page, 'add', 'remove')
     expect(await me.sources()).toEqual([
@@ -53,7 +53,7 @@ describe('who sees what', () => {
     ])
   })
 
-  test('a tab that was duplicated is two pages', async () => {
+  test('a duplicated tab counts as two pages', async () => {
     const [one, two] = [await shop.page(member), await shop.page(member)]
     expect((await me.sources()).map(({ sourceId, tabId }) => [sourceId, tabId])).toEqual([
       [one.ready.session, 'tab-1'],
@@ -62,15 +62,15 @@ describe('who sees what', () => {
   })
 
   test.each<[string, Person]>([
-    ['of somebody else', { sub: 'ann', email: 'ann@example.com', email_verified: true }],
+    ['of another end user', { sub: 'ann', email: 'ann@example.com', email_verified: true }],
     [
-      'of somebody with the address, but not vouched for',
+      'of an end user with the same but unverified address',
       { sub: 'eve', email: 'member@demo.test', email_verified: false },
     ],
-    ['of somebody with the address, of whom nothing is said', { sub: 'eva', email: 'member@demo.test' }],
-    ['of somebody without an address', { sub: 'bob' }],
-    ['of nobody in particular', undefined],
-  ])('a page %s is invisible to them', async (_, person) => {
+    ['of an end user with the same address and no email_verified claim', { sub: 'eva', email: 'member@demo.test' }],
+    ['of an end user without an address', { sub: 'bob' }],
+    ['of a visitor', undefined],
+  ])('members can’t see a page %s', async (_, person) => {
     const page = await shop.page(person)
     await offer(page, 'add')
     expect(await me.sources()).toEqual([])
@@ -78,7 +78,7 @@ describe('who sees what', () => {
     await expect(me.call('add')).rejects.toEqual(notFound('hub_tool', 'add'))
   })
 
-  test('another member, and the same person in another organization, see nothing of it', async () => {
+  test('other members and the same user in another organization can’t see a page', async () => {
     await offer(await shop.page(member), 'add')
     for (const caller of [await shop.caller('admin@demo.test'), await shop.caller('member@demo.test', 'other')]) {
       expect(await caller.sources()).toEqual([])
@@ -86,7 +86,7 @@ describe('who sees what', () => {
     }
   })
 
-  test('a member whose own address nobody vouches for sees nothing', async () => {
+  test('a member with an unverified address sees no pages', async () => {
     await offer(await shop.page(member), 'add')
     const setVerified = (verified: boolean) =>
       shop.service.database.asService(
@@ -100,7 +100,7 @@ describe('who sees what', () => {
     }
   })
 
-  test('a page of nobody in particular is there for its own session alone', async () => {
+  test('a visitor’s page is visible only to its own session', async () => {
     const [one, two] = [await shop.page(undefined), await shop.page(undefined, { hello: { tab_id: 'tab-2' } })]
     const organization = await shop.organization('demo')
     const { switchboard } = shop.service.hub
@@ -111,7 +111,7 @@ describe('who sees what', () => {
   })
 
   // Abuse case 28.
-  test('another person’s source_id is not found, like one that never was', async () => {
+  test('another user’s source_id is not found, like one that never existed', async () => {
     const theirs = await shop.page({ sub: 'ann', email: 'ann@example.com', email_verified: true })
     await offer(theirs, 'add')
     await offer(await shop.page(member), 'add')
@@ -128,7 +128,7 @@ describe('the lists over REST', () => {
   const get = async (path: string) =>
     shop.request('GET', path, { token: await shop.tokenFor('member@demo.test', 'demo') })
 
-  test('are the caller’s own view', async () => {
+  test('contain only the caller’s pages and tools', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     expect((await get('/hub/sources')).body).toEqual({ count: 1, sources: await me.sources() })
@@ -139,7 +139,7 @@ describe('the lists over REST', () => {
     expect((await get('/hub/tools?include_sources=true')).body.tools[0].sources).toEqual(await me.sources())
   })
 
-  test('are empty without pages', async () => {
+  test('are empty without open pages', async () => {
     expect((await get('/hub/sources')).body).toEqual({ count: 0, sources: [] })
     expect((await get('/hub/tools')).body).toEqual({ count: 0, tools: [] })
   })
@@ -154,7 +154,7 @@ describe('the lists over REST', () => {
     expect((await get(`/hub/tools?${query}`)).body).toMatchObject({ status: 400, data: { field } })
   })
 
-  test('say so of a page that is not there', async () => {
+  test('respond with 404 to an unknown source_id', async () => {
     expect((await get('/hub/tools?source_id=nowhere')).body).toMatchObject({
       status: 404,
       data: { code: 'RESOURCE_NOT_FOUND', resource: 'hub_source', resourceId: 'nowhere' },
@@ -168,7 +168,7 @@ describe('the list of tools', () => {
     await page.next('tools/accepted')
   }
 
-  test('has a tool once that several pages offer in the same way, and twice when they differ', async () => {
+  test('contains a tool once if several pages define it identically, and twice if they differ', async () => {
     const [one, two] = [await shop.page(member), await shop.page(member, { hello: { tab_id: 'tab-2' } })]
     const same = { name: 'add', description: 'Adds' }
     await define(one, same, { name: 'pay', description: 'Pays by card' })
@@ -190,13 +190,13 @@ describe('the list of tools', () => {
     ['invoice', ['pay']],
     ['nothing', []],
     ['.*', []],
-  ])('searched for "%s"', async (search, names) => {
+  ])('can be searched for "%s"', async (search, names) => {
     const page = await shop.page(member)
     await define(page, { name: 'add_to_cart', description: 'Adds' }, { name: 'pay', description: 'By Invoice' })
     expect((await me.tools({ search })).map(({ name }) => name)).toEqual(names)
   })
 
-  test('has the title and all hints of a tool, over REST too', async () => {
+  test('contains the title and all hints of a tool, also over REST', async () => {
     const hints = {
       readOnlyHint: false,
       destructiveHint: true,
@@ -220,7 +220,7 @@ describe('the list of tools', () => {
   })
 
   // Abuse case 31.
-  test('has titles in one line, cut, and without hidden characters', async () => {
+  test('contains titles on one line, truncated and without hidden characters', async () => {
     const page = await shop.page(member)
     const title = `Pay\u202e\n${'x'.repeat(400)}`
     page.send({ type: 'tools/list', tools: [{ name: 'pay', title, annotations: { title } }] })
@@ -229,7 +229,7 @@ describe('the list of tools', () => {
     expect(await me.tools()).toMatchObject([{ title: clean, annotations: { title: clean } }])
   })
 
-  test('follows what the page changes', async () => {
+  test('reflects the page’s changes', async () => {
     const page = await shop.page(member)
     await offer(page, 'a', 'b', 'c')
     page.send({ type: 'tools/changed', set: [{ name: 'b', description: 'New' }, { name: 'd' }], removed: ['a', 'x'] })
@@ -283,14 +283,14 @@ describe('a call', () => {
       { content: ['one'], structuredContent: { n: 1 }, isError: true },
     ],
     ['an empty list of content', { content: [] }, { content: [] }],
-  ])('brings back %s, and its source in _meta', async (_, result, { content, ...rest }) => {
+  ])('returns %s, with its source in _meta', async (_, result, { content, ...rest }) => {
     await pageThatAnswers(result)
     const blocks = content.map((text) => ({ type: 'text', text }))
     expect(await me.call('add')).toEqual({ isError: false, ...rest, content: blocks, _meta })
   })
 
   // Abuse case 31.
-  test('brings back every kind of MCP content unchanged', async () => {
+  test('returns every kind of MCP content unchanged', async () => {
     const result = {
       content: [
         {
@@ -311,7 +311,7 @@ describe('a call', () => {
     expect(await me.call('add')).toEqual({ ...result, isError: false, _meta })
   })
 
-  test('brings back content that is not valid MCP as text, and the rest of it as it is', async () => {
+  test('returns invalid MCP content as text and the rest unchanged', async () => {
     const link = { type: 'resource_link', uri: 'https://shop.example/tea', name: 'tea' }
     const invalid = [{ type: 'video', data: 'aGVsbG8=' }, { type: 'image', data: '?', mimeType: 'image/png' }, 7]
     await pageThatAnswers({ content: [link, ...invalid] })
@@ -319,12 +319,12 @@ describe('a call', () => {
     expect(content).toEqual([link, ...invalid.map((block) => ({ type: 'text', text: JSON.stringify(block) }))])
   })
 
-  test('says which page it comes from, whatever the page says', async () => {
+  test('names its page in _meta even if the page sends other _meta', async () => {
     await pageThatAnswers({ content: [], _meta: { 'inlay/source': { kind: 'connector' }, other: 1 } })
     expect((await me.call('add'))._meta).toEqual(_meta)
   })
 
-  test('that brings back a result nested too deeply is an error of the tool', async () => {
+  test('returns a tool error if the result is nested too deeply', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const answered = me.call('add')
@@ -338,9 +338,9 @@ describe('a call', () => {
   test.each([
     ['failed', 'Out of tea', 'Out of tea'],
     ['failed', '', 'The tool failed.'],
-    ['declined', '', 'The person declined the call.'],
+    ['declined', '', 'The user declined the call.'],
     ['unknown_tool', 'No such tool', 'No such tool'],
-  ] as const)('that %s is an error of the tool: "%s"', async (code, message, text) => {
+  ] as const)('returns a tool error if the page reports %s: "%s"', async (code, message, text) => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const answered = me.call('add')
@@ -349,7 +349,7 @@ describe('a call', () => {
     expect(await answered).toEqual({ isError: true, content: [{ type: 'text', text }], _meta })
   })
 
-  test('needs the source when several pages offer the name, and says which do', async () => {
+  test('needs a source_id if several pages offer the tool, and lists those pages', async () => {
     const [one, two] = [await shop.page(member), await shop.page(member, { hello: { tab_id: 'tab-2', title: 'Pay' } })]
     for (const page of [one, two]) await offer(page, 'add')
     two.answer(() => 'from two')
@@ -363,7 +363,7 @@ describe('a call', () => {
     expect(one.unread('tool/call')).toEqual([])
   })
 
-  test('tells which of several pages is in front, or was last, and since when they are open', async () => {
+  test('lists which of several pages is or was last in front, and when each was opened', async () => {
     const hello = (tab_id: string, visible?: boolean) => ({
       hello: { tab_id, title: 'Shop', ...(visible !== undefined && { visible }) },
     })
@@ -402,7 +402,7 @@ describe('a call', () => {
     two.send({ ...look, visible: true })
     await Promise.all([one.settled(), two.settled()])
     shop.clock.now += 15_000
-    // A change of the title alone says nothing about the tab.
+    // A message that only changes the title doesn't affect visibility.
     for (const page of [one, two]) page.send(look)
     await Promise.all([one.settled(), two.settled()])
     expect(await choices()).toEqual({
@@ -419,7 +419,7 @@ describe('a call', () => {
     })
   })
 
-  test('of a tool that the named page lacks is not found, although another one has it', async () => {
+  test('fails if the selected page lacks the tool, even if another page has it', async () => {
     const [one, two] = [await shop.page(member), await shop.page(member, { hello: { tab_id: 'tab-2' } })]
     await offer(one, 'add')
     await offer(two, 'pay')
@@ -427,7 +427,7 @@ describe('a call', () => {
     await expect(me.call('add', {}, { source_id })).rejects.toEqual(notFound('hub_tool', 'add'))
   })
 
-  test('ends at its deadline; a result after that is nobody’s', async () => {
+  test('ends at its deadline and ignores a later result', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const answered = me.call('add')
@@ -448,7 +448,7 @@ describe('a call', () => {
     expect((await me.call('add')).content[0]).toEqual({ type: 'text', text: 'in time' })
   })
 
-  test('goes on while the page reports progress, which the caller is told, but not for ever', async () => {
+  test('is extended by progress, which the caller receives, up to the maximum duration', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const told: unknown[] = []
@@ -472,7 +472,7 @@ describe('a call', () => {
     await expect(answered).rejects.toEqual(failure('CALL_TIMED_OUT'))
   })
 
-  test('that waits for the user ends after 50 s, whatever the page reports; an answer after that does nothing', async () => {
+  test('ends after 50 seconds without approval despite progress, and ignores a later approval', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const told: unknown[] = []
@@ -496,7 +496,7 @@ describe('a call', () => {
     expect(page.unread('tool/run')).toEqual([])
   })
 
-  test('that the user allows has its time anew', async () => {
+  test('gets a new deadline when the user allows it', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const answered = me.call('add')
@@ -516,7 +516,7 @@ describe('a call', () => {
     expect((await answered).content[0]).toEqual({ type: 'text', text: 'added' })
   })
 
-  test('is not allowed by another user’s page', async () => {
+  test('can’t be approved in another user’s page', async () => {
     const [mine, theirs] = [await shop.page(member), await shop.page({ sub: 'eve' })]
     await offer(mine, 'add')
     const answered = me.call('add')
@@ -529,7 +529,7 @@ describe('a call', () => {
     await answered
   })
 
-  test('that is cancelled is cancelled in the page', async () => {
+  test('is cancelled in the page when the caller cancels it', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const controller = new AbortController()
@@ -544,10 +544,10 @@ describe('a call', () => {
     })
     await expect(me.call('add', {}, { signal: AbortSignal.abort() })).rejects.toEqual(failure('CALL_CANCELLED'))
     await page.settled()
-    expect(page.unread('tool/call'), 'one that was cancelled before is not delivered').toEqual([])
+    expect(page.unread('tool/call'), 'a call cancelled before it starts is not delivered').toEqual([])
   })
 
-  test('beyond those that a page may be busy with is refused', async () => {
+  test('fails if the page is already running 64 calls', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const running = Array.from({ length: 64 }, () => me.call('add'))
@@ -559,7 +559,7 @@ describe('a call', () => {
   })
 
   // Abuse case 28.
-  test('gets its own result: forged, doubled and late ones are dropped', async () => {
+  test('gets its own result; forged, duplicate and unknown results are dropped', async () => {
     const [mine, theirs] = [await shop.page(member), await shop.page({ sub: 'eve' })]
     await offer(mine, 'add')
     const first = me.call('add', { n: 1 })
@@ -580,8 +580,8 @@ describe('a call', () => {
   test.each<[string, (page: Page) => void]>([
     ['navigates', (page) => page.socket.close(1001)],
     ['closes', (page) => page.socket.close(1000)],
-    ['says bye', (page) => page.send({ type: 'bye' })],
-  ])('gives one error when the page %s, and is not tried again', async (_, leave) => {
+    ['sends bye', (page) => page.send({ type: 'bye' })],
+  ])('fails once when the page %s and is not retried', async (_, leave) => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const answered = me.call('add')
@@ -596,7 +596,7 @@ describe('a call', () => {
   })
 
   // Abuse case 29.
-  test('gives one error when the page went without a word and its tab shows the next one', async () => {
+  test('fails once when the page vanished without a message and its tab shows another page', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const answered = me.call('add')
@@ -608,7 +608,7 @@ describe('a call', () => {
     expect(await me.sources()).toMatchObject([{ sourceId: next.ready.session }])
   })
 
-  test('fails when the page does not come back in time', async () => {
+  test('fails when the page doesn’t reconnect in time', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const answered = me.call('add')
@@ -624,7 +624,7 @@ describe('a call', () => {
 })
 
 describe('a call whose caller loses access', () => {
-  /** A member's call under way, with a token of its own. */
+  /** Starts a member's call with its own token. */
   async function callUnderWay() {
     const shop = await useShop()
     const admin = await shop.tokenFor('admin@demo.test', 'demo')
@@ -644,8 +644,8 @@ describe('a call whose caller loses access', () => {
   }
 
   test.each<[string, (under: Awaited<ReturnType<typeof callUnderWay>>) => Promise<unknown>]>([
-    ['whose token is revoked', ({ shop, caller }) => revokeToken(shop.service, caller.token)],
-    ['who is removed', ({ shop, admin, path }) => shop.request('DELETE', path, { token: admin })],
+    ['by a revoked token', ({ shop, caller }) => revokeToken(shop.service, caller.token)],
+    ['by removal from the organization', ({ shop, admin, path }) => shop.request('DELETE', path, { token: admin })],
   ])('%s is cancelled', async (_, endAccess) => {
     const under = await callUnderWay()
     await endAccess(under)
@@ -654,7 +654,7 @@ describe('a call whose caller loses access', () => {
     expect(await under.page.next('tool/cancel')).toEqual({ type: 'tool/cancel', call_id: under.call_id, reason })
   })
 
-  test('who gets another role goes on', async () => {
+  test('continues if only the role changes', async () => {
     const { shop, admin, page, answered, call_id, path } = await callUnderWay()
     expect((await shop.request('PATCH', path, { token: admin, body: { role: 'admin' } })).status).toBe(200)
     await page.settled()
@@ -663,7 +663,7 @@ describe('a call whose caller loses access', () => {
   })
 })
 
-describe('what pages say', () => {
+describe('untrusted text of pages', () => {
   const accept = async (page: Page, ...tools: object[]) => {
     page.send({ type: 'tools/list', tools: tools as never })
     return page.next('tools/accepted')
@@ -682,7 +682,7 @@ describe('what pages say', () => {
       type: 'object',
       properties: {
         a: { $ref: `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/schema.json` },
-        // Matching it against the input below would take longer than any test may.
+        // Matching this pattern against the input below would exceed the test's timeout.
         b: { type: 'string', pattern: '^(a+)+$' },
       },
     }
@@ -703,7 +703,7 @@ describe('what pages say', () => {
   })
 
   // Abuse case 31.
-  test('hidden characters are taken out, long texts cut, and what it asks for changes nothing', async () => {
+  test('hidden characters are removed and long texts are truncated', async () => {
     const hidden = '\u202e\u2066\u200b\u{e0041}\u0000\u001b[31m'
     const page = await shop.page(member, { hello: { title: `Ca${hidden}rt\n${'x'.repeat(400)}` } })
     await accept(page, {
@@ -721,18 +721,18 @@ describe('what pages say', () => {
   })
 
   // Abuse case 31.
-  test('a page cannot take the name of a built-in tool, nor one that cannot be shown', async () => {
+  test('a page can’t use the name of a built-in tool or a name with hidden characters', async () => {
     const page = await shop.page(member)
     const names = ['list_members', 'hub_call_tool', 'echo', 'ad\u202ed', ' add', 'add', 'add']
     expect(await accept(page, ...names.map((name) => ({ name })))).toEqual({
       type: 'tools/accepted',
       count: 1,
       refused: [
-        { name: 'list_members', reason: 'The name is that of a built-in tool' },
-        { name: 'hub_call_tool', reason: 'The name is that of a built-in tool' },
-        { name: 'echo', reason: 'The name is that of a built-in tool' },
-        { name: 'add', reason: 'The name has characters that cannot be shown' },
-        { name: ' add', reason: 'The name has characters that cannot be shown' },
+        { name: 'list_members', reason: 'A built-in tool has this name' },
+        { name: 'hub_call_tool', reason: 'A built-in tool has this name' },
+        { name: 'echo', reason: 'A built-in tool has this name' },
+        { name: 'add', reason: 'The name has hidden characters, or spaces at its ends' },
+        { name: ' add', reason: 'The name has hidden characters, or spaces at its ends' },
         { name: 'add', reason: 'Listed twice' },
       ],
     })
@@ -740,7 +740,7 @@ describe('what pages say', () => {
   })
 
   // Abuse case 32.
-  test('every change of a definition changes the hash that an approval is for, and nothing else does', async () => {
+  test('the hash changes with every change of the definition, but not with the order of keys', async () => {
     const page = await shop.page(member)
     const definition = {
       name: 'add',
@@ -791,7 +791,7 @@ describe('the governance provider', () => {
   }
   const allow = answerWith({ status: 'success', violations: [] })
 
-  test('is asked before a call and about its result', async () => {
+  test('is asked before a call and again about its result', async () => {
     const { page, me, asked, shop } = await governedShop(allow)
     page.answer(() => 'done')
     await me.call('add', { item: 'tea' })
@@ -822,19 +822,19 @@ describe('the governance provider', () => {
       }),
       /No tea · Rule 7/,
     ],
-    ['answers garbage', (_, response) => void response.end('<html>'), /isn’t valid JSON/],
+    ['returns invalid JSON', (_, response) => void response.end('<html>'), /isn’t valid JSON/],
     ['is down', (_, response) => void response.destroy(), /interceptor is running and reachable/],
-    ['answers 500', (_, response) => void response.writeHead(500).end(), /HTTP 500/],
-    ['never answers', () => undefined, /respond faster/],
-  ])('that %s stops the call, and the reason says so', async (_, respond, reason) => {
+    ['returns 500', (_, response) => void response.writeHead(500).end(), /HTTP 500/],
+    ['never responds', () => undefined, /respond faster/],
+  ])('that %s blocks the call, and the error explains why', async (_, respond, reason) => {
     const { page, me } = await governedShop(respond)
     const error = await me.call('add').catch(({ envelope }) => envelope)
     expect(error).toMatchObject({ status: 403, code: 'CALL_REFUSED', message: expect.stringMatching(reason) })
     await page.settled()
-    expect(page.unread('tool/call'), 'the page never hears of it').toEqual([])
+    expect(page.unread('tool/call'), 'the page doesn’t receive the call').toEqual([])
   })
 
-  test('may keep a result back', async () => {
+  test('can withhold a result', async () => {
     const { page, me } = await governedShop(({ params, ...request }, response) =>
       answerWith({ status: params.phase === 'request' ? 'success' : 'failure', message: 'Secret', violations: [] })(
         { ...request, params },
@@ -847,7 +847,7 @@ describe('the governance provider', () => {
     })
   })
 
-  test('that is enabled but not complete stops every call, and one that is disabled none', async () => {
+  test('blocks every call if enabled but incomplete, and none if disabled', async () => {
     const { page, me, shop, token, asked } = await governedShop(allow)
     page.answer(() => 'done')
     const set = (body: object) => shop.request('PATCH', '/governance/providers/config', { token, body })

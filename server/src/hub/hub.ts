@@ -15,27 +15,27 @@ import { createGovernor } from './governor.ts'
 import { unpack } from './kept-definitions.ts'
 import { callFailure, createSwitchboard, type FoundSource, type Owner, type Switchboard } from './switchboard.ts'
 
-/** In the `_meta` of a result: the page or connector that the result comes from. */
+/** Key in a result's `_meta` that names the page or connector the result comes from. */
 const sourceKey = 'inlay/source'
 
 type HubSource = z.input<typeof contract.HubSource>
 type HubTool = z.input<typeof contract.HubTool>
 
-/** The tools of people's open pages and of their organization's connectors, for the callers that act for the same people. */
+/** Gives callers the tools of their own open pages and of their organization's connectors. */
 export interface Hub {
   listSources(caller: OrgCaller): Promise<HubSource[]>
   listTools(
     caller: OrgCaller,
     filter: { search?: string | undefined; source_id?: string | undefined; include_sources: boolean },
   ): Promise<HubTool[]>
-  /** Resolves also when the tool itself failed; throws a Failure when there is no answer from it. */
+  /** Resolves even if the tool itself failed; throws a Failure if the tool returned no result. */
   callTool(
     caller: OrgCaller,
     wanted: { tool_name: string; args: Record<string, unknown>; source_id?: string | undefined },
     call: ToolCall,
   ): Promise<Relayed>
   switchboard: Switchboard
-  /** Names that a page's tools must not have. */
+  /** Names that pages can't use for their tools. */
   builtInNames: ReadonlySet<string>
   close(): Promise<void>
 }
@@ -73,9 +73,9 @@ export async function createHub(
 
     callTool: (caller, { tool_name, args, source_id }, call) =>
       toolCalls.follow(caller, { tool_name, args }, async (record) => {
-        // Looked at first, so that a cancellation is heard whatever the call waits for.
+        // Checked first, so that a call that is already cancelled doesn't wait for anything.
         if (call.signal.aborted) throw callFailure('CALL_CANCELLED')
-        // A connector's tool stands before a page's, which must not be able to take its place.
+        // Connectors come first, so that a page can't shadow a connector's tool.
         const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
         const tool = remote
           ? askBeforeChanges(service, switchboard, caller, remote)
@@ -106,7 +106,7 @@ export async function createHub(
   }
 }
 
-/** Cancels the calls to pages whose caller's token was revoked, or who is no longer a member. */
+/** Cancels calls to pages when the caller's token is revoked or the caller is no longer a member. */
 function endCallsWithAccess({ changes, database, log }: Service, switchboard: Switchboard): () => void {
   const reason = 'The caller’s access has ended'
 
@@ -123,7 +123,7 @@ function endCallsWithAccess({ changes, database, log }: Service, switchboard: Sw
   const recheck = (call: { caller: OrgCaller; cancel(reason: string): void }) =>
     isMember(call.caller)
       .then((isStill) => !isStill && call.cancel(reason))
-      .catch((error) => log.warn({ err: error }, 'the caller of a tool could not be rechecked'))
+      .catch((error) => log.warn({ err: error }, 'Could not recheck the caller of a tool call'))
 
   return changes.watch({
     changed(topic) {
@@ -144,7 +144,7 @@ const endsToken = ({ id, grant_id, sign_in }: OrgCaller['token'], topic: string)
   (grant_id !== undefined && topic === topics.grant(grant_id)) ||
   (sign_in !== undefined && topic === topics.session(sign_in.session))
 
-/** Pages ask their user themselves. A connector's tool that may change something asks in one of the user's open pages. */
+/** Pages ask about their own tools. For a connector's tool that may change something, the hub asks in an open page. */
 const askBeforeChanges = (
   service: Service,
   switchboard: Switchboard,
@@ -167,11 +167,11 @@ const askBeforeChanges = (
     }),
 })
 
-/** A page that declines without saying how was asked by an older widget. */
+/** Older widgets decline without `approval.how`. */
 const readApproval = (answer: PageAnswer): PageAnswer['approval'] =>
   'error' in answer && answer.error.code === 'declined' ? { ...answer.approval, how: 'declined' } : answer.approval
 
-/** A tool in the page that a call is for. */
+/** Finds the open page that a call is for, and the tool in it. */
 async function findPageTool(
   { clock }: Service,
   switchboard: Switchboard,
@@ -211,13 +211,13 @@ function adviseOnMissingTool({ user, email_verified }: OrgCaller, openPages: num
   if (openPages === 0)
     return `No page is open. Ask the user to open a page that has the Inlay widget, to sign in there as ${user.email}, and to leave the page open. Then call the tool again.`
   const pages =
-    openPages === 1 ? 'The user’s open page doesn’t offer' : `None of the user’s ${openPages} open pages offers`
+    openPages === 1 ? 'The user’s open page doesn’t offer' : `None of the user’s ${openPages} open pages offer`
   return `${pages} this tool. List the tools that can be called now with hub_list_tools.`
 }
 
 /**
- * A person is known by an address that is vouched for, the same in the organization's dashboard and in its pages. Who has
- * none in a page is known by the account there; who is not signed in, by the session alone.
+ * A verified email address identifies the same user in the dashboard and in the organization's pages. End users without
+ * one are identified by their end user ID, and visitors by their session.
  */
 export function ownerOf(
   organizationId: string,
@@ -228,7 +228,7 @@ export function ownerOf(
   return { organization_id: organizationId, person: end_user_id ? `user:${end_user_id}` : `session:${session}` }
 }
 
-/** Somebody with an address that nobody vouches for has no pages. */
+/** A caller whose email address isn't verified owns no pages. */
 const ownerOfCaller = ({ organization, user, email_verified }: OrgCaller): Owner =>
   email_verified
     ? byEmail(organization.id, user.email)
@@ -256,7 +256,7 @@ interface OfferedTool {
   sources: HubSource[]
 }
 
-/** Tools that are the same in several pages are one; of the same name but different they are two. */
+/** Lists a tool once if several pages define it identically. Different tools that share a name stay separate. */
 function groupTools(found: FoundSource[]): OfferedTool[] {
   const groups = new Map<string, OfferedTool>()
   for (const { source, tools } of found) {
@@ -277,7 +277,7 @@ function chooseSource(found: FoundSource[], toolName: string, sourceId: string |
     throw notFound(
       'hub_tool',
       toolName,
-      'This page has no tool of that name. List its tools with hub_list_tools and this source_id.',
+      'This page has no tool with that name. List its tools with hub_list_tools and this source_id.',
     )
   if (others.length > 0)
     throw ambiguous(
@@ -292,7 +292,7 @@ const ambiguous = (toolName: string, found: FoundSource[], now: number) =>
   failure(
     409,
     'AMBIGUOUS_TOOL',
-    `Several open pages offer "${toolName}". Say which one with source_id: ${found
+    `Several open pages offer "${toolName}". Choose one with source_id: ${found
       .map((page) => describePage(page, now))
       .join('; ')}`,
     {
@@ -306,13 +306,13 @@ const ambiguous = (toolName: string, found: FoundSource[], now: number) =>
     },
   )
 
-/** Tabs of one shop often have the same title, so this also says which one the user looks at, or looked at last. */
+/** Tabs of one shop often share a title, so this also states which tab is, or was last, in front. */
 function describePage({ source, sight: { inFront, lastInFrontAt } = {} }: FoundSource, now: number): string {
   const { sourceId, title, origin, connectedAt } = source
   const opened = `opened ${ageOf(now - Date.parse(connectedAt))}`
   const place = inFront === undefined ? [] : [inFront ? 'in front' : 'in the background']
   const seen = !inFront && lastInFrontAt !== undefined ? [`last in front ${ageOf(now - lastInFrontAt)}`] : []
-  // Sources outside of a browser have no origin.
+  // Sources outside a browser have no origin.
   const words = [title || 'untitled', origin, ...place, ...seen, opened].filter(Boolean)
   return `${sourceId} (${words.join(', ')})`
 }

@@ -12,7 +12,7 @@ function toolsOf(...definitions: Partial<ToolDefinition>[]): KeptTool[] {
   return [...addDefinitions(none, whole, new Set(), pack).tools.values()]
 }
 
-test('a definition comes back as it was given', () => {
+test('returns a definition unchanged', () => {
   const definition = {
     name: 'add',
     title: 'Add tea',
@@ -26,7 +26,7 @@ test('a definition comes back as it was given', () => {
   expect([tool.hash, tool.bytes]).toEqual([kept?.hash, kept?.bytes])
 })
 
-test('pages with the same definition share it until the last of them leaves', () => {
+test('shares a definition between pages until the last page leaves', () => {
   const budget = { organization: 1_000_000, node: 1_000_000 }
   const definitions = new KeptDefinitions(budget)
   const large = { description: 'x'.repeat(4_000), inputSchema: { text: 'x'.repeat(60_000) } }
@@ -41,27 +41,27 @@ test('pages with the same definition share it until the last of them leaves', ()
   }
   const before = refusedBeside()
   for (const { tools } of pages) definitions.replace('one', tools, [])
-  expect(refusedBeside(), 'all of its room is free again').toBe(before - 1)
+  expect(refusedBeside(), 'its memory is free again').toBe(before - 1)
 })
 
 test.each([
   ['its organization', { organization: 1_000, node: 10_000 }, ['one', 'one'], ['other', 'other']],
   ['the node', { organization: 10_000, node: 1_000 }, ['one', 'other'], []],
-])('definitions beyond the budget of %s are refused by name', (_, budget, fill, room) => {
+])('refuses definitions beyond the budget of %s, by name', (_, budget, fill, room) => {
   const definitions = new KeptDefinitions(budget)
   const keep = (organization: string, name: string) =>
     definitions.replace(organization, none, toolsOf({ name, description: 'x'.repeat(200) }))
   const [first, second] = fill as [string, string]
   const kept = keep(first, 'a')
   expect(kept.refused).toEqual([])
-  const refused = { name: 'b', reason: 'The server has no room for more tool definitions right now' }
+  const refused = { name: 'b', reason: 'The server’s memory for tool definitions is full. Try again later.' }
   expect(keep(second, 'b')).toEqual({ tools: none, refused: [refused] })
   for (const organization of new Set(room)) expect(keep(organization, 'b').refused).toEqual([])
   definitions.replace(first, kept.tools, [])
   expect(keep(second, 'b').refused).toEqual([])
 })
 
-test('a page may replace its tools when there is no room beside them', () => {
+test('lets a page replace its tools when the budget is full', () => {
   const definitions = new KeptDefinitions({ organization: 1_000, node: 1_000 })
   const of = (letter: string) => toolsOf({ description: letter.repeat(250) })
   const { tools } = definitions.replace('one', none, of('a'))
@@ -69,7 +69,7 @@ test('a page may replace its tools when there is no room beside them', () => {
   expect(definitions.replace('one', tools, of('b')).refused).toEqual([])
 })
 
-test('definitions take little more memory than their text', () => {
+test('uses little more memory than the text of the definitions', () => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   const heapUsed = () => {
@@ -78,7 +78,7 @@ test('definitions take little more memory than their text', () => {
   }
   const definitions = new KeptDefinitions()
   const fill = () => {
-    // Parsed, an empty list takes eight times the space of its two characters and the comma.
+    // An empty array takes eight times the memory of its text once it's parsed.
     const message = () => `{"x":[${'[],'.repeat(20_000)}[]]}`
     const given = Array.from({ length: 68 }, (_, n) => ({
       name: `tool-${n}`,

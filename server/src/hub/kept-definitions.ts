@@ -1,6 +1,6 @@
 import type { PageTool, Refused } from '../untrusted/definitions.ts'
 
-/** A page's tool as it is kept in memory: parsed, a schema takes about ten times the space of its text. */
+/** A page's tool as JSON text: a parsed schema takes about ten times the memory. */
 export interface KeptTool {
   readonly name: string
   readonly hash: string
@@ -18,10 +18,10 @@ export const pack = (tool: PageTool): KeptTool => ({
 
 export const unpack = ({ text }: KeptTool): PageTool => JSON.parse(text)
 
-/** How many bytes of definitions a node keeps. Pages with the same definition share it, so it counts once. */
+/** Maximum bytes of definitions in memory. A definition that several pages share counts once. */
 export const definitionBudget = { organization: 64 * 1024 * 1024, node: 256 * 1024 * 1024 }
 
-/** Measured and rounded up: what a definition takes beside its text, and what each page that has it takes. */
+/** Measured memory overhead, rounded up: per definition beyond its text, and per page that uses it. */
 const bytesPerDefinition = 250
 const bytesPerUse = 50
 
@@ -30,7 +30,7 @@ interface Shelf {
   byHash: Map<string, { tool: KeptTool; bytes: number; uses: number }>
 }
 
-/** The tool definitions of all pages on this node, each kept once per organization, within the budget. */
+/** Tool definitions of all pages on this node, stored once per organization, within the budget. */
 export class KeptDefinitions {
   readonly #budget: typeof definitionBudget
   readonly #shelves = new Map<string, Shelf>()
@@ -41,8 +41,8 @@ export class KeptDefinitions {
   }
 
   /**
-   * Replaces a page's tools. Tools that the budget has no room for are left out and named in `refused`. Every page
-   * replaces its tools with none when it leaves.
+   * Replaces a page's tools. Tools that exceed the budget are left out and listed in `refused`. A page that leaves must
+   * replace its tools with an empty list.
    */
   replace(
     organizationId: string,
@@ -56,7 +56,8 @@ export class KeptDefinitions {
     for (const tool of after) {
       const kept = this.#keep(shelf, tool)
       if (kept) tools.set(kept.name, kept)
-      else refused.push({ name: tool.name, reason: 'The server has no room for more tool definitions right now' })
+      else
+        refused.push({ name: tool.name, reason: 'The server’s memory for tool definitions is full. Try again later.' })
     }
     if (shelf.byHash.size > 0) this.#shelves.set(organizationId, shelf)
     else this.#shelves.delete(organizationId)
@@ -90,7 +91,7 @@ export class KeptDefinitions {
   }
 }
 
-/** V8 keeps a text in one byte per character, or in two if any of them needs it. */
+/** V8 stores a string with one byte per character, or with two if any character is outside Latin-1. */
 const bytesOf = ({ text }: KeptTool): number => bytesPerDefinition + text.length * (isLatin1(text) ? 1 : 2)
 
 const isLatin1 = (text: string): boolean => /^[\0-\xff]*$/.test(text)

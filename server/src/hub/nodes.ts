@@ -3,45 +3,44 @@ import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
 
 /**
- * Messages between the hubs of several nodes. They carry what people do in their pages, so they are sealed like
- * everything else that Redis sees. A node that holds sources or waits for calls says so again and again; one that falls
- * silent is gone.
+ * Messages between the hubs of several nodes, encrypted because they contain end users' data. A node announces itself
+ * regularly while it holds sources or waits for calls; a node that stops announcing itself counts as down.
  */
 export interface Nodes<Message> {
   self: string
-  /** Those that hold sources. */
+  /** The other nodes that hold sources. */
   others(): string[]
   isAlive(node: string): boolean
-  /** A node that was not heard of yet has some time to be heard. */
+  /** Counts a node that hasn't announced itself yet as alive, as if it just had. */
   expect(node: string): void
   send(node: string, message: Message): void
   broadcast(message: Message): void
-  /** Undefined when no answer comes in time. `toMessage` puts the question's id into the message. */
+  /** Undefined if the node doesn't reply in time. `toMessage` puts the request's ID into the message. */
   ask<Answer>(node: string, toMessage: (ask: string) => Message): Promise<Answer | undefined>
-  /** Answers the question of a node. */
+  /** Replies to another node's request. */
   answer(node: string, ask: string, answer: unknown): void
-  /** Tells the others that this node is there, and whether it holds sources. */
+  /** Tells the other nodes that this one is alive, and whether it holds sources. */
   announce(holdsSources: boolean): void
   close(): Promise<void>
 }
 
 type Signal =
-  /** The node is there, with sources or without; `who` asks the others for that. */
+  /** The node is alive, with or without sources; `who` asks the other nodes to announce themselves. */
   | { signal: 'holding' | 'empty' | 'who' }
-  /** A part of an answer. `from` is where in the text it begins. */
+  /** One part of a reply. `from` is its offset in the text. */
   | { signal: 'part'; ask: string; text: string; from: number; length: number }
   | { signal: 'more'; ask: string; from: number }
 
-/** The number changes with the messages, so that nodes of two versions don't misread each other. */
+/** Increment the number when the messages change, so that nodes of different versions don't misread each other. */
 const channel = 'hub:3'
 const place = 'bus:hub'
-/** On one network an answer takes a millisecond. */
+/** Timeout for a reply, which takes about a millisecond on a local network. */
 const answerWithinMs = 1_000
-/** Three announcements may be late or lost. */
+/** Allows for three announcements to be late or lost. */
 const goneAfterMs = 7_000
 /**
- * Redis disconnects a subscriber for which 32 MB wait. Longer answers travel in parts, and each part is sent when the one
- * before has been read.
+ * Redis disconnects a subscriber with 32 MB of unread messages. Longer replies are sent in parts, each after the
+ * previous one was read.
  */
 const maxPartLength = 1024 * 1024
 
@@ -57,18 +56,18 @@ export async function createNodes<Message extends object>(
 ): Promise<Nodes<Message>> {
   const self = newId()
   const heard = new Map<string, number>()
-  /** Those that hold sources. One that has given its last away is still alive: its calls went elsewhere with it. */
+  /** Nodes that hold sources. A node that handed its last source to another node is still alive, but not listed. */
   const holders = new Set<string>()
-  /** Nodes that left a question unanswered are not waited for until they are heard of again. */
+  /** Nodes that didn't reply in time. They are skipped until they send a message again. */
   const silent = new Set<string>()
   const questions = new PassingMap<Question>()
-  /** Answers of several parts, until the last one is sent or nobody asks for the next. */
+  /** Replies in several parts, until the last part is sent or the other node stops asking. */
   const longAnswers = new Map<string, { text: string; timer: NodeJS.Timeout }>()
   let isAnnounced = false
 
   function publish(to: string, message: Message | Signal): void {
     const sealed = secrets.seal(JSON.stringify({ from: self, message }), place)
-    bus.publish(to, sealed).catch((error) => log.warn({ err: error }, 'the other nodes were not reached'))
+    bus.publish(to, sealed).catch((error) => log.warn({ err: error }, 'Could not send a message to the other nodes'))
   }
 
   function read(sealed: string): void {
@@ -184,7 +183,7 @@ export async function createNodes<Message extends object>(
       if (isAnnounced) publish(channel, { signal: 'empty' })
       for (const [, { settle }] of questions) settle(undefined)
       for (const ask of longAnswers.keys()) forgetAnswer(ask)
-      // A node must be able to stop while Redis is away.
+      // A node must be able to stop while Redis is unreachable.
       await Promise.allSettled(unsubscribe.map((end) => end()))
     },
   }

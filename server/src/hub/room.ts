@@ -8,7 +8,7 @@ import * as tools from './tools.ts'
 
 export const hubRoom: Room<Service & { hub: Hub }> = {
   tags: {
-    Hub: 'Tools of the pages that you have open.',
+    Hub: 'Tools on your open pages.',
   },
   routes: [route(contract.listSources, hub.listSources), route(contract.listTools, hub.listTools)],
   tools: [tools.listTools, tools.listSources, tools.callTool],

@@ -10,7 +10,7 @@ import type { HubSource } from './contract.ts'
 import type { KeptTool } from './kept-definitions.ts'
 import { createNodes } from './nodes.ts'
 
-/** Whose pages they are: a person in an organization. */
+/** The user, end user or visitor that a page belongs to, within an organization. */
 export interface Owner {
   organization_id: string
   /** See `ownerOf`. */
@@ -22,25 +22,25 @@ export interface LocalSource {
   id: string
   owner: Owner
   tools: ReadonlyMap<string, KeptTool>
-  /** Undefined for a page that can't ask the user. `question` is the key of one. */
+  /** Undefined if the page can't ask the user. `question` is a `Question.key`. */
   asker(question: string): Asker | undefined
   describe(): z.input<typeof HubSource>
   sight(): Sight
-  /** Gives the call to the page. False when it runs too many. */
+  /** Sends the call to the page. Returns false if the page is already running too many calls. */
   call(order: CallOrder, replyTo: string): boolean
-  /** The user has allowed a call, and its caller still waits for it. */
+  /** Runs a call that the user has allowed and that its caller still waits for. */
   run(callId: string): void
   cancel(callId: string, reason: string): void
-  /** Somebody opened a page in a tab: what was in it before has left, if it is not there any more. */
+  /** Another page was opened in the tab: a source of that tab without a socket has left. */
   tabOpened(tabId: string): void
-  /** For another node, to which the page has come back; undefined for whoever cannot prove to be that page. */
+  /** Hands the session to the node that the page reconnected to. Undefined if the claim isn't valid. */
   release(claim: Claim): Handover | undefined
 }
 
-/** Whether the user has the page before their eyes, as the page says. Widgets that don't say so have none of it. */
+/** Whether the user sees the page, as reported by the page. Empty for widgets that don't report it. */
 export interface Sight {
   inFront?: boolean
-  /** Now, for a page that is in front; absent if it never was. */
+  /** The current time while the page is in front; absent if it never was. */
   lastInFrontAt?: number
 }
 
@@ -51,53 +51,50 @@ export interface CallOrder {
   definition_hash: string
   client_name?: string
   deadline: number
-  /** The tool is a connector's: the page only asks the user. */
+  /** Set for a connector's tool: the page only asks the user and doesn't run it. */
   question?: Question
 }
 
-/** What a user is asked about a tool that does not run in the page. */
+/** Asks the user about a tool that doesn't run in the page. */
 interface Question {
   connector: { name: string; origin: string }
   title?: string
   description: string
-  /** The same for the same call of the same client. */
+  /** Identical for retries: derived from the tool, its arguments and the client. */
   key: string
 }
 
-/** How well a page suits for asking the user. */
+/** Ranks a page as the place to ask the user. */
 export interface Asker {
-  /** It asks the same already. */
+  /** The page is already asking this question. */
   isAsking: boolean
   isVisible: boolean
-  /** When it last came into view. */
+  /** When the page last became visible. */
   shownAt: number
 }
 
-/**
- * What is looked for: the pages, the pages with all their tools, one tool in one page or in any, or the pages that can ask
- * the user a question.
- */
+/** Selects pages: all without tools, all with their tools, those with one tool, or those that can ask a question. */
 type Wanted = 'sources' | 'tools' | { toolName: string; sourceId: string | undefined } | { question: string }
 
-/** A page that a node knows of, with the tools that were asked for. */
+/** A page on some node, with the tools that the search asked for. */
 export interface FoundSource {
   node: string
   source: z.input<typeof HubSource>
-  /** Absent from a node of an older version. */
+  /** Absent if the node runs an older version. */
   sight?: Sight
   tools: KeptTool[]
   asker?: Asker | undefined
 }
 
-/** What a page brings to take up its session at another node. */
+/** Proves that a page may resume its session on another node. */
 export interface Claim {
   session: string
   secret: string
-  /** Everything that the new ticket stands for. */
+  /** Identity, key and origin of the new ticket, which must match the session's. */
   bearer: string
 }
 
-/** What the other node needs to go on. */
+/** State that the other node needs to resume a session. */
 export interface Handover {
   connectedAt: number
   tools: KeptTool[]
@@ -110,12 +107,12 @@ export interface Progress {
   message?: string
 }
 
-/** Why a call has no answer. It may or may not have run, and is never tried again. */
+/** Reasons why a call has no result. The tool may or may not have run, so the call is never retried. */
 const callFailures = {
-  SOURCE_GONE: [410, 'The page was closed or left before it answered. The call was not tried again.'],
-  TOOL_CHANGED: [409, 'The page has changed the tool in the meantime. List the tools again before calling it.'],
-  SOURCE_BUSY: [429, 'The page is still busy with too many calls.'],
-  CALL_TIMED_OUT: [504, 'The page did not answer in time.'],
+  SOURCE_GONE: [410, 'The user closed or left the page before the tool returned a result. The call was not retried.'],
+  TOOL_CHANGED: [409, 'The page has changed the tool since it was listed. List the tools again before you call it.'],
+  SOURCE_BUSY: [429, 'The page is already running too many calls. Try again when some have finished.'],
+  CALL_TIMED_OUT: [504, 'The page did not return a result in time.'],
   APPROVAL_TIMED_OUT: [
     504,
     `The user did not answer within ${answerWithinMs / 1000} seconds, so nothing was done. Ask the user to look at the open page, where the agent’s panel asks for approval, and call the tool again.`,
@@ -144,10 +141,10 @@ interface PendingCall {
   cancel(reason: string): void
   settle(outcome: Outcome): void
   progress(progress: Progress): void
-  /** The user is being asked, until `deadline`. */
+  /** The page has started to ask the user. */
   asking(): void
   allowed(approval: Approval | undefined): void
-  /** The page has come back to another node. */
+  /** The page has reconnected to another node. */
   move(node: string): void
   node: string
   sourceId: string
@@ -166,12 +163,12 @@ const notApproved = {
 export type Switchboard = Awaited<ReturnType<typeof createSwitchboard>>
 
 const sweepEveryMs = 1_000
-/** How often a node says that it is there, while others have calls to it or wait for it. */
+/** How often a node that holds sources, or waits for another node, announces itself. */
 const announceEveryMs = 2_000
 
 /**
- * Brings callers and pages together, whichever node each is connected to. Every node knows its own pages and asks the
- * others for theirs, so there is nothing to keep in step; a call goes to the node that holds the socket.
+ * Connects callers with pages on any node. Each node knows only its own pages and asks the others for theirs, so there
+ * is no shared state to synchronize. A call goes to the node that holds the page's socket.
  */
 export async function createSwitchboard(service: Service) {
   const { clock, log } = service
@@ -238,7 +235,7 @@ export async function createSwitchboard(service: Service) {
     }
   }
 
-  /** Only the caller's node knows whether somebody still waits, so it decides whether an allowed call runs. */
+  /** Only the caller's node knows whether the caller still waits, so it decides whether an allowed call runs. */
   function confirm({ sourceId, callId, approval }: Message & { kind: 'allowed' }, from: string): void {
     const call = pending.get(callId)
     call?.allowed(approval)
@@ -278,8 +275,8 @@ export async function createSwitchboard(service: Service) {
     try {
       sweep()
     } catch (error) {
-      // One call that cannot be dealt with must not end the server.
-      log.error({ err: error }, 'the hub could not look after its calls')
+      // An error in one call must not crash the server.
+      log.error({ err: error }, 'Could not check the hub’s pending calls')
     }
   }, sweepEveryMs)
   timer.unref()
@@ -288,21 +285,21 @@ export async function createSwitchboard(service: Service) {
     self: nodes.self,
     isAlive: nodes.isAlive,
 
-    /** The pages of a person, the oldest first. */
+    /** Finds an owner's pages, oldest first. */
     async find(owner: Owner, wanted: Wanted): Promise<FoundSource[]> {
       const question = (ask: string): Message => ({ kind: 'find', ask, owner, wanted })
       const asked = nodes.others().map((node) => nodes.ask<FoundSource[]>(node, question))
-      // Most installations are one node: they need not wait for anybody.
+      // Most installations have one node, which doesn't need to wait.
       const told = asked.length > 0 ? await Promise.all(asked) : []
       const found = [...told.flatMap((answer) => answer ?? []), ...findHere(owner, wanted)]
-      // A page on its way from one node to another may be told of by both.
+      // Two nodes may both report a page that is moving between them.
       const distinct = new Map(found.map((entry) => [entry.source.sourceId, entry]))
       return [...distinct.values()].sort((a, b) => (a.source.sourceId < b.source.sourceId ? -1 : 1))
     },
 
     /**
-     * One delivery, one answer. Throws a Failure when there is none. A question is answered with an empty result when the
-     * user has allowed the call.
+     * Delivers the call once. Throws a Failure if the page returns no result. A question resolves with an empty result
+     * when the user has allowed the call.
      */
     call(
       target: FoundSource,
@@ -333,12 +330,12 @@ export async function createSwitchboard(service: Service) {
             else resolve(outcome)
           },
           progress(progress) {
-            // The user's time to answer is fixed.
+            // Progress doesn't extend the user's time to answer.
             if (entry.late === notAnswered) entry.deadline = Math.min(clock() + callDeadlineMs, entry.latest)
             call.progress(progress)
           },
           asking() {
-            // A page that comes back says again that it asks: that gives the user no more time.
+            // Counted from the start, because a page that reconnects reports again that it's asking.
             entry.deadline = startedAt + answerWithinMs
             entry.late = notApproved
             call.progress({ progress: 0, message: 'Waiting for the user to approve' })
@@ -360,7 +357,7 @@ export async function createSwitchboard(service: Service) {
       })
     },
 
-    /** The calls that were made at this node and have no answer yet. */
+    /** Pending calls that were made on this node. */
     *running(): Iterable<Pick<PendingCall, 'caller' | 'cancel'>> {
       for (const [, call] of pending) yield call
     },
@@ -383,7 +380,7 @@ export async function createSwitchboard(service: Service) {
       if (sources.size === 0) announce()
     },
 
-    /** For a page that comes back to this node although another one has its session. */
+    /** Fetches the session of a page that reconnected to this node from the node that holds it. */
     claim: (node: string, claim: Claim): Promise<Handover | undefined> =>
       nodes.others().includes(node)
         ? nodes.ask<Handover>(node, (ask) => ({ kind: 'claim', ask, claim }))

@@ -21,7 +21,7 @@ async function connect(mode: 'auto' | 'legacy', own: Record<string, string> = he
 }
 
 describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mode) => {
-  test('finds the tools of their open page, and calls one', async () => {
+  test('lists the tools of the member’s open page and calls one', async () => {
     const page = await shop.page(member)
     await offer(page, 'add', 'remove')
     page.answer(({ args }) => ({ content: [{ type: 'text', text: `added ${JSON.stringify(args)}` }] }))
@@ -41,7 +41,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mo
     expect(_meta?.['inlay/source']).toMatchObject({ kind: 'page', tabId: 'tab-1', origin: pageOrigin, title: 'Cart' })
   })
 
-  test('finds the title and the hints of a tool, to decide whether to ask', async () => {
+  test('gets the title and hints of a tool', async () => {
     const page = await shop.page(member)
     const tool = { name: 'pay', title: 'Pay', annotations: { readOnlyHint: false, consequentialHint: true } }
     page.send({ type: 'tools/list', tools: [tool] })
@@ -50,7 +50,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mo
     expect(structuredContent).toMatchObject({ tools: [tool] })
   })
 
-  test('is told which pages there are when several offer the tool', async () => {
+  test('gets the list of pages when several offer the tool', async () => {
     const pages = [await shop.page(member), await shop.page(member)]
     for (const page of pages) await offer(page, 'add')
     const { isError, content } = await (await connect(mode)).callTool({
@@ -65,7 +65,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mo
     )
   })
 
-  test('is told what to do when the tool is not there, beside the error as the interface has it', async () => {
+  test('gets the documented error and advice when the tool doesn’t exist', async () => {
     const client = await connect(mode)
     const use = async (args: Record<string, unknown>) => {
       const { isError, content } = await client.callTool({ name: 'hub_call_tool', arguments: args })
@@ -87,7 +87,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mo
     ])
     expect(await use({ tool_name: 'pay', source_id: page.ready.session })).toEqual([
       missing,
-      'This page has no tool of that name. List its tools with hub_list_tools and this source_id.',
+      'This page has no tool with that name. List its tools with hub_list_tools and this source_id.',
     ])
     expect(await use({ tool_name: 'add', source_id: 'gone' })).toEqual([
       { code: 'RESOURCE_NOT_FOUND', resource: 'hub_source', resourceId: 'gone' },
@@ -95,7 +95,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mo
     ])
   })
 
-  test('hears how far a call is, while it waits', async () => {
+  test('receives progress during a call', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const client = await connect(mode)
@@ -112,7 +112,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client of a member (%s)', (mo
   })
 })
 
-test('a page learns the name of the client that calls, where the token was issued to one', async () => {
+test('a page receives the name of the calling client if the token was issued to one', async () => {
   const page = await shop.page(member)
   await offer(page, 'add')
   const names: (string | undefined)[] = []
@@ -125,7 +125,7 @@ test('a page learns the name of the client that calls, where the token was issue
   expect(names).toEqual(['Tool', undefined])
 })
 
-test('a client of the newer era that gives up cancels the call in the page', async () => {
+test('aborting a request in the newer era cancels the call in the page', async () => {
   const page = await shop.page(member)
   await offer(page, 'add')
   const client = await connect('auto')

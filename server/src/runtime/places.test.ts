@@ -15,13 +15,13 @@ const holder = (fields: { user?: string; key?: string; organization?: string } =
 function fill(count: number, next: (n: number) => TicketHolder) {
   const places = new Places('tabs open', maxTabs)
   for (let n = 1; n < count; n += 1) places.take(next(n))
-  expect(places.findFull(next(0)), 'there is room for the last one').toBeUndefined()
+  expect(places.findFull(next(0)), 'the last one fits').toBeUndefined()
   places.take(next(0))
   return places
 }
 
-describe('a node has room', () => {
-  test('for 50 tabs of a user, whatever other users have', () => {
+describe('a node accepts', () => {
+  test('50 tabs per end user', () => {
     const places = fill(50, () => holder({ user: 'ann' }))
     expect(places.findFull(holder({ user: 'ann' }))).toBe('This user already has 50 tabs open on this server')
     expect(places.findFull(holder({ user: 'bob' }))).toBeUndefined()
@@ -29,25 +29,25 @@ describe('a node has room', () => {
     expect(places.findFull(holder({ user: 'ann' }))).toBeUndefined()
   })
 
-  test('for 20 000 visitors of a key, who leave room for users and other keys', () => {
+  test('20 000 visitors per key, with room left for end users and other keys', () => {
     const places = fill(20_000, () => holder())
     expect(places.findFull(holder())).toContain('20000')
     expect(places.findFull(holder({ user: 'ann' }))).toBeUndefined()
     expect(places.findFull(holder({ key: 'key-2' }))).toBeUndefined()
   })
 
-  test('for 30 000 tabs of an organization, which leave room for others', () => {
+  test('30 000 tabs per organization, with room left for other organizations', () => {
     const places = fill(30_000, (n) => holder({ key: `key-${n % 2}` }))
     expect(places.findFull(holder({ user: 'ann' }))).toContain('The organization already has 30000')
     expect(places.findFull(holder({ organization: 'organization-2' }))).toBeUndefined()
   })
 
-  test('for 50 000 tabs in all', () => {
+  test('50 000 tabs in total', () => {
     const places = fill(50_000, (n) => holder({ key: `key-${n % 5}`, organization: `organization-${n % 5}` }))
     expect(places.findFull(holder({ organization: 'organization-9', user: 'ann' }))).toContain('50000')
   })
 
-  test('for each of them to come back before its old socket is gone', () => {
+  test('two sockets per tab, for reconnects', () => {
     for (const limit of Object.keys(maxTabs) as (keyof typeof maxTabs)[])
       expect(maxSockets[limit]).toBeGreaterThanOrEqual(2 * maxTabs[limit])
   })

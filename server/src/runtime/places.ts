@@ -1,12 +1,12 @@
 import type { TicketHolder } from '../tickets/signed-tickets.ts'
 
 /**
- * How many tabs one node holds. A visitor is somebody who is not signed in: anybody who reads a page's source has its
- * key, so visitors leave room in their organization for its signed-in users.
+ * Maximum number of tabs on one node: per end user, per key for visitors, per organization, and in total. The visitors'
+ * limit is lower than the organization's, so that a public key can't use up the room of signed-in end users.
  */
 export const maxTabs = { user: 50, visitors: 20_000, organization: 30_000, node: 50_000 }
 
-/** A tab that comes back opens its next socket before the server notices that the last one is dead. */
+/** Twice as many, because a tab may reconnect before the server notices that its previous socket is dead. */
 export const maxSockets = {
   user: 2 * maxTabs.user,
   visitors: 2 * maxTabs.visitors,
@@ -16,7 +16,7 @@ export const maxSockets = {
 
 type Limits = typeof maxTabs
 
-/** Counts what each user, key and organization holds, and says when a limit is reached. */
+/** Counts tabs or sockets per end user, key and organization, and reports when a limit is reached. */
 export class Places {
   readonly #limits: Limits
   readonly #noun: string
@@ -27,7 +27,7 @@ export class Places {
     this.#limits = limits
   }
 
-  /** Undefined when there is room, otherwise a sentence that names the limit. */
+  /** Undefined if there is room, otherwise a message that names the limit. */
   findFull(holder: TicketHolder): string | undefined {
     for (const { key, limit, whose } of this.#countersOf(holder)) {
       const most = this.#limits[limit]
@@ -52,7 +52,7 @@ export class Places {
     return [
       end_user
         ? { limit: 'user' as const, key: `user ${end_user.id}`, whose: 'This user' }
-        : { limit: 'visitors' as const, key: `key ${publishable_key_id}`, whose: 'This key, without a sign-in,' },
+        : { limit: 'visitors' as const, key: `key ${publishable_key_id}`, whose: 'This key, counting only visitors,' },
       { limit: 'organization' as const, key: `organization ${organization_id}`, whose: 'The organization' },
       { limit: 'node' as const, key: 'node', whose: 'Inlay' },
     ]

@@ -32,7 +32,7 @@ afterEach(() => shop.closePages())
 
 const unverified = { ...member, email_verified: false } as Person
 
-/** Asks for a socket and reads the refusal. */
+/** Requests a socket and returns the response. */
 async function refusal(to: Shop, protocols: string | undefined, { origin = pageOrigin, path = '/runtime' } = {}) {
   const asked = request(`${to.local}${path}`, {
     headers: {
@@ -70,11 +70,11 @@ const origins = (keyId: string, allowed_origins: string[]): Change => [
 ]
 const withToken = (token: string, [method, path, body]: Change) => [method, path, { token, body }] as const
 
-describe('the way in', () => {
+describe('opening a socket', () => {
   test.each<[string, number, (ticket: string) => Parameters<typeof refusal>[1], Parameters<typeof refusal>[2]]>([
-    ['a ticket in the list of subprotocols', 101, offering, {}],
-    ['a ticket in another order', 101, (ticket) => `inlay.ticket.${ticket},inlay.v1`, {}],
-    ['our own frame in the page', 101, offering, { origin: 'OWN' }],
+    ['a ticket as a subprotocol', 101, offering, {}],
+    ['the subprotocols in reverse order', 101, (ticket) => `inlay.ticket.${ticket},inlay.v1`, {}],
+    ['the origin of our own frame', 101, offering, { origin: 'OWN' }],
     ['another path', 404, offering, { path: '/runtime/x' }],
     ['no subprotocols', 400, () => undefined, {}],
     ['another version of the protocol', 400, (ticket) => `inlay.v2, inlay.ticket.${ticket}`, {}],
@@ -82,7 +82,7 @@ describe('the way in', () => {
     ['an empty ticket', 401, () => 'inlay.v1, inlay.ticket.', {}],
     ['an unknown ticket', 401, () => offering('x'.repeat(43)), {}],
     ['another origin', 403, offering, { origin: 'https://evil.example' }],
-    ['a look-alike of the origin', 403, offering, { origin: `${pageOrigin}.evil.example` }],
+    ['a look-alike origin', 403, offering, { origin: `${pageOrigin}.evil.example` }],
     ['the origin null', 403, offering, { origin: 'null' }],
     ['no origin, although the ticket has one', 403, offering, { origin: '' }],
   ])('with %s: %i', async (_, status, protocols, options) => {
@@ -97,7 +97,7 @@ describe('the way in', () => {
   test.each([
     ['https://evil.example', 'https://evil.example', 'https://evil.example'],
     ['', 'no origin', null],
-  ])('from another origin (%s) is told to the administrator, and counted once', async (origin, seen, kept) => {
+  ])('from another origin (%s) is recorded for the administrator and counted once', async (origin, seen, kept) => {
     const shop = await useShop()
     await refusal(shop, offering(await shop.ticket()), { origin })
     const token = await shop.tokenFor('admin@demo.test', 'demo')
@@ -122,7 +122,7 @@ describe('the way in', () => {
     expect(counted).toEqual(['inlay_refusals_total{surface="ticket",code="ORIGIN_NOT_ALLOWED"} 1'])
   })
 
-  test('a ticket in the address is none, and a ticket is good once', async () => {
+  test('tickets in the URL are ignored, and each ticket works once', async () => {
     const ticket = await shop.ticket()
     expect((await refusal(shop, 'inlay.v1', { path: `/runtime?ticket=${ticket}` })).status).toBe(401)
     expect((await refusal(shop, offering(ticket))).status).toBe(101)
@@ -133,21 +133,21 @@ describe('the way in', () => {
     })
   })
 
-  test('a ticket that was tried from a wrong place is spent', async () => {
+  test('a ticket used from a wrong origin is used up', async () => {
     const ticket = await shop.ticket()
     expect((await refusal(shop, offering(ticket), { origin: 'https://evil.example' })).status).toBe(403)
     expect((await refusal(shop, offering(ticket))).status).toBe(401)
   })
 
   // Abuse case 24; on two nodes in server/test/nodes.test.ts.
-  test('of fifty who bring a ticket at once, one comes in', async () => {
+  test('one of fifty concurrent requests with the same ticket succeeds', async () => {
     const ticket = await shop.ticket()
     const answers = await Promise.all(Array.from({ length: 50 }, () => refusal(shop, offering(ticket))))
     const statuses = answers.map(({ status }) => status).sort()
     expect(statuses).toEqual([101, ...Array(49).fill(401)])
   })
 
-  test('a ticket whose key was revoked or whose person was erased before it was used is none', async () => {
+  test('rejects a ticket after its key is revoked or its end user is deleted', async () => {
     const shop = await useShop()
     const token = await shop.tokenFor('admin@demo.test', 'demo')
     const { userId, ticket } = await shop.exchange(member)
@@ -162,9 +162,9 @@ describe('the way in', () => {
     ['another provider is trusted', member, () => provider({ idp_issuer: 'http://localhost:1' })],
     ['the provider is removed', member, () => provider({ idp_type: null })],
     ['other audiences are allowed', member, () => provider({ allowed_audiences: ['elsewhere'] })],
-    ['its key may be used elsewhere only', undefined, ({ keyId }) => origins(keyId, ['https://other.example'])],
-    ['its key goes by the domains of the organization', member, ({ keyId }) => origins(keyId, [])],
-  ])('a ticket is void as soon as %s', async (_, who, change) => {
+    ['its key allows only other origins', undefined, ({ keyId }) => origins(keyId, ['https://other.example'])],
+    ['its key falls back to the organization’s allowed domains', member, ({ keyId }) => origins(keyId, [])],
+  ])('rejects a ticket as soon as %s', async (_, who, change) => {
     const shop = await useShop()
     const token = await shop.tokenFor('admin@demo.test', 'demo')
     await shop.request(...withToken(token, provider({ allowed_domains: ['https://elsewhere.example'] })))
@@ -177,7 +177,7 @@ describe('the way in', () => {
     })
   })
 
-  test('a ticket outlives changes that do not concern it', async () => {
+  test('accepts a ticket after unrelated changes', async () => {
     const shop = await useShop()
     const token = await shop.tokenFor('admin@demo.test', 'demo')
     const [one, two] = [await shop.ticket(member), await shop.ticket(undefined)]
@@ -186,7 +186,7 @@ describe('the way in', () => {
     for (const ticket of [one, two]) expect((await refusal(shop, offering(ticket))).status).toBe(101)
   })
 
-  test('a server that stops does not wait for a client that keeps a refused connection open', async () => {
+  test('shutdown doesn’t wait for a client that keeps a refused connection open', async () => {
     const { config, remove } = await makeConfig({ INLAY_PUBLIC_URL: 'http://localhost:8787', PORT: '0' })
     onTestFinished(remove)
     const server = await startServer(config, { log: createLog('silent') })
@@ -198,7 +198,7 @@ describe('the way in', () => {
     await server.stop()
   })
 
-  test('a server that stops tells a client to come back that waits for the database', async () => {
+  test('shutdown refuses a request that is waiting for the database with 503', async () => {
     const shop = await useShop()
     const owner = new pg.Client(shop.stores.owner)
     await owner.connect()
@@ -218,7 +218,7 @@ describe('the way in', () => {
     await owner.query('rollback')
   })
 
-  test('a server that stops says when to come back', async () => {
+  test('a draining server responds with 503 and Retry-After', async () => {
     const shop = await useShop()
     const ticket = await shop.ticket()
     shop.drain()
@@ -230,7 +230,7 @@ describe('the way in', () => {
   })
 
   // Abuse case 26.
-  test('no ticket is in a log or a refusal', async () => {
+  test('tickets don’t appear in logs, refusals or metrics', async () => {
     const shop = await useShop()
     const tickets = [await shop.ticket(), await shop.ticket(member), await shop.ticket(member)]
     const [used = '', spent = '', renewing = ''] = tickets
@@ -245,7 +245,7 @@ describe('the way in', () => {
 })
 
 describe('hello', () => {
-  test('is answered with the session, the person and the limits', async () => {
+  test('returns the session, the end user and the limits', async () => {
     const { ready } = await shop.page(member)
     expect(ready).toEqual({
       type: 'ready',
@@ -267,28 +267,28 @@ describe('hello', () => {
     expect(ready.expires_at).toBeGreaterThan(shop.clock.now + 1_800_000)
   })
 
-  test('of somebody who is not signed in names the key', async () => {
+  test('from a visitor returns the key’s ID as the user', async () => {
     const { ready } = await shop.page(undefined)
     expect(ready.user).toEqual({ id: shop.keyId, is_anonymous: true })
     expect(ready.expires_at).toBe(shop.clock.now + 3_600_000)
   })
 
-  test('is expected within ten seconds', async () => {
+  test('must arrive within ten seconds', async () => {
     const { closed } = await openSocket(shop.local, await shop.ticket())
     shop.pass(9_999)
     shop.pass(1)
-    expect(await closed).toEqual({ code: 1008, reason: 'hello is expected within 10 s' })
+    expect(await closed).toEqual({ code: 1008, reason: 'No hello within 10 seconds' })
   })
 
   test.each<[string, object]>([
     ['url: Invalid input', { url: 1 }],
-    ['url is not the address of a page', { url: 'javascript:alert(1)' }],
-    ['url is not the address of a page', { url: '/cart' }],
-    ['url is of another origin than the ticket', { url: 'https://evil.example/' }],
+    ['url is not an HTTP or HTTPS URL', { url: 'javascript:alert(1)' }],
+    ['url is not an HTTP or HTTPS URL', { url: '/cart' }],
+    ['url doesn’t match the ticket’s origin', { url: 'https://evil.example/' }],
     ['tab_id: Too big', { tab_id: 'x'.repeat(65) }],
     ['tab_id: Too small', { tab_id: '' }],
     ['title: Invalid input', { title: null }],
-  ])('%s', async (reason, fields) => {
+  ])('is rejected with "%s"', async (reason, fields) => {
     const { socket, closed, next } = await openSocket(shop.local, await shop.ticket())
     socket.send(JSON.stringify({ type: 'hello', tab_id: 't', url: `${pageOrigin}/`, title: '', ...fields }))
     expect((await next('bye')).reason).toContain(reason)
@@ -299,20 +299,20 @@ describe('hello', () => {
   })
 })
 
-describe('messages that are none', () => {
+describe('invalid messages close the socket', () => {
   test.each<[string, string | Buffer, string]>([
-    ['no JSON', 'hello', 'A message is not JSON'],
-    ['nothing', '', 'A message is not JSON'],
-    ['bytes', Buffer.from([1, 2, 3]), 'Messages are text'],
+    ['not JSON', 'hello', 'A message is not valid JSON'],
+    ['empty', '', 'A message is not valid JSON'],
+    ['binary', Buffer.from([1, 2, 3]), 'Messages must be text'],
     ['a list', '[]', 'message: Invalid input'],
     ['null', 'null', 'message: Invalid input'],
     ['no type', '{}', 'type: Invalid'],
     ['an unknown type', '{"type":"admin"}', 'type: Invalid'],
-    ['one of the server’s', '{"type":"ready"}', 'type: Invalid'],
-    ['a second hello', `{"type":"hello","tab_id":"t","url":"${pageOrigin}/","title":""}`, 'hello was said before'],
-    ['tools that are no list', '{"type":"tools/list","tools":{}}', 'tools: Invalid input'],
-    ['a schema that is no object', '{"type":"tools/list","tools":[{"name":"a","inputSchema":[]}]}', 'inputSchema'],
-    ['a result without a call', '{"type":"tool/result","result":1}', 'call_id: Invalid input'],
+    ['a type that only the server sends', '{"type":"ready"}', 'type: Invalid'],
+    ['a second hello', `{"type":"hello","tab_id":"t","url":"${pageOrigin}/","title":""}`, 'hello was already sent'],
+    ['tools that aren’t an array', '{"type":"tools/list","tools":{}}', 'tools: Invalid input'],
+    ['a schema that isn’t an object', '{"type":"tools/list","tools":[{"name":"a","inputSchema":[]}]}', 'inputSchema'],
+    ['a result without a call ID', '{"type":"tool/result","result":1}', 'call_id: Invalid input'],
   ])('%s', async (_, message, reason) => {
     const page = await shop.page(undefined)
     page.socket.send(message)
@@ -320,7 +320,7 @@ describe('messages that are none', () => {
     expect(await page.closed).toEqual({ code: 1008, reason: expect.stringContaining(reason) })
   })
 
-  test('half a million levels are a schema that is left out', async () => {
+  test('a schema with half a million levels is refused', async () => {
     const page = await shop.page(undefined)
     const schema = `{"x":${'['.repeat(5e5)}${']'.repeat(5e5)}}`
     page.socket.send(`{"type":"tools/list","tools":[{"name":"a","inputSchema":${schema}}]}`)
@@ -330,8 +330,8 @@ describe('messages that are none', () => {
   })
 
   test.each([
-    ['a text that is not UTF-8', [0x81, 0x82, 0, 0, 0, 0, 0xff, 0xff], 1007, 'A text is not UTF-8'],
-    ['a frame that is none', [0xff, 0xff, 0xff, 0xff], 1002, 'A frame is malformed'],
+    ['invalid UTF-8', [0x81, 0x82, 0, 0, 0, 0, 0xff, 0xff], 1007, 'A text message is not valid UTF-8'],
+    ['a malformed frame', [0xff, 0xff, 0xff, 0xff], 1002, 'A frame is malformed'],
   ])('%s', async (_, bytes, code, reason) => {
     const page = await shop.page(undefined)
     const { _socket } = page.socket as unknown as { _socket: Socket }
@@ -342,7 +342,7 @@ describe('messages that are none', () => {
   test('another message before hello', async () => {
     const { socket, closed } = await openSocket(shop.local, await shop.ticket())
     socket.send('{"type":"ping"}')
-    expect(await closed).toEqual({ code: 1008, reason: 'The first message is hello' })
+    expect(await closed).toEqual({ code: 1008, reason: 'The first message must be hello' })
   })
 })
 
@@ -372,22 +372,26 @@ describe('limits', () => {
   })
 
   test.each<[string, ClientMessageInput, string]>([
-    [`${maxTools + 1} tools`, many(maxTools + 1), 'A source may have 512 tools'],
-    ['10 000 tools', many(10_000), 'A source may have 512 tools'],
+    [`${maxTools + 1} tools`, many(maxTools + 1), 'A source can have at most 512 tools'],
+    ['10 000 tools', many(10_000), 'A source can have at most 512 tools'],
     [`a name of ${maxNameLength + 1}`, list([{ name: 'x'.repeat(maxNameLength + 1) }]), 'tools.0.name: Too big'],
-    ['a name of nothing', list([{ name: '' }]), 'tools.0.name: Too small'],
+    ['an empty name', list([{ name: '' }]), 'tools.0.name: Too small'],
     [
       `a schema of ${maxSchemaBytes + 1} bytes`,
       list([{ name: 'a', inputSchema: schemaOf(maxSchemaBytes + 1) }]),
-      'The schema of a tool may take 65536 bytes',
+      'A tool’s schema can have at most 65536 bytes',
     ],
     [
       'a schema of almost 1 MiB',
       list([{ name: 'a', inputSchema: schemaOf(maxMessageBytes - 100) }]),
-      'The schema of a tool',
+      'A tool’s schema',
     ],
-    [`a message of ${maxMessageBytes + 1} bytes`, messageOf(maxMessageBytes + 1), 'A message may have 1048576 bytes'],
-    ['a message of 20 MiB', messageOf(20 * maxMessageBytes), 'A message may have 1048576 bytes'],
+    [
+      `a message of ${maxMessageBytes + 1} bytes`,
+      messageOf(maxMessageBytes + 1),
+      'A message can have at most 1048576 bytes',
+    ],
+    ['a message of 20 MiB', messageOf(20 * maxMessageBytes), 'A message can have at most 1048576 bytes'],
   ])('%s closes the socket with 1009 and a reason', async (_, message, reason) => {
     const neighbour = await shop.page(undefined)
     const page = await shop.page(undefined)
@@ -396,14 +400,14 @@ describe('limits', () => {
     await neighbour.settled()
   })
 
-  test('tools that come in parts count together', async () => {
+  test('tools in several messages count together', async () => {
     const page = await shop.page(undefined)
     page.send(many(maxTools))
     page.send({ type: 'tools/changed', set: [{ name: 'one more' }] })
-    expect(await page.closed).toEqual({ code: 1009, reason: 'A source may have 512 tools' })
+    expect(await page.closed).toEqual({ code: 1009, reason: 'A source can have at most 512 tools' })
   })
 
-  test('all definitions together are limited too', async () => {
+  test('the total size of all definitions is limited', async () => {
     const page = await shop.page(undefined)
     const perMessage = 15
     const messages = Math.ceil(maxDefinitionBytes / (perMessage * maxSchemaBytes))
@@ -418,14 +422,14 @@ describe('limits', () => {
     expect(page.unread('tools/accepted')).toHaveLength(messages - 1)
   })
 
-  test('endless fragments end', async () => {
+  test('a message with too many fragments closes the socket', async () => {
     const page = await shop.page(undefined)
     for (let n = 0; n < 20_000 && page.socket.readyState === 1; n += 1) page.socket.send('x', { fin: false })
     expect(await page.closed).toEqual({ code: 1008, reason: 'A message has too many fragments' })
   })
 
   // Abuse case 27.
-  test('a page that stops reading is closed, its calls fail, and a neighbour notices nothing', async () => {
+  test('a page that stops reading is closed and its calls fail, without affecting other pages', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const neighbour = await shop.page(member, { hello: { tab_id: 'tab-2' } })
@@ -442,8 +446,8 @@ describe('limits', () => {
   })
 })
 
-describe('who opens too much', () => {
-  test('a user’s 51st tab is closed with a reason, their others stay, and one that leaves makes room', async () => {
+describe('too many tabs, sockets and pings', () => {
+  test('an end user’s 51st tab is closed with a reason; the others stay, and closing one makes room', async () => {
     const shop = await useShop()
     const tab = (n: number) => ({ hello: { tab_id: `tab-${n}` } })
     const pages = await Promise.all(Array.from({ length: 50 }, (_, n) => shop.page(member, tab(n))))
@@ -459,14 +463,14 @@ describe('who opens too much', () => {
     await pages[0]?.closed
     const { session, resume_secret: secret } = (pages[0] as Page).ready
     const back = await shop.page(member, { hello: { tab_id: 'tab-0', resume: { session, secret } } })
-    expect(back.ready.resumed, 'a tab that comes back is not one more').toBe(true)
+    expect(back.ready.resumed, 'a resumed tab isn’t counted again').toBe(true)
     back.send({ type: 'bye' })
     await back.closed
     await shop.page(member, tab(51))
     expect(await refusalsOf(shop)).toMatchObject([{ step: 'tabs', code: 'OVER_LIMIT', message: reason, count: 1 }])
   })
 
-  test('a user’s 101st socket is refused, told to the administrator, and counted', async () => {
+  test('an end user’s 101st socket is refused, recorded for the administrator and counted', async () => {
     const shop = await useShop()
     const open = async () => openSocket(shop.local, await shop.ticket(member))
     const sockets = await Promise.all(Array.from({ length: 100 }, open))
@@ -487,7 +491,7 @@ describe('who opens too much', () => {
     return (await shop.request('GET', '/diagnostics/refusals', { token })).body.refusals
   }
 
-  /** Sends what has to be answered and reads nothing. */
+  /** Sends pings without reading the pongs. */
   async function flood(socket: WebSocket, hasEnded: () => Promise<boolean>): Promise<boolean> {
     socket.pause()
     for (let round = 0; round < 300; round += 1) {
@@ -498,20 +502,20 @@ describe('who opens too much', () => {
     return false
   }
 
-  test('a page that floods the server with pings and reads no answer is closed', async () => {
+  test('a page that floods the server with pings without reading is closed', async () => {
     const page = await shop.page(member)
     expect(await flood(page.socket, async () => (await me.sources()).length === 0)).toBe(true)
     expect(await shop.service.metrics.render()).toContain('{surface="runtime",code="too_slow"}')
   })
 
-  test('a socket that does so before its hello is closed too', async () => {
+  test('a socket that floods the server before its hello is closed', async () => {
     const shop = await useShop()
     const { socket } = await openSocket(shop.local, await shop.ticket())
     const count = '{surface="runtime",code="too_slow"}'
     expect(await flood(socket, async () => (await shop.service.metrics.render()).includes(count))).toBe(true)
   })
 
-  test('a page that reads is answered as many pings as it sends', async () => {
+  test('a page that reads gets a pong for each ping', async () => {
     const page = await shop.page(undefined)
     let pongs = 0
     page.socket.on('pong', () => {
@@ -523,8 +527,8 @@ describe('who opens too much', () => {
   })
 })
 
-describe('signs of life', () => {
-  test('a page is pinged every 15 s, and stays as long as it answers', async () => {
+describe('liveness', () => {
+  test('a page is pinged every 15 seconds and stays while it responds', async () => {
     const page = await shop.page(member)
     for (let round = 0; round < 4; round += 1) {
       const pinged = once(page.socket, 'ping')
@@ -537,7 +541,7 @@ describe('signs of life', () => {
     expect(page.socket.readyState).toBe(1)
   })
 
-  test('a page that does not answer is gone after 25 s', async () => {
+  test('a page that doesn’t respond is removed after 25 seconds', async () => {
     const page = await shop.page(member, { client: { autoPong: false } })
     shop.pass(15_000)
     shop.pass(9_999)
@@ -547,24 +551,24 @@ describe('signs of life', () => {
     await page.closed
   })
 
-  test('a page that shows another address stays the same source', async () => {
+  test('a page that changes its URL stays the same source', async () => {
     const page = await shop.page(member)
     page.send({ type: 'page', url: `${pageOrigin}/pens#blue`, title: 'Pens' })
     await page.settled()
     const found = (await me.sources()).filter(({ sourceId }) => sourceId === page.ready.session)
     expect(found).toMatchObject([{ url: `${pageOrigin}/pens`, title: 'Pens' }])
     page.send({ type: 'page', url: 'https://elsewhere.example/', title: 'Pens' })
-    expect(await page.closed).toMatchObject({ code: 1008, reason: 'url is of another origin than the ticket' })
+    expect(await page.closed).toMatchObject({ code: 1008, reason: 'url doesn’t match the ticket’s origin' })
   })
 
-  test('a page that asks is answered', async () => {
+  test('a ping message gets a pong', async () => {
     const page = await shop.page(undefined)
     page.send({ type: 'ping' })
     expect(await page.next('pong')).toEqual({ type: 'pong' })
   })
 })
 
-describe('a page that comes back', () => {
+describe('a page that reconnects', () => {
   const resumeOf = ({ ready }: Page) => ({ session: ready.session, secret: ready.resume_secret })
 
   async function dropped(who: Person = member, clean?: number) {
@@ -581,7 +585,7 @@ describe('a page that comes back', () => {
     return { page, outcome, call_id }
   }
 
-  test('goes on with its session: the tools are known, the call is there once more and answered once', async () => {
+  test('resumes its session with its tools; the pending call is sent again and settled once', async () => {
     const { page, outcome, call_id } = await dropped()
     const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
     expect(back.ready).toMatchObject({ session: page.ready.session, resumed: true })
@@ -593,21 +597,19 @@ describe('a page that comes back', () => {
     expect(await outcome).toEqual({ type: 'text', text: 'once' })
     const again = await shop.page(member, { hello: { resume: resumeOf(back) } })
     await again.settled()
-    expect([...back.unread('tool/call'), ...again.unread('tool/call')], 'what is answered is not sent again').toEqual(
-      [],
-    )
+    expect([...back.unread('tool/call'), ...again.unread('tool/call')], 'a settled call is not sent again').toEqual([])
   })
 
-  test('may be back before the server has noticed that it left', async () => {
+  test('can resume before the server notices the disconnect', async () => {
     const page = await shop.page(member)
     const back = await shop.page(member, { hello: { title: 'Back', resume: resumeOf(page) } })
     expect(back.ready).toMatchObject({ session: page.ready.session, resumed: true })
     expect((await page.closed).code).toBe(1006)
     await back.settled()
-    expect(await me.sources(), 'as it is now').toMatchObject([{ title: 'Back' }])
+    expect(await me.sources(), 'the current title').toMatchObject([{ title: 'Back' }])
   })
 
-  test('gets a call that was made while it was away', async () => {
+  test('gets a call that was made while it was disconnected', async () => {
     const { page, outcome, call_id } = await dropped()
     const late = me.call('add', { n: 2 })
     const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
@@ -625,11 +627,11 @@ describe('a page that comes back', () => {
       ({ ready }) => shop.page(member, { hello: { tab_id: 'b', resume: { session: ready.session, secret: 'wrong' } } }),
     ],
     [
-      'with the right secret and nobody’s ticket',
+      'with the right secret and a visitor’s ticket',
       (page) => shop.page(undefined, { hello: { tab_id: 'b', resume: resumeOf(page) } }),
     ],
     [
-      'with the right secret and somebody else’s ticket',
+      'with the right secret and another end user’s ticket',
       (page) => shop.page({ sub: 'eve' }, { hello: { tab_id: 'b', resume: resumeOf(page) } }),
     ],
     [
@@ -637,11 +639,11 @@ describe('a page that comes back', () => {
       (page) => shop.page(unverified, { hello: { tab_id: 'b', resume: resumeOf(page) } }),
     ],
     [
-      'with the secret of a node that is not there',
+      'with the secret of an unknown node',
       ({ ready }) =>
         shop.page(member, { hello: { tab_id: 'b', resume: { session: ready.session, secret: 'nowhere.secret' } } }),
     ],
-  ])('%s begins anew, and takes nothing from the session', async (_, comeBack) => {
+  ])('%s starts a new session and leaves the old one intact', async (_, comeBack) => {
     const { page, outcome } = await dropped()
     const stranger = await comeBack(page)
     expect(stranger.ready).toMatchObject({ resumed: false })
@@ -654,14 +656,14 @@ describe('a page that comes back', () => {
     expect(await outcome).toEqual({ type: 'text', text: 'still there' })
   })
 
-  test.each([1000, 1001])('after it left with %i begins anew', async (code) => {
+  test.each([1000, 1001])('after close code %i starts a new session', async (code) => {
     const { page, outcome } = await dropped(member, code)
     expect(await outcome).toBe('SOURCE_GONE')
     const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
     expect(back.ready.resumed).toBe(false)
   })
 
-  test('after 25 s begins anew', async () => {
+  test('after 25 seconds starts a new session', async () => {
     const { page, outcome } = await dropped()
     await vi.waitFor(async () => {
       shop.pass(25_000)
@@ -672,7 +674,7 @@ describe('a page that comes back', () => {
     expect(back.ready.resumed).toBe(false)
   })
 
-  test('with a secret that was used begins anew', async () => {
+  test('with a used secret starts a new session', async () => {
     const page = await shop.page(member)
     const back = await shop.page(member, { hello: { resume: resumeOf(page) } })
     back.socket.terminate()
@@ -682,7 +684,7 @@ describe('a page that comes back', () => {
 })
 
 describe('the identity', () => {
-  test('is asked for again before it expires, and a new ticket prolongs it', async () => {
+  test('is requested again before it expires, and a new ticket extends it', async () => {
     const shop = await useShop()
     const page = await shop.page(undefined)
     const { expires_at } = page.ready
@@ -697,7 +699,7 @@ describe('the identity', () => {
     expect(page.socket.readyState).toBe(1)
   })
 
-  test('of an ID token ends with the token', async () => {
+  test('from an ID token expires with the token', async () => {
     const shop = await useShop()
     const page = await shop.page(member)
     expect(page.ready.expires_at).toBeLessThanOrEqual(shop.clock.now + 3_600_000)
@@ -707,19 +709,19 @@ describe('the identity', () => {
   })
 
   test.each<[string, (shop: Shop) => Promise<string>]>([
-    ['somebody else', (shop) => shop.ticket({ sub: 'eve' })],
-    ['nobody', (shop) => shop.ticket(undefined)],
-    ['nobody, since it is made up', async () => 'made-up'],
-    ['the same account with an address that is no longer vouched for', (shop) => shop.ticket(unverified)],
-  ])('cannot be prolonged with a ticket for %s', async (_, ticket) => {
+    ['the ticket of another end user', (shop) => shop.ticket({ sub: 'eve' })],
+    ['a visitor’s ticket', (shop) => shop.ticket(undefined)],
+    ['a made-up ticket', async () => 'made-up'],
+    ['a ticket whose address is no longer verified', (shop) => shop.ticket(unverified)],
+  ])('can’t be extended with %s', async (_, ticket) => {
     const page = await shop.page(member)
     page.send({ type: 'reauth', ticket: await ticket(shop) })
-    expect(await page.closed).toEqual({ code: 4401, reason: 'The ticket is not good for this session' })
+    expect(await page.closed).toEqual({ code: 4401, reason: 'The ticket is not valid for this session' })
     await vi.waitFor(async () => expect(await me.sources()).toEqual([]))
   })
 })
 
-/** The page is there and answers while time passes. */
+/** Lets time pass while the page responds. */
 async function stay(shop: Shop, page: Page, milliseconds: number): Promise<void> {
   for (let left = milliseconds; left > 0; left -= 20_000) {
     await page.settled()
@@ -727,8 +729,8 @@ async function stay(shop: Shop, page: Page, milliseconds: number): Promise<void>
   }
 }
 
-/** Nobody announces these changes, as if the messages about them were lost. */
-describe('what was changed behind the node’s back', () => {
+/** These changes aren't announced, as if the messages were lost. */
+describe('an unannounced change in the database', () => {
   const change = async (shop: Shop, what: Parameters<typeof shop.service.database.asOrg>[1]) =>
     shop.service.database.asOrg(await shop.organization('demo'), what)
   const revokeKey = (shop: Shop) => (sql: Sql) =>
@@ -736,8 +738,12 @@ describe('what was changed behind the node’s back', () => {
 
   test.each<[string, (shop: Shop) => (sql: Sql) => Promise<unknown>, object]>([
     ['a revoked key', revokeKey, { code: 4403, reason: 'The publishable key was revoked' }],
-    ['an erased user', () => (sql) => sql`delete from end_users`, { code: 4403, reason: 'The person was removed' }],
-  ])('%s ends its sessions within 30 s', async (_, what, closed) => {
+    [
+      'a deleted end user',
+      () => (sql) => sql`delete from end_users`,
+      { code: 4403, reason: 'The end user was deleted' },
+    ],
+  ])('(%s) ends its sessions within 30 seconds', async (_, what, closed) => {
     const shop = await useShop()
     const page = await shop.page(member)
     await change(shop, what(shop))
@@ -751,7 +757,7 @@ describe('what was changed behind the node’s back', () => {
     ['another provider', () => (sql) => sql`update identity_providers set idp_issuer = 'http://localhost:1'`],
     ['no provider', () => (sql) => sql`delete from identity_providers`],
     ['other origins', () => (sql) => sql`update publishable_keys set allowed_origins = '{https://other.example}'`],
-  ])('%s makes it ask its sessions for tickets within 30 s', async (_, what) => {
+  ])('(%s) asks sessions for new tickets within 30 seconds', async (_, what) => {
     const shop = await useShop()
     const page = await shop.page(member)
     await change(shop, what(shop))
@@ -764,7 +770,7 @@ describe('what was changed behind the node’s back', () => {
     expect((await page.closed).code).toBe(4401)
   })
 
-  test('it ends sockets that have not said hello, and leaves those alone whose key still stands', async () => {
+  test('closes sockets that haven’t sent hello, and keeps those with another key open', async () => {
     const shop = await useShop()
     shop.pass(25_000)
     const guest = await openSocket(shop.local, await shop.ticket())
@@ -776,7 +782,7 @@ describe('what was changed behind the node’s back', () => {
     expect(other.unread('reauth')).toEqual([])
   })
 
-  test('nobody is sent away while the database cannot be asked; it is asked again', async () => {
+  test('keeps sockets open and retries while the database fails', async () => {
     const shop = await useShop()
     const owner = new pg.Client(shop.stores.owner)
     await owner.connect()
@@ -785,7 +791,7 @@ describe('what was changed behind the node’s back', () => {
     await change(shop, revokeKey(shop))
     await owner.query('alter table publishable_keys rename to elsewhere')
     await stay(shop, page, 30_000)
-    await vi.waitFor(() => expect(shop.logged()).toContain('could not be rechecked'))
+    await vi.waitFor(() => expect(shop.logged()).toContain('Could not recheck ticket holders'))
     await page.settled()
     await owner.query('alter table elsewhere rename to publishable_keys')
     await stay(shop, page, 29_999)
@@ -794,7 +800,7 @@ describe('what was changed behind the node’s back', () => {
     expect((await page.closed).code).toBe(4403)
   })
 
-  test('a ticket that cannot be checked ends no session: the page is asked for another one', async () => {
+  test('keeps the session and requests another ticket if a ticket can’t be checked', async () => {
     const shop = await useShop()
     const owner = new pg.Client(shop.stores.owner)
     await owner.connect()
@@ -805,7 +811,7 @@ describe('what was changed behind the node’s back', () => {
     const ticket = await shop.ticket()
     await owner.query('alter table publishable_keys rename to elsewhere')
     page.send({ type: 'reauth', ticket })
-    await vi.waitFor(() => expect(shop.logged()).toContain('a ticket could not be checked'))
+    await vi.waitFor(() => expect(shop.logged()).toContain('Could not check a ticket'))
     await owner.query('alter table elsewhere rename to publishable_keys')
     await stay(shop, page, 30_000)
     await page.next('reauth')
@@ -815,8 +821,8 @@ describe('what was changed behind the node’s back', () => {
 })
 
 // Abuse case 19.
-describe('what an administrator changes', () => {
-  test('a revoked key closes its sockets at once, and no others', async () => {
+describe('changes by an administrator', () => {
+  test('revoking a key closes its sockets at once, and no others', async () => {
     const shop = await useShop()
     const token = await shop.tokenFor('admin@demo.test', 'demo')
     const pages = [await shop.page(member), await shop.page(undefined)]
@@ -833,7 +839,7 @@ describe('what an administrator changes', () => {
     expect(other.socket.readyState).toBe(1)
   })
 
-  test('a key that is changed asks its pages for tickets, and those that get none go', async () => {
+  test('changing a key asks its pages for new tickets and closes those without one', async () => {
     const shop = await useShop()
     const token = await shop.tokenFor('admin@demo.test', 'demo')
     const [stays, goes] = [await shop.page(member), await shop.page(undefined)]
@@ -852,7 +858,7 @@ describe('what an administrator changes', () => {
     await stays.settled()
   })
 
-  test('a changed identity provider asks the pages of its organization for tickets', async () => {
+  test('changing the identity provider asks the organization’s pages for new tickets', async () => {
     const shop = await useShop()
     const token = await shop.tokenFor('admin@demo.test', 'demo')
     const page = await shop.page(member)
@@ -860,17 +866,17 @@ describe('what an administrator changes', () => {
     expect(await page.next('reauth')).toMatchObject({ before: shop.clock.now + 30_000 })
   })
 
-  test('an erased person is gone from every page', async () => {
+  test('deleting an end user closes their pages', async () => {
     const shop = await useShop()
     const token = await shop.tokenFor('admin@demo.test', 'demo')
     const [page, other] = [await shop.page(member), await shop.page({ sub: 'ann' })]
     await shop.request('DELETE', `/end-users/${page.ready.user.id}`, { token })
     expect(await page.next('bye')).toMatchObject({ code: 'user_removed' })
-    expect(await page.closed).toEqual({ code: 4403, reason: 'The person was removed' })
+    expect(await page.closed).toEqual({ code: 4403, reason: 'The end user was deleted' })
     await other.settled()
   })
 
-  test('definitions that the node has no room for are refused, and told to the administrator', async () => {
+  test('definitions beyond the memory budget are refused and recorded for the administrator', async () => {
     const shop = await useShop()
     const token = await shop.tokenFor('admin@demo.test', 'demo')
     const large = (n: number) => ({ name: `tool-${n}`, inputSchema: { text: `${n}`.padEnd(60_000, 'x') } })
@@ -885,7 +891,8 @@ describe('what an administrator changes', () => {
       }
     }
     expect(refused.length).toBeGreaterThan(0)
-    for (const { reason } of refused) expect(reason).toBe('The server has no room for more tool definitions right now')
+    for (const { reason } of refused)
+      expect(reason).toBe('The server’s memory for tool definitions is full. Try again later.')
     const { refusals } = (await shop.request('GET', '/diagnostics/refusals', { token })).body
     expect(refusals).toMatchObject([{ step: 'definitions', code: 'OVER_LIMIT' }])
     pages[0]?.send({ type: 'bye' })
@@ -895,7 +902,7 @@ describe('what an administrator changes', () => {
   })
 
   // Abuse case 59.
-  test('a server that stops sends its pages away, each to come back at another moment', async () => {
+  test('a draining server closes its pages with different retry times', async () => {
     const shop = await useShop()
     const pages = await Promise.all(Array.from({ length: 20 }, () => shop.page(undefined)))
     const guest = await openSocket(shop.local, await shop.ticket())

@@ -23,22 +23,22 @@ import { OverLimit } from '../untrusted/definitions.ts'
 import { maxSockets, maxTabs, Places } from './places.ts'
 import { bearerOf, type Farewell, type Hello, ProtocolError, RuntimeSocket, Session, type Taken } from './session.ts'
 
-/** The sockets of widgets. */
+/** Handles the widgets' sockets. */
 export interface Runtime {
-  /** Answers refusals as HTTP, before there is a socket. */
+  /** Opens a socket, or refuses it with an HTTP response. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>
-  /** Sends everybody elsewhere; whoever comes from now on is told to come back later. */
+  /** Closes all sockets so that their pages reconnect, and refuses new ones with 503. */
   drain(): void
-  /** Pings, and ends what has been silent or has expired. Runs by itself every second. */
+  /** Pings pages, and ends silent and expired sessions. Runs every second. */
   sweep(): void
   close(): Promise<void>
 }
 
 const sweepEveryMs = 1_000
-/** How many holders are rechecked with one transaction, and how many such transactions run at once. */
+/** Ticket holders rechecked per transaction, and concurrent transactions. */
 const recheckBatch = 1_000
 const recheckConcurrency = 2
-/** How far apart those come back who are sent away at once. */
+/** Pages closed by a drain reconnect at random times within this period. */
 const comeBackWithinMs = 5_000
 
 const options = {
@@ -46,7 +46,7 @@ const options = {
   clientTracking: false,
   maxPayload: maxMessageBytes,
   perMessageDeflate: false,
-  // For a socket whose other side does not answer a close; the types do not know it yet.
+  // For clients that don't complete the close handshake. Missing in the library's types.
   closeTimeout: 2_000,
   autoPong: false,
   WebSocket: RuntimeSocket,
@@ -74,10 +74,10 @@ export async function createRuntime(
   const server = new WebSocketServer<typeof RuntimeSocket>(options)
   const definitions = new KeptDefinitions()
   const places = { sockets: new Places('sockets open', maxSockets), tabs: new Places('tabs open', maxTabs) }
-  // Whoever is connected is in one of these at every moment, so that a revocation or a restart finds them.
+  // Every connection is always in one of these, so that revocations and restarts reach it.
   const connecting = new Set<Duplex>()
   const arrivals = new Set<Arrival>()
-  /** Sockets without a session, because there was no hello yet or another node is asked for the session. */
+  /** Sockets without a session: before hello, or while another node hands over the session. */
   const guests = new Set<RuntimeSocket>()
   const sessions = new Map<string, Session>()
   let isDraining = false
@@ -89,12 +89,12 @@ export async function createRuntime(
     async redeem(ticket: string, letIn: (holder: TicketHolder) => void) {
       await admit(ticket, letIn).catch((error) => {
         if (error instanceof SocketRefused) throw new ProtocolError(error.message)
-        if (!(error instanceof ProtocolError)) log.error({ err: error }, 'a ticket could not be checked')
+        if (!(error instanceof ProtocolError)) log.error({ err: error }, 'Could not check a ticket')
         throw error
       })
     },
     outOfRoom: ({ holder }: Session) =>
-      refuseForRoom(holder, 'definitions', 'Pages of the organization have too many different tool definitions open.'),
+      refuseForRoom(holder, 'definitions', 'The organization’s open pages have too many different tool definitions.'),
     ended(session: Session) {
       sessions.delete(session.id)
       places.tabs.free(session.holder)
@@ -117,7 +117,7 @@ export async function createRuntime(
     }
   }
 
-  /** Tells the administrator that a limit was reached. */
+  /** Records for the administrator that a limit was reached. */
   function refuseForRoom(holder: TicketHolder, step: string, message: string): void {
     const { organization_id, publishable_key_id, origin } = holder
     activity.refused(organization_id, { surface: 'ticket', step, code: overLimit, message, origin, publishable_key_id })
@@ -134,7 +134,7 @@ export async function createRuntime(
     if (isDraining) throw new SocketRefused(503, 'SERVICE_UNAVAILABLE', restarting.reason)
   }
 
-  /** A browser says where a socket comes from: the page that the ticket was for, or our own frame in it. */
+  /** The `Origin` header must be the ticket's origin or that of our own frame. */
   function checkOrigin(holder: TicketHolder, { headers: { origin } }: IncomingMessage): void {
     if (origin === holder.origin || origin === config.publicUrl) return
     const seen = origin?.slice(0, 300)
@@ -142,7 +142,8 @@ export async function createRuntime(
       surface: 'ticket',
       step: 'socket_origin',
       code: originNotAllowed,
-      message: 'The ticket was used from another origin than it was issued for. Each page gets a ticket of its own.',
+      message:
+        'The ticket was used from another origin than the one it was issued for. Each page needs its own ticket.',
       expected: holder.origin ?? 'no origin',
       seen: seen ?? 'no origin',
       origin: seen,
@@ -166,7 +167,7 @@ export async function createRuntime(
   function onMessage(this: unknown, data: RawData, isBinary: boolean): void {
     const socket = this as RuntimeSocket
     try {
-      if (isBinary) throw new ProtocolError('Messages are text')
+      if (isBinary) throw new ProtocolError('Messages must be text')
       receive(socket, readMessage(data))
     } catch (error) {
       fail(socket, error)
@@ -179,14 +180,14 @@ export async function createRuntime(
       session.seen()
       session.receive(message)
     } else if (opened && socket.readyState === RuntimeSocket.OPEN) {
-      if (opened.saidHello) throw new ProtocolError('ready has not been sent yet')
-      if (message.type !== 'hello') throw new ProtocolError('The first message is hello')
+      if (opened.saidHello) throw new ProtocolError('Wait for ready before you send more messages')
+      if (message.type !== 'hello') throw new ProtocolError('The first message must be hello')
       opened.saidHello = true
       greet(socket, opened.holder, message)
     }
   }
 
-  /** A page that comes back goes on with its session, here or from another node; any other begins one. */
+  /** Resumes the page's session, from this or another node, or begins a new one. */
   function greet(socket: RuntimeSocket, holder: TicketHolder, hello: Hello): void {
     const claim = { session: '', secret: '', ...hello.resume, bearer: bearerOf(holder) }
     const here = sessions.get(claim.session)
@@ -204,7 +205,7 @@ export async function createRuntime(
         .catch((error) => fail(socket, error))
   }
 
-  /** The other node has given the session up, so if it can't begin here it ends, and its callers are told. */
+  /** The other node has released the session. If it can't continue here, its pending calls fail. */
   function takeOver(socket: RuntimeSocket, holder: TicketHolder, hello: Hello, taken: Taken | undefined): void {
     let hasBegun = false
     try {
@@ -232,7 +233,7 @@ export async function createRuntime(
   }
 
   let tellingCalls = Promise.resolve()
-  /** One session after the other: when very many come at once, other requests need the database too. */
+  /** Reads for one session at a time, so that a burst of connections leaves the database to other requests. */
   function tellRecentCalls(session: Session): void {
     tellingCalls = tellingCalls.then(async () => {
       if (sessions.get(session.id) !== session) return
@@ -240,14 +241,14 @@ export async function createRuntime(
         const calls = await findRecentCalls({ ...service, toolCalls }, session.holder)
         if (calls.length > 0) session.tellRecentCalls(calls)
       } catch (error) {
-        log.warn({ err: error }, 'the recent calls of a user could not be read')
+        log.warn({ err: error }, 'Could not read an end user’s recent calls')
       }
     })
   }
 
   function fail(socket: RuntimeSocket, error: unknown): void {
     const farewell = describe(error)
-    if (farewell.code === 'internal_error') log.error({ err: error }, 'a message on a socket could not be dealt with')
+    if (farewell.code === 'internal_error') log.error({ err: error }, 'Could not handle a message on a socket')
     metrics.countRefusal('runtime', farewell.code)
     if (socket.session) socket.session.end(farewell)
     else socket.endWith(farewell)
@@ -260,14 +261,14 @@ export async function createRuntime(
   }
 
   function onSlow(this: unknown): void {
-    fail(this as RuntimeSocket, new TooSlow('Messages are read too slowly'))
+    fail(this as RuntimeSocket, new TooSlow('The client reads messages too slowly'))
   }
 
   function onPong(this: unknown): void {
     ;(this as RuntimeSocket).session?.seen()
   }
 
-  /** The library has closed the socket for its frames; such a page is not waited for. */
+  /** The library closed the socket because of an invalid frame, so the session can't be resumed. */
   function onFault(this: unknown): void {
     ;(this as RuntimeSocket).session?.leave()
   }
@@ -288,7 +289,7 @@ export async function createRuntime(
     for (const socket of guests) {
       const { opened } = socket
       if (!opened || opened.saidHello || now - opened.at < helloWithinMs) continue
-      fail(socket, new ProtocolError(`hello is expected within ${helloWithinMs / 1000} s`))
+      fail(socket, new ProtocolError(`No hello within ${helloWithinMs / 1000} seconds`))
     }
     if (now - recheckedAt >= recheckMs) recheck()
   }
@@ -297,7 +298,7 @@ export async function createRuntime(
   let isRecheckDue = false
   let isRechecking = false
 
-  /** Checks all that is held against the database, since messages about changes may have been lost. */
+  /** Checks all ticket holders against the database, because change messages may have been lost. */
   function recheck(): void {
     recheckedAt = clock()
     isRecheckDue = true
@@ -323,8 +324,8 @@ export async function createRuntime(
       const standings = await checkStanding(service, holders[0]?.organization_id ?? '', holders)
       for (const [index, one] of batch.entries()) judge(one, standings[index] ?? 'stands')
     } catch (error) {
-      // Nobody is sent away for it: the next round checks them again, and their sessions expire as always.
-      log.warn({ err: error }, 'the holders of tickets could not be rechecked')
+      // The sockets stay open: the next round checks them again, and their sessions still expire.
+      log.warn({ err: error }, 'Could not recheck ticket holders; retrying in the next round')
     }
   }
 
@@ -332,7 +333,7 @@ export async function createRuntime(
     if (standing === 'stands') return
     if (arrival) arrival.hasEnded = true
     if (guest && guests.has(guest)) guest.endWith(farewells[standing])
-    // A ticket that came meanwhile was checked by itself.
+    // A session that renewed its ticket in the meantime has been checked with the new one.
     if (!session || session.holder !== holder) return
     if (standing === 'terms_changed') session.demandTicket()
     else session.end(farewells[standing])
@@ -346,7 +347,7 @@ export async function createRuntime(
     for (const session of sessions.values()) yield { holder: session.holder, session }
   }
 
-  /** `terms_changed` asks sessions for a ticket: the ticket exchange decides who may stay. */
+  /** `terms_changed` asks sessions for a new ticket, so that the ticket exchange decides whether they may stay. */
   function judgeWhere(matches: (holder: TicketHolder) => boolean, standing: Standing): void {
     for (const one of held()) if (matches(one.holder)) judge(one, standing)
   }
@@ -364,7 +365,7 @@ export async function createRuntime(
       const [kind, id = ''] = topic.split(':')
       if (kind === 'key')
         keyChanged(id).catch((error) => {
-          log.error({ err: error }, 'a changed key could not be looked up')
+          log.error({ err: error }, 'Could not look up a changed key; asking its pages for new tickets')
           judgeWhere(withKey(id), 'terms_changed')
         })
       else if (kind === 'end-user') judgeWhere(({ end_user }) => end_user?.id === id, 'user_removed')
@@ -378,18 +379,18 @@ export async function createRuntime(
     try {
       sweep()
     } catch (error) {
-      // One page that cannot be dealt with must not end the server.
-      log.error({ err: error }, 'the sockets could not be looked after')
+      // An error in one session must not crash the server.
+      log.error({ err: error }, 'Could not check the open sockets')
     }
   }, sweepEveryMs)
   timer.unref()
 
   function refuse(socket: Duplex, error: unknown): void {
-    // A socket that waited while the server began to stop has been refused already.
+    // `drain` may have refused the socket already.
     if (socket.writableEnded) return
-    if (!(error instanceof SocketRefused)) log.error({ err: error }, 'a socket could not be opened')
+    if (!(error instanceof SocketRefused)) log.error({ err: error }, 'Could not open a socket')
     const { status, code, message } = error instanceof SocketRefused ? error : unavailable
-    // Refusals that the administrator is told of are counted there.
+    // `activity.refused` has already counted these two.
     if (code !== originNotAllowed && code !== overLimit) metrics.countRefusal('runtime', code)
     const headers = [
       `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
@@ -398,7 +399,7 @@ export async function createRuntime(
       `Content-Length: ${Buffer.byteLength(message)}`,
       ...(status === 503 || status === 429 ? ['Retry-After: 5'] : []),
     ]
-    // Without waiting for the other side, which might never close its end.
+    // Doesn't wait for the client, which might never close its end.
     socket.once('finish', () => socket.destroy())
     socket.end([...headers, '', message].join('\r\n'))
   }
@@ -428,7 +429,7 @@ export async function createRuntime(
       const farewell = () => ({ ...restarting, retryAfterMs: Math.floor(Math.random() * comeBackWithinMs) })
       for (const session of sessions.values()) session.sendAway(farewell())
       for (const socket of guests) socket.endWith(farewell())
-      // A store that hangs must not hold up the stop.
+      // A hanging store must not delay the shutdown.
       for (const socket of connecting) refuse(socket, new SocketRefused(503, 'SERVICE_UNAVAILABLE', restarting.reason))
     },
     async close() {
@@ -446,7 +447,7 @@ interface Arrival {
   hasEnded: boolean
 }
 
-/** One of those that hold a ticket's rights. */
+/** A ticket holder in one of its stages: arrival, socket without a session, or session. */
 interface Held {
   holder: TicketHolder
   arrival?: Arrival
@@ -458,19 +459,19 @@ const originNotAllowed = 'ORIGIN_NOT_ALLOWED'
 const overLimit = 'OVER_LIMIT'
 
 const voidTicket: Record<Standing, string> = {
-  stands: 'What the ticket was issued for has just changed',
-  key_revoked: 'The key of the ticket was revoked',
-  user_removed: 'The user of the ticket was removed',
+  stands: 'The ticket’s key or identity has just changed',
+  key_revoked: 'The ticket’s publishable key was revoked',
+  user_removed: 'The ticket’s end user was deleted',
   terms_changed: 'The ticket was issued for an origin or an identity provider that is no longer allowed',
 }
 
 const farewells: Record<Exclude<Standing, 'stands'>, Farewell> = {
   key_revoked: { code: 'key_revoked', reason: 'The publishable key was revoked' },
-  user_removed: { code: 'user_removed', reason: 'The person was removed' },
+  user_removed: { code: 'user_removed', reason: 'The end user was deleted' },
   terms_changed: { code: 'identity_expired', reason: 'A new ticket is needed', retryAfterMs: 0 },
 }
 
-/** Of one organization each. */
+/** Each batch belongs to one organization. */
 function batchesOf(all: Iterable<Held>, size: number): Held[][] {
   const batches: Held[][] = []
   const open = new Map<string, Held[]>()
@@ -489,18 +490,22 @@ function batchesOf(all: Iterable<Held>, size: number): Held[][] {
 
 const restarting = { code: 'restarting', reason: 'The server is restarting' } as const
 
-/** Without its store a ticket is as good as none. */
-const unavailable = { status: 503, code: 'SERVICE_UNAVAILABLE', message: 'The ticket cannot be looked up now' }
+/** Response when the stores that check tickets are unavailable. */
+const unavailable = {
+  status: 503,
+  code: 'SERVICE_UNAVAILABLE',
+  message: 'The ticket can’t be checked right now. Try again later.',
+}
 
 const ignore = () => undefined
 
-/** It travels in the list of subprotocols because pages can set no header, and addresses end in logs. */
+/** Sent as a subprotocol, because browsers can't set headers on a WebSocket and URLs end up in logs. */
 function readTicket({ headers }: IncomingMessage): string {
   const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim())
   if (!offered.includes(subprotocol))
-    throw new SocketRefused(400, 'UNKNOWN_PROTOCOL', `The subprotocol is ${subprotocol}`)
+    throw new SocketRefused(400, 'UNKNOWN_PROTOCOL', `The request must offer the subprotocol ${subprotocol}`)
   const ticket = offered.find((name) => name.startsWith(ticketSubprotocolPrefix))
-  if (!ticket) throw new SocketRefused(401, 'INVALID_TICKET', 'A ticket is needed')
+  if (!ticket) throw new SocketRefused(401, 'INVALID_TICKET', 'The request has no ticket')
   return ticket.slice(ticketSubprotocolPrefix.length)
 }
 
@@ -516,7 +521,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw new ProtocolError('A message is not JSON')
+    throw new ProtocolError('A message is not valid JSON')
   }
 }
 
@@ -526,5 +531,5 @@ function describe(error: unknown): Farewell {
   if (error instanceof TooSlow) return { code: 'too_slow', reason: error.message }
   if (error instanceof OverLimit) return { code: 'over_limit', reason: error.message }
   if (error instanceof ProtocolError) return { code: 'protocol_error', reason: error.message }
-  return { code: 'internal_error', reason: 'The message could not be dealt with', retryAfterMs: goneAfterMs }
+  return { code: 'internal_error', reason: 'The server could not handle the message', retryAfterMs: goneAfterMs }
 }

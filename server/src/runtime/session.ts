@@ -33,7 +33,7 @@ import { cleanLine } from '../untrusted/page-text.ts'
 
 export type Hello = ClientMessage & { type: 'hello' }
 
-/** Why a socket is closed, and when the page may come back, if it may. */
+/** Why the server closes a socket, and how long the page waits before it reconnects, if it may. */
 export interface Farewell {
   code: (ServerMessage & { type: 'bye' })['code']
   reason: string
@@ -51,15 +51,15 @@ const closeCodeOf: Record<Farewell['code'], number> = {
   internal_error: closeCodes.internalError,
 }
 
-/** The protocol allows 123; letters may take several. */
+/** WebSocket allows 123 bytes for a close reason. */
 const maxReasonBytes = 120
 
-/** What the library closes for by itself, saying no more than the code. */
+/** Reasons for closes by the WebSocket library, which sends only a code. */
 const frameFaults = new Map<number | undefined, string>([
   [1002, 'A frame is malformed'],
-  [1007, 'A text is not UTF-8'],
+  [1007, 'A text message is not valid UTF-8'],
   [closeCodes.protocolError, 'A message has too many fragments'],
-  [closeCodes.overLimit, `A message may have ${maxMessageBytes} bytes`],
+  [closeCodes.overLimit, `A message can have at most ${maxMessageBytes} bytes`],
 ])
 
 let unsent: { socket: RuntimeSocket; text: string }[] = []
@@ -74,23 +74,23 @@ function sendAll(): void {
   }
 }
 
-/** A socket, and what it belongs to. Its listeners are shared with all others: there may be very many sockets. */
+/** A socket and its session. All sockets share their listeners, because a node may hold very many. */
 export class RuntimeSocket extends WebSocket {
   session: Session | undefined
-  /** The ticket that it was opened with. */
+  /** The redeemed ticket, and how the socket was opened. */
   opened: { holder: TicketHolder; at: number; saidHello: boolean; isOwnFrame: boolean } | undefined
-  /** Frames since the network last took everything; small ones cost far more memory than their bytes. */
+  /** Frames sent since the buffer was last empty, because small frames take far more memory than their bytes. */
   #backlog = 0
   #isTooSlow = false
 
-  /** Pings are answered here and not by the library, which would buffer answers without a limit. */
+  /** Sends the pong here, because the library would buffer pongs without a limit. */
   answerPing(data: Buffer): void {
     if (this.readyState !== WebSocket.OPEN) return
     this.pong(data)
     this.checkBacklog()
   }
 
-  /** Emits `slow`, once, when too much waits for the other side to read it. */
+  /** Emits `slow` once if the client doesn't read fast enough. */
   checkBacklog(): void {
     const bytes = this.bufferedAmount
     this.#backlog = bytes === 0 ? 0 : this.#backlog + 1
@@ -99,7 +99,7 @@ export class RuntimeSocket extends WebSocket {
     this.emit('slow')
   }
 
-  /** What is said in one turn of the event loop leaves together, after it, as answers over HTTP do. */
+  /** Batches all messages of one turn of the event loop, as HTTP responses are. */
   say(message: ServerMessage): void {
     if (this.readyState !== WebSocket.OPEN) return
     if (unsent.length === 0) setImmediate(sendAll)
@@ -123,34 +123,34 @@ export class RuntimeSocket extends WebSocket {
   }
 }
 
-/** Thrown at a widget that does not keep to the protocol. */
+/** Thrown when a widget violates the protocol. */
 export class ProtocolError extends Error {
   override name = 'ProtocolError'
 }
 
-/** What a session works with: the same for all of them. */
+/** Dependencies that all sessions share. */
 interface SessionContext {
   clock: Clock
   hub: Hub
   definitions: KeptDefinitions
-  /** Throws a ProtocolError when the ticket is not good, and another error when that can't be told now. */
+  /** Throws a ProtocolError if the ticket is invalid, and another error if it can't be checked right now. */
   redeem(ticket: string, use: (holder: TicketHolder) => void): Promise<void>
-  /** Definitions were left out because the node has no room for them. */
+  /** Reports that definitions were refused because the memory budget is used up. */
   outOfRoom(session: Session): void
   ended(session: Session): void
 }
 
-/** A session that another node had. */
+/** A session taken over from another node. */
 export interface Taken {
   id: string
   handover: Handover
 }
 
-/** What may wait for a socket that is not read. */
+/** Limits of the send buffer for a client that doesn't read. */
 const maxBufferedBytes = 4 * maxMessageBytes
 const maxBufferedFrames = 1_000
 const noTools: ReadonlyMap<string, KeptTool> = new Map()
-/** As everywhere else where an identity's expiry is checked. */
+/** The same tolerance as for ID tokens. */
 const clockSkewMs = 60_000
 
 const limits = {
@@ -163,8 +163,8 @@ const limits = {
 }
 
 /**
- * One page in one tab, from its hello until it leaves: a source of the hub. It outlives its socket for a while, so that a
- * page that comes back finds its calls, and their callers their results.
+ * One page in one tab, from its hello until it leaves: a source of the hub. It outlives its socket for a while, so that
+ * pending calls survive when the page reconnects.
  */
 export class Session implements LocalSource {
   readonly id: string
@@ -179,7 +179,7 @@ export class Session implements LocalSource {
   #title = ''
   #isInFront: boolean | undefined
   #lastInFrontAt: number | undefined
-  /** When the page last came into view. */
+  /** When the page last became visible. */
   #shownAt = 0
   #socket: RuntimeSocket | undefined
   #resumeFingerprint = ''
@@ -202,7 +202,7 @@ export class Session implements LocalSource {
     this.#keepTools(taken?.handover.tools ?? [])
     for (const call of taken?.handover.calls ?? []) this.#calls.set(call.order.call_id, call)
     this.#lastSeenAt = now
-    // Those who came at once, after a restart, are not pinged at once.
+    // Spreads the pings of pages that reconnected simultaneously after a restart.
     this.#pingAt = now + Math.random() * pingEveryMs
     this.#expiresAt = expiryOf(holder, now)
     this.#askForTicketAt = this.#expiresAt - reauthLeadMs
@@ -229,7 +229,7 @@ export class Session implements LocalSource {
     return { ...(inFront !== undefined && { inFront }), ...(lastInFrontAt !== undefined && { lastInFrontAt }) }
   }
 
-  /** The page has this socket from now on; another one that it had is dead, whether that was noticed or not. */
+  /** Replaces the page's socket. The previous one is dead, even if its close event hasn't arrived yet. */
   attach(socket: RuntimeSocket, resumed: boolean): void {
     const before = this.#socket
     if (before) {
@@ -261,7 +261,7 @@ export class Session implements LocalSource {
     }
   }
 
-  /** A page's script can open a socket with the user's token too, but a browser says where a socket comes from. */
+  /** Only our own frame may ask. A page's script could open a socket too, but the browser sends its origin. */
   #mayAsk(): boolean {
     return this.#socket?.opened?.isOwnFrame ?? false
   }
@@ -276,12 +276,12 @@ export class Session implements LocalSource {
     this.#say({ type: 'calls/recent', calls })
   }
 
-  /** Whether somebody with this ticket and this secret is the page that the session is for. */
+  /** Whether the claim has the session's resume secret and the same identity. */
   isFor({ secret, bearer }: Claim): boolean {
     return fingerprint(secret) === this.#resumeFingerprint && bearer === bearerOf(this.holder)
   }
 
-  /** With a ticket that is newer than the session's. */
+  /** Extends the session with a newer ticket. */
   renew(holder: TicketHolder): void {
     this.holder = holder
     this.#expiresAt = expiryOf(holder, this.#context.clock())
@@ -292,7 +292,7 @@ export class Session implements LocalSource {
     if (!this.isFor(claim)) return undefined
     const calls = Array.from(this.#calls, ([, call]) => call)
     const tools = [...this.tools.values()]
-    // They go on elsewhere: nobody must hear that they failed.
+    // The calls continue on the other node, so `leave` must not report them as failed.
     this.#calls.clear()
     this.leave()
     return { connectedAt: this.#connectedAt, tools, calls }
@@ -305,7 +305,7 @@ export class Session implements LocalSource {
   receive(message: ClientMessage): void {
     switch (message.type) {
       case 'hello':
-        throw new ProtocolError('hello was said before')
+        throw new ProtocolError('hello was already sent')
       case 'page':
         this.#show(message)
         break
@@ -349,23 +349,23 @@ export class Session implements LocalSource {
   run(callId: string): void {
     const call = this.#calls.get(callId)
     if (!call) return
-    // The page has nothing more to answer about a tool that runs elsewhere.
+    // A connector's tool doesn't run in the page, so the page's part ends here.
     if (call.order.question) this.#calls.delete(callId)
     this.#say({ type: 'tool/run', call_id: callId })
   }
 
-  /** A page that was reloaded or left without a word is not waited for when its tab shows another one. */
+  /** Ends a page without a socket when its tab shows another page. */
   tabOpened(tabId: string): void {
     if (!this.#socket && tabId === this.#tabId) this.leave()
   }
 
-  /** The socket is gone, and nobody said why. */
+  /** The socket was lost without a close message. The page may reconnect. */
   dropped(): void {
     this.#socket = undefined
     this.seen()
   }
 
-  /** The key or the provider has changed: the ticket exchange finds out whether the page may stay. */
+  /** The key or identity provider has changed, so the ticket exchange must decide whether the page may stay. */
   demandTicket(): void {
     const now = this.#context.clock()
     this.#expiresAt = Math.min(this.#expiresAt, now + reauthWithinMs)
@@ -384,11 +384,11 @@ export class Session implements LocalSource {
     }
     const { switchboard } = this.#context.hub
     for (const [callId, { startedAt, replyTo }] of this.#calls) {
-      // Its caller's node would have ended it long ago, if the message had arrived.
+      // Only reached if the cancel message of the caller's node was lost.
       if (now - startedAt > longestCallMs) this.cancel(callId, 'The deadline has passed')
       else if (!switchboard.isAlive(replyTo)) {
-        this.cancel(callId, 'The caller is gone')
-        // If that node was only cut off, its caller need not wait for the deadline.
+        this.cancel(callId, 'The caller disconnected')
+        // If that node was only unreachable, its caller doesn't have to wait for the deadline.
         switchboard.left(replyTo, callId)
       }
     }
@@ -402,7 +402,7 @@ export class Session implements LocalSource {
     this.#finish((socket) => socket.close(closeCodes.normal))
   }
 
-  /** For a server that stops: the session can be taken up elsewhere as long as this node is there. */
+  /** Closes the socket but keeps the session, so that another node can take it over until this one stops. */
   sendAway(farewell: Farewell): void {
     this.#socket?.endWith(farewell)
   }
@@ -444,12 +444,12 @@ export class Session implements LocalSource {
     return refused
   }
 
-  /** The page may ask about a call that has ended while its socket was away. */
+  /** The call may have ended while the page was disconnected. */
   #reportApproval({ call_id, state, approval }: ClientMessage & { type: 'tool/approval' }): void {
     const call = this.#calls.get(call_id)
     if (!call) this.#say({ type: 'tool/cancel', call_id, reason: 'The call has ended' })
     else if (state === 'asking') {
-      // The caller's node knows that a question is one.
+      // The caller's node already counts the time of a question.
       if (!call.order.question) this.#context.hub.switchboard.asking(call.replyTo, call_id)
     } else this.#context.hub.switchboard.allowed(call.replyTo, call_id, this.id, approval)
   }
@@ -464,10 +464,10 @@ export class Session implements LocalSource {
     })
   }
 
-  /** A result for another session's call, for one that has ended or for none at all is nobody's. */
+  /** Ignores results for calls that this session isn't running. */
   #settle({ call_id, result, error, approval }: ClientMessage & { type: 'tool/result' }): void {
     const call = this.#calls.get(call_id)
-    // A question is answered by `tool/approval` or an error: there is no result that could stand for the user's consent.
+    // Only `tool/approval` allows a question, and an error declines it; a result must not count as approval.
     if (!call || (call.order.question && !error)) return
     this.#calls.delete(call_id)
     this.#context.hub.switchboard.settled(call.replyTo, call_id, error ? { error, approval } : { result, approval })
@@ -481,15 +481,15 @@ export class Session implements LocalSource {
   async #reauthenticate(ticket: string): Promise<void> {
     try {
       await this.#context.redeem(ticket, (holder) => {
-        if (bearerOf(holder) !== bearerOf(this.holder)) throw new ProtocolError('The ticket is for somebody else')
+        if (bearerOf(holder) !== bearerOf(this.holder)) throw new ProtocolError('The ticket is for another identity')
         this.renew(holder)
         this.#say({ type: 'reauthed', expires_at: this.#expiresAt })
       })
     } catch (error) {
-      // The page is asked for another ticket soon, until the session expires.
+      // The ticket couldn't be checked: the page is asked again until the session expires.
       if (!(error instanceof ProtocolError)) return
-      // With a better one the page may come back.
-      this.end({ code: 'identity_expired', reason: 'The ticket is not good for this session', retryAfterMs: 1_000 })
+      // The page may reconnect with a valid ticket.
+      this.end({ code: 'identity_expired', reason: 'The ticket is not valid for this session', retryAfterMs: 1_000 })
     }
   }
 
@@ -498,7 +498,7 @@ export class Session implements LocalSource {
   }
 }
 
-/** What has to be the same in every ticket of a session. The verified address decides who sees the page. */
+/** The fields that all tickets of a session must share. The verified address decides who sees the page. */
 export const bearerOf = ({ organization_id, publishable_key_id, origin, end_user }: TicketHolder): string =>
   JSON.stringify([
     organization_id,
@@ -527,11 +527,11 @@ function without(tools: ReadonlyMap<string, KeptTool>, names: readonly string[])
   return rest
 }
 
-/** Without what is nobody's business, on the origin that the ticket is for. */
+/** Checks that the URL has the ticket's origin, and removes its fragment and credentials. */
 function readUrl(text: string, origin: string | undefined): string {
   const url = URL.parse(text)
-  if (!url || !/^https?:$/.test(url.protocol)) throw new ProtocolError('url is not the address of a page')
-  if (origin !== undefined && url.origin !== origin) throw new ProtocolError('url is of another origin than the ticket')
+  if (!url || !/^https?:$/.test(url.protocol)) throw new ProtocolError('url is not an HTTP or HTTPS URL')
+  if (origin !== undefined && url.origin !== origin) throw new ProtocolError('url doesn’t match the ticket’s origin')
   const shown = `${url.origin}${url.pathname}${url.search}`
   return shown.length > maxUrlLength ? `${url.origin}/` : shown
 }

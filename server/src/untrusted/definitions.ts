@@ -16,12 +16,12 @@ export interface PageTool {
   description: string
   inputSchema: Record<string, unknown>
   annotations?: NonNullable<ToolDefinition['annotations']>
-  /** Of the definition as the page gave it: it changes with every change, also one that cleaning hides. */
+  /** Hash of the page's original definition, so that it also changes with characters that cleaning removes. */
   hash: string
   bytes: number
 }
 
-/** The source is closed for it. */
+/** Closes the source. */
 export class OverLimit extends Error {
   override name = 'OverLimit'
 }
@@ -32,8 +32,8 @@ export interface Refused {
 }
 
 /**
- * Puts a page's definitions beside those it gave before. A name that cannot be shown as it is, or that is one of ours, is
- * left out with a reason; schemas are kept as data, neither compiled nor looked into.
+ * Adds definitions to a page's known tools. Tools whose name has hidden characters or belongs to a built-in tool are
+ * refused with a reason. Schemas are kept as data and never compiled.
  */
 export function addDefinitions<Kept extends { bytes: number }>(
   known: ReadonlyMap<string, Kept>,
@@ -41,7 +41,7 @@ export function addDefinitions<Kept extends { bytes: number }>(
   builtInNames: ReadonlySet<string>,
   keep: (tool: PageTool) => Kept,
 ): { tools: Map<string, Kept>; refused: Refused[] } {
-  if (definitions.length > maxTools) throw new OverLimit(`A source may have ${maxTools} tools`)
+  if (definitions.length > maxTools) throw new OverLimit(`A source can have at most ${maxTools} tools`)
   const tools = new Map(known)
   const refused: Refused[] = []
   const seen = new Set<string>()
@@ -52,17 +52,17 @@ export function addDefinitions<Kept extends { bytes: number }>(
     if (reason) refused.push({ name: cleanText(name), reason })
     else tools.set(name, keep(readDefinition(definition)))
   }
-  if (tools.size > maxTools) throw new OverLimit(`A source may have ${maxTools} tools`)
+  if (tools.size > maxTools) throw new OverLimit(`A source can have at most ${maxTools} tools`)
   let bytes = 0
   for (const tool of tools.values()) bytes += tool.bytes
   if (bytes > maxDefinitionBytes)
-    throw new OverLimit(`All definitions of a source may take ${maxDefinitionBytes} bytes`)
+    throw new OverLimit(`A source’s definitions can have at most ${maxDefinitionBytes} bytes in total`)
   return { tools, refused }
 }
 
 function findFlaw({ name, inputSchema }: ToolDefinition, builtInNames: ReadonlySet<string>): string | undefined {
-  if (!isClean(name) || name.trim() !== name) return 'The name has characters that cannot be shown'
-  if (builtInNames.has(name)) return 'The name is that of a built-in tool'
+  if (!isClean(name) || name.trim() !== name) return 'The name has hidden characters, or spaces at its ends'
+  if (builtInNames.has(name)) return 'A built-in tool has this name'
   if (isTooDeep(inputSchema)) return 'The schema is nested too deeply'
   return undefined
 }
@@ -70,7 +70,7 @@ function findFlaw({ name, inputSchema }: ToolDefinition, builtInNames: ReadonlyS
 function readDefinition(definition: ToolDefinition): PageTool {
   const { name, title, description, inputSchema, annotations } = definition
   const schemaBytes = Buffer.byteLength(JSON.stringify(inputSchema))
-  if (schemaBytes > maxSchemaBytes) throw new OverLimit(`The schema of a tool may take ${maxSchemaBytes} bytes`)
+  if (schemaBytes > maxSchemaBytes) throw new OverLimit(`A tool’s schema can have at most ${maxSchemaBytes} bytes`)
   return {
     name,
     ...(title !== undefined && { title: cleanLine(title, maxTitleLength) }),
@@ -86,11 +86,11 @@ function cleanAnnotations({ title, ...hints }: NonNullable<ToolDefinition['annot
   return { ...(title !== undefined && { title: cleanLine(title, maxTitleLength) }), ...hints }
 }
 
-/** Whether a tool may be called without asking the user. One that contradicts itself may not. */
+/** Whether a tool may run without asking the user. Contradictory hints mean that it may not. */
 export const onlyReads = ({ annotations: hints }: Pick<PageTool, 'annotations'>): boolean =>
   hints?.readOnlyHint === true && !hints.destructiveHint && !hints.consequentialHint
 
-/** The same value has the same JSON, in whatever order its members were written. */
+/** Sorts keys recursively, so that equal values have equal JSON. */
 export function sortMembers(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortMembers)
   if (typeof value !== 'object' || value === null) return value
