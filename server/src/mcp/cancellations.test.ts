@@ -46,7 +46,7 @@ async function openAskingPage(): Promise<Page> {
   return page
 }
 
-/** The question about the page's next call. */
+/** Starts to ask about the page's next call. */
 async function nextQuestion(page: Page): Promise<string> {
   const { call_id } = await page.next('tool/call')
   page.send({ type: 'tool/approval', call_id, state: 'asking' })
@@ -54,7 +54,7 @@ async function nextQuestion(page: Page): Promise<string> {
   return call_id
 }
 
-/** The user allows a call that has ended. */
+/** Allows a call that has already ended. */
 async function allowTooLate(page: Page, call_id: string): Promise<void> {
   page.send({ type: 'tool/approval', call_id, state: 'allowed' })
   expect(await page.next('tool/cancel')).toEqual({ type: 'tool/cancel', call_id, reason: 'The call has ended' })
@@ -66,7 +66,7 @@ describe.each([
   ['SDK 2.4 in the older era', () => connectV2('legacy'), 'The client cancelled the call'],
   ['SDK 2.4 in the newer era', () => connectV2('auto'), 'The client disconnected'],
 ])('a question of %s', (_, connect, reason) => {
-  test('ends when the client runs out of time, and so an answer does nothing', async () => {
+  test('ends when the client times out, and a later approval has no effect', async () => {
     const page = await openAskingPage()
     const call = await connect()
     const gaveUp = expect(call({ timeout: 2_000 })).rejects.toThrow(/timed out/i)
@@ -76,7 +76,7 @@ describe.each([
     await allowTooLate(page, call_id)
   })
 
-  test('ends when the client cancels it, and the client’s other calls go on', async () => {
+  test('ends when the client cancels it, and the client’s other calls continue', async () => {
     const page = await openAskingPage()
     const call = await connect()
     const patience = new AbortController()
@@ -121,7 +121,7 @@ describe('notifications/cancelled', () => {
     })
   }
 
-  test('gives the cancelled request an error', async () => {
+  test('returns an error for the cancelled request', async () => {
     const page = await openAskingPage()
     const answered = call(7)
     const call_id = await nextQuestion(page)
@@ -137,13 +137,13 @@ describe('notifications/cancelled', () => {
     ['with the id as text', () => cancel('7')],
     ['without an id', () => cancel(undefined)],
     ['with an object as id', () => cancel({ 7: 7 })],
-    ['of another member', async () => cancel(7, await shop.tokenFor('admin@demo.test', 'demo'))],
+    ['by another member', async () => cancel(7, await shop.tokenFor('admin@demo.test', 'demo'))],
     [
-      'of the same person in another organization',
+      'by another user in another organization',
       async () => cancel(7, await shop.tokenFor('admin@other.test', 'other')),
     ],
-    ['of the same person with another token', async () => cancel(7, await shop.tokenFor('member@demo.test', 'demo'))],
-  ])('%s changes nothing', async (_, send) => {
+    ['by the same user with another token', async () => cancel(7, await shop.tokenFor('member@demo.test', 'demo'))],
+  ])('%s is ignored', async (_, send) => {
     const page = await openAskingPage()
     const answered = call(7)
     const call_id = await nextQuestion(page)
@@ -155,12 +155,12 @@ describe('notifications/cancelled', () => {
     expect(page.unread('tool/cancel')).toEqual([])
   })
 
-  test('that fits calls of two clients which share a token cancels neither', async () => {
+  test('that matches calls of two clients with the same token cancels neither', async () => {
     const page = await openAskingPage()
     const answered = [call(7), call(7)]
     const ids = [await nextQuestion(page), await nextQuestion(page)]
     await cancel(7)
-    // Only now is the first of them done, so the notification that follows it has one call to end.
+    // After the first call finishes, the next notification matches only one call.
     page.send({ type: 'tool/result', call_id: ids[0] as string, result: 'paid' })
     await Promise.race(answered)
     expect(page.unread('tool/cancel')).toEqual([])
@@ -172,7 +172,7 @@ describe('notifications/cancelled', () => {
     await Promise.all(answered)
   })
 
-  test('is heard in a batch', async () => {
+  test('works in a batch', async () => {
     const page = await openAskingPage()
     const answered = call(7)
     const call_id = await nextQuestion(page)

@@ -4,27 +4,27 @@ import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
 
 /**
- * The calls that clients wait for, so that `notifications/cancelled` of the older era ends one although it arrives in a
- * request of its own, maybe at another node. There are no sessions, and two processes may share a sign-in and number their
- * requests alike: a call is cancelled only if it is the only one under way with its sign-in and request id.
+ * Pending calls, so that a `notifications/cancelled` of the older era can cancel one even though it arrives in another
+ * request, possibly on another node. Without sessions, two processes may share a token and use the same request IDs, so
+ * a call is cancelled only if no other pending call has its token and request ID.
  */
 export interface Cancellations {
-  /** Returns a function that takes the call out again. */
+  /** Returns a function that removes the call. */
   add(key: string, cancel: () => void): () => void
-  /** Cancels the call that the key stands for, unless several could be meant. */
+  /** Cancels the call with this key, unless several calls have it. */
   cancel(key: string): void
 }
 
-/** What identifies a call: the sign-in that makes it, and its id as the client numbers its requests. */
+/** Identifies a call by its user, its grant or token, and the client's request ID. */
 export const keyOf = ({ user, token }: Caller, requestId: string | number): string =>
   `${user.id} ${token.grant_id ?? token.id} ${JSON.stringify(requestId)}`
 
 type Message =
-  /** Which nodes have calls with this key? */
+  /** `ask` requests the number of calls with a key from all nodes, `found` returns it, `end` cancels the call. */
   { ask: string; key: string } | { found: string; count: number } | { end: string }
 
 const channel = 'mcp:cancel'
-/** How long other nodes have to say that they know such a call too. On one network an answer takes a millisecond. */
+/** How long to wait for the nodes' counts, which take about a millisecond on a local network. */
 const answerWithinMs = 250
 
 export async function createCancellations({
@@ -44,7 +44,7 @@ export async function createCancellations({
   const publish = (message: Message) =>
     void bus
       .publish(channel, message)
-      .catch((error) => log.warn({ err: error }, 'the other nodes were not reached about a cancelled call'))
+      .catch((error) => log.warn({ err: error }, 'Could not tell the other nodes about a cancelled call'))
 
   function receive(message: Message): void {
     if ('end' in message) end(message.end)
@@ -68,7 +68,7 @@ export async function createCancellations({
       }
     },
     cancel(key) {
-      // Without Redis there is one node.
+      // Without Redis there is only one node.
       if (!config.redisUrl) return end(key)
       const ask = newId()
       counts.set(ask, 0)

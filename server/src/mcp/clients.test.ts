@@ -36,7 +36,7 @@ async function connectV2(mode: 'auto' | 'legacy') {
   return client
 }
 
-// The clients check what tools answer against the schemas that were published, by validators of their own.
+// The clients validate results against the published schemas with their own validators.
 describe.each([
   ['SDK 1.32', connectV1],
   ['SDK 2.4 in the older era', () => connectV2('legacy')],
@@ -63,13 +63,13 @@ test('SDK 2.4 negotiates the newer version', async () => {
   expect(client.getServerVersion()).toMatchObject({ name: 'inlay' })
 })
 
-test('SDK 2.4 lists and verifies skills by the extension', async () => {
+test('SDK 2.4 lists and verifies skills through the extension', async () => {
   const skills = new SkillsClient(await connectV2('auto'))
   const { skills: found } = await skills.list()
   expect(found.map(({ frontmatter }) => frontmatter.name)).toEqual(['skill-creator-webmcp'])
 })
 
-/** A process for every call, and the stores make no difference to it: once is enough. */
+/** Runs on one set of engines only, because it starts a process per call and doesn't depend on the stores. */
 describe.runIf(inject('engines').redisUrl === undefined)('the Inspector’s command line', () => {
   const program = join(import.meta.dirname, '../../../node_modules/.bin/mcp-inspector')
   const inspect = async (...args: string[]) => {

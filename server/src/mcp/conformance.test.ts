@@ -16,7 +16,7 @@ import { createEndpoint } from './endpoint.ts'
 const repository = join(import.meta.dirname, '../../..')
 const expectedFailures = join(import.meta.dirname, '../../test/mcp-expected-failures.yml')
 
-/** The stores make no difference to it, so once is enough. */
+/** Runs on one set of engines only, because it doesn't depend on the stores. */
 describe.runIf(inject('engines').redisUrl === undefined)('the conformance suite', () => {
   let app: TestService
   const servers: Server[] = []
@@ -28,7 +28,7 @@ describe.runIf(inject('engines').redisUrl === undefined)('the conformance suite'
     await app.close()
   })
 
-  /** The suite cannot send a token, so one is put on its requests as they come in. */
+  /** Adds a token to each request, because the suite can't send one. */
   async function listen(listener: RequestListener): Promise<string> {
     const authorization = `Bearer ${await app.tokenFor('admin@demo.test', 'demo')}`
     const server = createServer((request, response) => {
@@ -53,7 +53,7 @@ describe.runIf(inject('engines').redisUrl === undefined)('the conformance suite'
   }
 
   test.each(['2026-07-28', '2025-11-25'])(
-    'passes for %s, but for what does not apply',
+    'passes for %s, except for documented exceptions',
     async (revision) => {
       const dispatcher = await createDispatcher(app.service, conformanceOffer)
       const endpoint = createEndpoint(app.service, await createAccess(app.service), dispatcher)
@@ -67,7 +67,7 @@ describe.runIf(inject('engines').redisUrl === undefined)('the conformance suite'
     120_000,
   )
 
-  // As shipped, without anything that was added for the suite.
+  // Runs against the shipped server, without the suite's fixtures.
   test.each([
     'server-initialize',
     'tools-list',

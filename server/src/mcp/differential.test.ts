@@ -12,15 +12,15 @@ import type { Failure } from '../lib/errors.ts'
 import { skillMethods } from './skills.ts'
 
 /**
- * The same requests to Inlay and to a server of the SDK that offers the same. Where they may differ, and why:
- * - the SDK answers clients of the older era with a stream of one event, Inlay with plain JSON, which they must accept too;
- * - wording of errors, and what they carry beside their codes;
- * - Inlay writes schemas without references and without the patterns that their formats imply;
- * - the SDK says what is wrong with arguments in a sentence, Inlay in the envelope that REST has too;
- * - a request without a parameter that it needs can be an internal error to the SDK, and to Inlay is the client's;
- * - a version of the older era that nobody knows is refused by the SDK without the request's id, and by Inlay with it;
- * - Inlay also refuses JSON that two readers could understand differently, such as a key that is there twice;
- * - the SDK wants clients of the older era to accept streams, which Inlay does without.
+ * Sends the same requests to Inlay and to an SDK server that offers the same tools. Accepted differences:
+ * - To clients of the older era the SDK sends a stream of one event, Inlay plain JSON, which they must also accept.
+ * - Errors have different messages and data.
+ * - Inlay writes schemas without references and without the patterns that their formats imply.
+ * - For invalid arguments the SDK returns a sentence, Inlay the envelope of the REST API.
+ * - A missing required parameter can be an internal error in the SDK; in Inlay it's always a client error.
+ * - For an unknown version of the older era the SDK omits the request's ID from the error; Inlay includes it.
+ * - Inlay also rejects ambiguous JSON, such as duplicate keys.
+ * - The SDK requires clients of the older era to accept streams; Inlay doesn't.
  */
 
 let app: TestService
@@ -38,7 +38,7 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-/** What our functions answer, served by the SDK. */
+/** Serves the results of our functions with the SDK. */
 function sdkServer(app: TestService, caller: OrgCaller, offered: { serverInfo: never; instructions: string }) {
   const server = new McpServer(offered.serverInfo, {
     instructions: offered.instructions,
@@ -82,7 +82,7 @@ function sdkServer(app: TestService, caller: OrgCaller, offered: { serverInfo: n
   return server
 }
 
-/** Without what may differ. */
+/** Removes the accepted differences. */
 function comparable({ status, headers, body }: McpAnswer) {
   return {
     status,
@@ -168,7 +168,7 @@ describe('headers and _meta of 2026-07-28', () => {
     await compare(message(headers, meta))
   })
 
-  test.each([{ name: 1 }, {}])('a name that is none: %j', async (params) => {
+  test.each([{ name: 1 }, {}])('an invalid name: %j', async (params) => {
     await compare(message({ 'mcp-name': 'echo' }, {}, params))
   })
 
@@ -193,7 +193,7 @@ describe('headers of 2025-11-25', () => {
     },
   )
 
-  test('none', async () => {
+  test('no MCP-Protocol-Version', async () => {
     const { body, headers } = makeMessage('2025-11-25', 'tools/call', echo)
     const { 'mcp-protocol-version': _, ...rest } = headers
     await compare({ body, headers: rest })
@@ -210,10 +210,10 @@ describe('batches', () => {
     ['a notification', [notification]],
     ['something invalid', [request(1), 1]],
     ['a request of the newer era', [request(1), modern]],
-    ['initialize and more', [makeMessage('2025-11-25', 'initialize', initializeParams).body, request(2)]],
+    ['initialize and another request', [makeMessage('2025-11-25', 'initialize', initializeParams).body, request(2)]],
     ['too many', Array.from({ length: 101 }, (_, id) => request(id))],
   ])('%s', async (_, body) => {
-    // The SDK streams answers one by one, so that a single one is in no array.
+    // The SDK streams results one by one, so a single result isn't in an array.
     const unwrap = (ours: McpAnswer['body']) => (Array.isArray(ours) ? ours[0] : ours)
     await compare({ headers: makeMessage('2025-11-25', 'ping').headers, body }, 'POST', unwrap)
   })
@@ -272,7 +272,7 @@ describe.each(eras)('requests of %s', (version) => {
     await compare(makeMessage(version, method, params))
   })
 
-  test('with an id that is text', async () => {
+  test('with a string as ID', async () => {
     const message = makeMessage(version, 'tools/call', { name: 'echo', arguments: { message: 'hi' } })
     await compare({ ...message, body: { ...message.body, id: 'é"\n' } })
   })
@@ -292,11 +292,11 @@ describe.each(eras)('requests of %s', (version) => {
   )
 
   test.each([
-    ['no JSON', '{'],
-    ['nothing', ''],
+    ['invalid JSON', '{'],
+    ['an empty body', ''],
     ['null', 'null'],
     ['a number', '1'],
-    ['a text', '"x"'],
+    ['a string', '"x"'],
     ['an empty object', '{}'],
     ['another version of JSON-RPC', '{"jsonrpc":"1.0","id":1,"method":"ping"}'],
     ['no version of JSON-RPC', '{"id":1,"method":"ping"}'],

@@ -10,36 +10,36 @@ import { type Era, legacyVersions, modernVersions, serverInfoKey } from './eras.
 import { Call, type Exchange } from './exchange.ts'
 import { codes, Fault, isObject, type Request } from './messages.ts'
 
-/** What a server offers: the same to both eras. */
+/** Everything a server offers, identical in both eras. */
 export interface Offer<Needs> {
   info: Implementation
   instructions: string
   capabilities: ServerCapabilities
   tools: readonly Tool<Needs>[]
-  /** Beside those about tools and about the server itself. */
+  /** Additional methods; those for tools and for the server itself are built in. */
   methods: Readonly<Record<string, Method>>
 }
 
 export interface Method {
   handler(service: Service, caller: Caller, params: Params): Promise<object>
-  /** For how long a client may keep the answer, where there may be something to keep. */
+  /** How long clients may cache the response. Omitted for methods whose responses can't be cached. */
   ttlMs?: number
 }
 
 export type Params = Record<string, unknown>
 
 export interface Dispatcher {
-  /** The result as JSON. Throws a Fault for what is wrong with the message. */
+  /** Returns the result as JSON. Throws a Fault if the message is invalid. */
   dispatch(request: Request, era: Era, caller: Caller, exchange: Exchange): string | Promise<string>
-  /** A client no longer waits for the result of its request. */
+  /** Cancels a request that its client no longer waits for. */
   cancel(caller: Caller, requestId: string | number): void
-  /** What a request is about, out of a bounded set of words. */
+  /** Name of the request's tool or method for logs and metrics, from a bounded set. */
   nameOf(request: Request): string
 }
 
 const toolListTtlMs = 60_000
 
-/** All that does not depend on a request is written down once, as the JSON that goes out. */
+/** Serializes everything that doesn't depend on a request only once. */
 export async function createDispatcher<Needs extends Service>(
   service: Needs,
   offer: Offer<Needs>,
@@ -48,7 +48,7 @@ export async function createDispatcher<Needs extends Service>(
   const cancellations = await createCancellations(service)
   const tools = new Map(offer.tools.map((tool) => [tool.name, tool]))
   const meta = { [serverInfoKey]: info }
-  /** The end of a result object whose beginning is written by hand. */
+  /** End of a result object that is serialized by hand. */
   const tail = { legacy: '}', modern: `,"resultType":"complete","_meta":${JSON.stringify(meta)}}` }
 
   const encode = (era: Era, result: object, ttlMs?: number): string =>
@@ -128,7 +128,7 @@ const ownMethods = new Set(['tools/list', 'server/discover', 'initialize', 'ping
 const mayCall = (role: Caller['role'], access: ToolAccess): boolean =>
   access === 'user' || role === 'admin' || (role !== undefined && access === 'org')
 
-/** A version that nobody knows is answered with the newest, which the client then takes or leaves. */
+/** Responds to an unknown version with the newest one, as the specification requires; the client decides if it fits. */
 function introduce(introductions: Map<string, string>, { protocolVersion, capabilities, clientInfo }: Params): string {
   if (typeof protocolVersion !== 'string' || !isObject(capabilities) || !isObject(clientInfo)) {
     throw new Fault(
@@ -139,7 +139,7 @@ function introduce(introductions: Map<string, string>, { protocolVersion, capabi
   return introductions.get(protocolVersion) ?? (introductions.get(legacyVersions[0] as string) as string)
 }
 
-/** Only failures made for callers show their text; the log has the rest. */
+/** Callers see only the text of a Failure; other errors are logged. */
 export function readFailure({ log }: Service, error: unknown, { requestId }: Exchange): Failure {
   const failure = error instanceof Failure ? error : internalError(error)
   const details = { request_id: requestId, err: failure.cause ?? failure }
@@ -159,7 +159,7 @@ function describeTool({ name, title, description, input, output, annotations }: 
   }
 }
 
-/** Names of shapes are for OpenAPI: here every tool's schema stands by itself. */
+/** Removes the names that OpenAPI uses, so that each tool's schema has no references. */
 const withoutNames = {
   get(type: z.ZodType) {
     const { id, ...rest } = z.globalRegistry.get(type) ?? {}
@@ -167,13 +167,13 @@ const withoutNames = {
   },
 } as unknown as typeof z.globalRegistry
 
-/** Clients of the older era insist on an object at the root, which a union of objects is too. */
+/** Clients of the older era require `type: object` at the root, also for a union of objects. */
 function describeShape(type: z.ZodType, io: 'input' | 'output') {
   const { $schema, ...schema } = z.toJSONSchema(type, { io, metadata: withoutNames, override: shorten })
   return { type: 'object', ...schema }
 }
 
-/** Every list is read by models: what a format or the kind of a number says already is left out. */
+/** Removes what a format or number type already implies, because models read every list. */
 function shorten({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
   if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum

@@ -36,13 +36,13 @@ describe('a token', () => {
     return issueAccessToken(app.service, wanted)
   }
 
-  test.each(eras)('is asked for (%s)', async (version) => {
+  test.each(eras)('is required (%s)', async (version) => {
     const { status, headers, body } = await post(app, undefined, echo('hi', version))
     expect({ status, challenge: headers.get('www-authenticate') }).toEqual({ status: 401, challenge: challenge('') })
     expect(body).toMatchObject({ id: null, error: { data: { code: 'UNAUTHORIZED', data: { code: 'AUTH_REQUIRED' } } } })
   })
 
-  test('is asked for before anything else is looked at', async () => {
+  test('is required before anything else is checked', async () => {
     const answers = await Promise.all([
       app.fetch('/mcp'),
       app.fetch('/mcp', { method: 'DELETE' }),
@@ -51,14 +51,14 @@ describe('a token', () => {
     expect(answers.map(({ status }) => status)).toEqual([401, 401, 401])
   })
 
-  test('for the MCP endpoint is good', async () => {
+  test('for the MCP endpoint is accepted', async () => {
     expect(await post(app, await issue(resources('http://localhost:8787').mcp), echo('hi'))).toMatchObject({
       status: 200,
     })
   })
 
   test.each(['http://localhost:8787/api', 'https://elsewhere.example.com/mcp', 'client-id'])(
-    'for %s is none here',
+    'for %s is rejected',
     async (audience) => {
       const { status, headers } = await post(app, await issue(audience), echo('hi'))
       expect({ status, challenge: headers.get('www-authenticate') }).toEqual({
@@ -68,7 +68,7 @@ describe('a token', () => {
     },
   )
 
-  test('is not taken from the address', async () => {
+  test('in the URL is ignored', async () => {
     const { headers, body } = echo('hi')
     const response = await app.fetch(`/mcp?access_token=${token}`, {
       method: 'POST',
@@ -80,7 +80,7 @@ describe('a token', () => {
 })
 
 // Abuse case 37.
-describe('where a request comes from', () => {
+describe('the Host and Origin headers', () => {
   const send = (service: TestService, headers: Record<string, string>) =>
     post(service, token, { ...echo('hi'), headers: { ...echo('hi').headers, ...headers } })
 
@@ -98,11 +98,11 @@ describe('where a request comes from', () => {
     [403, { origin: 'http://localhost.evil.example.com' }],
     [403, { origin: 'null' }],
     [403, { origin: '' }],
-  ])('gives %i for %j in development', async (expected, headers) => {
+  ])('respond with %i for %j in development', async (expected, headers) => {
     expect((await send(app, headers)).status).toBe(expected)
   })
 
-  test('gives 403 before it looks at the token, and says nothing about it', async () => {
+  test('respond with 403 before the token is checked, without a challenge', async () => {
     const { headers, body } = echo('hi')
     const answer = await post(app, undefined, { headers: { ...headers, host: 'evil.example.com' }, body })
     expect(answer.status).toBe(403)
@@ -110,7 +110,7 @@ describe('where a request comes from', () => {
     expect(answer.body).toMatchObject({ id: null, error: { code: -32000 } })
   })
 
-  test('in production only the public address will do', async () => {
+  test('must match the public URL in production', async () => {
     const production = await startTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
     const token = await production.tokenFor('admin@demo.test', 'demo')
     const status = async (headers: Record<string, string>) =>
@@ -143,7 +143,7 @@ describe('a page of another origin', () => {
   const send = (service: TestService, token: string | undefined, origin: string) =>
     post(service, token, { ...echo('hi'), headers: { ...echo('hi').headers, origin } })
 
-  test('asks without a token what it may send', async () => {
+  test('can send a preflight request without a token', async () => {
     const response = await preflight(app)
     expect(response.status).toBe(204)
     expect(Object.fromEntries(response.headers)).toMatchObject({
@@ -155,7 +155,7 @@ describe('a page of another origin', () => {
     expect(response.headers.get('access-control-allow-credentials')).toBeNull()
   })
 
-  test('reads results, and where to get a token', async () => {
+  test('can read results and the authentication challenge', async () => {
     const [refused, answered] = [await send(app, undefined, origin), await send(app, token, origin)]
     expect([refused.status, answered.status]).toEqual([401, 200])
     for (const { headers } of [refused, answered]) {
@@ -165,13 +165,13 @@ describe('a page of another origin', () => {
     }
   })
 
-  test('reads that there is nothing to GET', async () => {
+  test('can read the 405 of a GET request', async () => {
     const response = await app.fetch('/mcp', { headers: { origin, authorization: `Bearer ${token}` } })
     expect(response.status).toBe(405)
     expect(response.headers.get('access-control-allow-origin')).toBe(origin)
   })
 
-  test('that is not allowed is told nothing', async () => {
+  test('that isn’t allowed gets no CORS headers', async () => {
     const evil = 'https://evil.example.com'
     for (const { status, headers } of [await preflight(app, { origin: evil }), await send(app, token, evil)]) {
       expect(status).toBe(403)
@@ -179,11 +179,11 @@ describe('a page of another origin', () => {
     }
   })
 
-  test('needs a token for everything but a preflight', async () => {
+  test('needs a token for everything except a preflight', async () => {
     expect((await app.fetch('/mcp', { method: 'OPTIONS', headers: { origin } })).status).toBe(401)
   })
 
-  test('is allowed by the operator in production', async () => {
+  test('can be allowed by the operator in production', async () => {
     const allowed = 'https://app.example.com'
     const production = await useTestService({
       INLAY_PUBLIC_URL: 'https://inlay.example.com',
@@ -199,7 +199,7 @@ describe('a page of another origin', () => {
   })
 })
 
-test('a slash at the end of the address makes no difference', async () => {
+test('a trailing slash in the URL makes no difference', async () => {
   const { headers, body } = echo('hi')
   const send = (more: Record<string, string>) =>
     app.fetch('/mcp/', { method: 'POST', headers: { ...headers, ...more }, body: JSON.stringify(body) })
@@ -213,7 +213,7 @@ test('a slash at the end of the address makes no difference', async () => {
 })
 
 // Abuse case 36.
-test('answers of a thousand requests with the same id at once never cross', async () => {
+test('a thousand concurrent requests with the same ID each get their own response', async () => {
   const other = await app.tokenFor('admin@other.test', 'other')
   const pairs = Array.from({ length: 1000 }, async (_, index) => {
     const version = eras[index % 2] as Version
@@ -256,7 +256,7 @@ describe('a body', () => {
   })
 })
 
-test('whatever is sent, the answer is JSON-RPC and nobody’s fault but the sender’s', async () => {
+test('responds to any input with JSON-RPC and never with a 5xx status', async () => {
   const key = fc.constantFrom('jsonrpc', 'id', 'method', 'params', '_meta', 'name', 'arguments', 'x')
   const value = fc.oneof(
     fc.constantFrom(
@@ -295,7 +295,7 @@ test('whatever is sent, the answer is JSON-RPC and nobody’s fault but the send
   )
 })
 
-test('a batch of the older era is answered in one array, faults and all, without its notifications', async () => {
+test('a batch of the older era gets one array of results and errors, without its notifications', async () => {
   const bodies = [
     echo('one', '2025-11-25', 1).body,
     { jsonrpc: '2.0', method: 'notifications/initialized' },
@@ -311,7 +311,7 @@ test('a batch of the older era is answered in one array, faults and all, without
   ])
 })
 
-test('every request is logged and measured by what it is about, with words that callers cannot choose', async () => {
+test('metrics name known tools and methods, but never names that callers choose', async () => {
   await post(app, token, echo('hi'))
   await post(app, token, makeMessage('2026-07-28', 'tools/call', { name: 'canary-tool' }))
   await post(app, token, makeMessage('2026-07-28', 'canary/method'))
@@ -323,7 +323,7 @@ test('every request is logged and measured by what it is about, with words that 
   expect(metrics).not.toContain('canary')
 })
 
-test('a server that stops still answers, and ends the connection', async () => {
+test('a draining server still responds and closes the connection', async () => {
   const stopping = await startTestService()
   stopping.drain()
   const { status, headers } = await post(stopping, await stopping.tokenFor('admin@demo.test', 'demo'), echo('hi'))
@@ -331,10 +331,10 @@ test('a server that stops still answers, and ends the connection', async () => {
   await stopping.close()
 })
 
-/** The server's side of the connections to the tool of the test. */
+/** The server's side of the connections to `serveTool`. */
 const serverSockets = new Set<Socket>()
 
-/** An endpoint on a port, with a tool that does what a test wants. */
+/** Starts an endpoint with one tool that runs `act`. */
 async function serveTool(act: (call: ToolCall) => Promise<string>) {
   const slow = relayTool({
     name: 'slow',
@@ -365,14 +365,14 @@ async function serveTool(act: (call: ToolCall) => Promise<string>) {
   }
 }
 
-describe.each(eras)('a call that takes long (%s)', (version) => {
+describe.each(eras)('a long call (%s)', (version) => {
   const report = async (call: ToolCall) => {
     call.progress({ progress: 1, total: 2, message: 'half' })
     call.progress({ progress: 2, total: 2 })
     return 'done'
   }
 
-  test('tells how far it is to a client that asked', async () => {
+  test('sends progress to a client that requested it', async () => {
     const { url, ...init } = (await serveTool(report))(version, { progressToken: 'p' })
     const response = await fetch(url, { method: 'POST', ...init })
     expect(response.headers.get('content-type')).toBe('text/event-stream')
@@ -388,16 +388,16 @@ describe.each(eras)('a call that takes long (%s)', (version) => {
   })
 
   test.each([
-    ['did not ask', {}, {}],
-    ['takes no streams', { progressToken: 'p' }, { accept: 'application/json' }],
-  ])('is plain JSON to a client that %s', async (_, meta, headers) => {
+    ['didn’t request progress', {}, {}],
+    ['doesn’t accept streams', { progressToken: 'p' }, { accept: 'application/json' }],
+  ])('returns plain JSON to a client that %s', async (_, meta, headers) => {
     const { url, ...init } = (await serveTool(report))(version, meta, headers)
     const response = await fetch(url, { method: 'POST', ...init })
     expect(response.headers.get('content-type')).toBe('application/json')
     expect(await response.json()).toMatchObject({ id: 1, result: { content: [{ text: 'done' }] } })
   })
 
-  test('keeps only the latest progress for a client that does not read, and sends it when the client does', async () => {
+  test('keeps only the latest progress for a client that doesn’t read, and sends it once it does', async () => {
     const message = 'x'.repeat(1_000)
     const last = 50_000
     let most = 0
@@ -434,7 +434,7 @@ describe.each(eras)('a call that takes long (%s)', (version) => {
     expect(events.at(-1)).toContain('done')
   })
 
-  test('that fails on its way ends the stream with its failure', async () => {
+  test('that fails after sending progress ends the stream with the error', async () => {
     const fail = async (call: ToolCall) => {
       call.progress({ progress: 1 })
       throw new Error('canary-cause')
@@ -446,7 +446,7 @@ describe.each(eras)('a call that takes long (%s)', (version) => {
     expect(app.logged()).toContain('canary-cause')
   })
 
-  test('is cancelled when the client hangs up', async () => {
+  test('is cancelled when the client disconnects', async () => {
     let cancelled = () => {}
     const wasCancelled = new Promise<void>((resolve) => {
       cancelled = resolve

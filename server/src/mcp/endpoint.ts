@@ -10,14 +10,14 @@ import { checkLegacy, claimsModern, readEra } from './eras.ts'
 import { Exchange } from './exchange.ts'
 import { codes, encodeFault, encodeResult, Fault, idOf, kindOf, type Notification, type Request } from './messages.ts'
 
-/** Serves a request, and says what it was about. */
+/** Serves a request and returns its name for logs and metrics. */
 export type Endpoint = (request: IncomingMessage, response: ServerResponse, seen: Observation) => Promise<string>
 
 const batchLimit = 100
-/** Maximum size of a message or a batch, in bytes: the arguments of a page's tool may be large. */
+/** Maximum size of a message or batch, in bytes. Arguments for a page's tool can be large. */
 const bodyLimit = 1024 * 1024
 
-/** Streamable HTTP without sessions: every POST carries all that is needed to answer it. */
+/** Streamable HTTP without sessions: every POST is self-contained. */
 export function createEndpoint(service: Service, access: AccessControl, dispatcher: Dispatcher): Endpoint {
   const audience = resources(service.config.publicUrl).mcp
   const addresses = ownAddresses(service.config)
@@ -33,7 +33,7 @@ export function createEndpoint(service: Service, access: AccessControl, dispatch
     if (typeof requestId === 'string' || typeof requestId === 'number') dispatcher.cancel(caller, requestId)
   }
 
-  /** Only the revision 2025-03-26 knows batches. */
+  /** Only revision 2025-03-26 defines batches. */
   async function answerBatch(batch: unknown[], caller: Caller, headers: IncomingHttpHeaders, exchange: Exchange) {
     const requests = checkBatch(batch, headers)
     for (const message of batch) if (kindOf(message) === 'notification') notice(message as Notification, caller)
@@ -92,16 +92,16 @@ export function createEndpoint(service: Service, access: AccessControl, dispatch
   }
 }
 
-/** The requests of a batch, if all of it can be served. */
+/** Returns the requests of a batch, or throws if any message in it is invalid. */
 function checkBatch(batch: unknown[], headers: IncomingHttpHeaders): Request[] {
   if (batch.length === 0 || batch.length > batchLimit) {
-    throw new Fault(codes.invalidRequest, `A batch has 1 to ${batchLimit} messages`, { status: 400 })
+    throw new Fault(codes.invalidRequest, `A batch must have 1 to ${batchLimit} messages`, { status: 400 })
   }
   for (const message of batch) {
     if (kindOf(message) === 'invalid') throw invalidMessage()
     const { method } = message as Request
     if (claimsModern(message as Request) || (method === 'initialize' && batch.length > 1)) {
-      throw new Fault(codes.invalidRequest, `${method} does not belong in a batch`, { status: 400 })
+      throw new Fault(codes.invalidRequest, `${method} can’t be part of this batch`, { status: 400 })
     }
   }
   checkLegacy(headers)
@@ -122,18 +122,18 @@ function requireJsonPost({ method, headers }: IncomingMessage): void {
   }
 }
 
-/** Lets a page of an allowed origin read the response. Requests carry tokens, not cookies, so credentials aren't allowed. */
+/** Lets a page of an allowed origin read the response. Without credentials, because requests carry tokens. */
 const readableBy = (origin: string) => ({
   'access-control-allow-origin': origin,
   'access-control-expose-headers': 'www-authenticate, x-request-id, retry-after',
   vary: 'Origin',
 })
 
-/** A browser asks without a token whether a page may send one. */
+/** Browsers send preflight requests without a token. */
 const isPreflight = ({ method, headers }: IncomingMessage) =>
   method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 
-/** The names under which clients may reach the service, and the origins of pages that may call it. */
+/** The hosts of this service, and the origins whose pages may call it. */
 function ownAddresses({ publicUrl, mode, mcpAllowedOrigins }: Service['config']) {
   const { hostname, origin } = new URL(publicUrl)
   const origins = new Set([origin, ...mcpAllowedOrigins])
@@ -144,11 +144,10 @@ function ownAddresses({ publicUrl, mode, mcpAllowedOrigins }: Service['config'])
   }
 }
 
-/** Against pages that make a browser believe that their name belongs to this machine. */
+/** Protects against DNS rebinding. */
 function requireOwnAddress({ host = '', origin }: IncomingHttpHeaders, own: ReturnType<typeof ownAddresses>): void {
   if (!own.hasHost(host.replace(/:\d+$/, '').toLowerCase())) throw foreign('Host')
   if (origin !== undefined && !own.hasOrigin(origin)) throw foreign('Origin')
 }
 
-const foreign = (header: string) =>
-  new Fault(codes.refused, `The ${header} header names another place`, { status: 403 })
+const foreign = (header: string) => new Fault(codes.refused, `The ${header} header is not allowed`, { status: 403 })

@@ -2,13 +2,13 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { codes, Fault, isObject, type Notification, type Request } from './messages.ts'
 
 /**
- * Two ways to speak MCP on one endpoint. Since 2026-07-28 every request says in `_meta` and in its headers all there is to
- * know about it; before, a client introduced itself with `initialize` first. Neither needs the server to remember anything.
+ * Two generations of MCP on one endpoint. Since 2026-07-28 every request is self-contained through `_meta` and its
+ * headers; before, a client called `initialize` first. The server is stateless in both.
  */
 export type Era = 'modern' | 'legacy'
 
 export const modernVersions = ['2026-07-28']
-/** The newest first: it is offered to a client that asks for one nobody knows. */
+/** Newest first. A client that requests an unknown version gets the newest. */
 export const legacyVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05', '2024-10-07']
 
 const versionKey = 'io.modelcontextprotocol/protocolVersion'
@@ -16,14 +16,13 @@ const capabilitiesKey = 'io.modelcontextprotocol/clientCapabilities'
 const clientInfoKey = 'io.modelcontextprotocol/clientInfo'
 export const serverInfoKey = 'io.modelcontextprotocol/serverInfo'
 
-/** Says which era a message is of, if it keeps to the rules of that one. */
+/** Returns the era of a message, or throws if the message violates the rules of that era. */
 export function readEra(message: Request | Notification, headers: IncomingHttpHeaders): Era {
   const meta: Record<string, unknown> = message.params?._meta ?? {}
   const version = header(headers, 'mcp-protocol-version')
   const isClaimed = claimsModern(message)
   if (message.method === 'initialize' && !(isClaimed && isModern(meta[versionKey]) && !findFlaw(meta))) {
-    if (isModern(version))
-      throw mismatch('initialize belongs to older versions than the MCP-Protocol-Version header names')
+    if (isModern(version)) throw mismatch('initialize doesn’t exist in the version of the MCP-Protocol-Version header')
     return 'legacy'
   }
   if (isClaimed) checkModern(message, meta, headers)
@@ -32,7 +31,7 @@ export function readEra(message: Request | Notification, headers: IncomingHttpHe
   return isClaimed || isModern(version) ? 'modern' : 'legacy'
 }
 
-/** Whether a message says by itself that it is of the newer era. */
+/** Whether the message's `_meta` contains a protocol version, which only the newer era has. */
 export const claimsModern = ({ params }: Request | Notification): boolean =>
   params?._meta !== undefined && versionKey in params._meta
 
@@ -46,7 +45,7 @@ function checkModern(
   const claimed = String(meta[versionKey])
   const version = header(headers, 'mcp-protocol-version')
   if (version !== undefined && version !== claimed) {
-    throw mismatch(`_meta names the protocol version ${claimed}, MCP-Protocol-Version names ${version}`)
+    throw mismatch(`_meta has the protocol version ${claimed}, the MCP-Protocol-Version header has ${version}`)
   }
   checkMethodHeader(message, headers)
   checkVersion(claimed)
@@ -56,14 +55,14 @@ function checkModern(
   checkNameHeader(message, headers)
 }
 
-/** Only a notification may go without a `_meta`, if its header says which version it is of. */
+/** Only notifications may omit `_meta`, if the header has the version. */
 function checkUnclaimed(message: Request | Notification, headers: IncomingHttpHeaders): void {
   if ('id' in message) throw invalidMeta({ key: versionKey, problem: 'missing' })
   checkMethodHeader(message, headers)
   checkVersion(header(headers, 'mcp-protocol-version') ?? '')
 }
 
-/** Only the older era has anything to say to what is neither a request nor a notification. */
+/** Batches and responses exist only in the older era, so this also rejects newer versions. */
 export function checkLegacy(headers: IncomingHttpHeaders): void {
   const version = header(headers, 'mcp-protocol-version')
   if (version === undefined || legacyVersions.includes(version)) return
@@ -72,7 +71,7 @@ export function checkLegacy(headers: IncomingHttpHeaders): void {
   })
 }
 
-/** What a request must say about itself, and what it may. */
+/** Checks the required and optional fields of `_meta`. */
 function findFlaw(meta: Record<string, unknown>, isRequest = true): { key: string; problem: string } | undefined {
   if (typeof meta[versionKey] !== 'string') return { key: versionKey, problem: 'must be a string' }
   if (!isRequest) return undefined
@@ -93,10 +92,11 @@ function checkVersion(claimed: string): void {
 
 function checkMethodHeader({ method }: Request | Notification, headers: IncomingHttpHeaders): void {
   const given = header(headers, 'mcp-method')
-  if (given !== undefined && given !== method) throw mismatch(`The method is ${method}, Mcp-Method names ${given}`)
+  if (given !== undefined && given !== method)
+    throw mismatch(`The method is ${method}, the Mcp-Method header has ${given}`)
 }
 
-/** Which parameter a gateway reads off the header `Mcp-Name`. */
+/** The parameter that the `Mcp-Name` header repeats for gateways, by method. */
 const namedBy: Record<string, string> = { 'tools/call': 'name', 'prompts/get': 'name', 'resources/read': 'uri' }
 
 function checkNameHeader({ method, params }: Request, headers: IncomingHttpHeaders): void {
@@ -105,10 +105,10 @@ function checkNameHeader({ method, params }: Request, headers: IncomingHttpHeade
   if (typeof name !== 'string') return
   const given = header(headers, 'mcp-name')
   if (given === undefined) throw mismatch('The Mcp-Name header is missing')
-  if (given !== name && decodeHeader(given) !== name) throw mismatch(`The ${field} is not the one that Mcp-Name names`)
+  if (given !== name && decodeHeader(given) !== name) throw mismatch(`The ${field} doesn’t match the Mcp-Name header`)
 }
 
-/** Names that no header can hold come as base64. */
+/** Names with characters that headers can't contain are sent as base64. */
 function decodeHeader(text: string): string | undefined {
   const encoded = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/.exec(text)?.[1]
   return encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString()

@@ -6,13 +6,13 @@ import type { Cancellations } from './cancellations.ts'
 
 const keepAliveMs = 15_000
 
-/** One HTTP request and its answer: a piece of JSON, or a stream of events if there is something to tell before it. */
+/** One HTTP request and its response: JSON, or an event stream if progress is sent before the result. */
 export class Exchange {
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
   readonly #observation: Observation
   #keepAlive: NodeJS.Timeout | undefined
-  /** The latest progress of each call that has to wait until the client has read what was sent before. */
+  /** The latest unsent progress per call, while the client hasn't read what was already sent. */
   #late = new Map<Call, string>()
 
   constructor(request: IncomingMessage, response: ServerResponse, observation: Observation) {
@@ -25,7 +25,7 @@ export class Exchange {
     return this.#observation.requestId
   }
 
-  /** Calls back when the exchange is over, at once if it is already: was the response sent, or did the client hang up? */
+  /** Calls back when the exchange ends: with true if the response was sent, with false if the client disconnected. */
   onEnd(ended: (isAnswered: boolean) => void): void {
     const response = this.#response
     if (response.closed) ended(response.writableFinished)
@@ -37,8 +37,8 @@ export class Exchange {
   }
 
   /**
-   * Sends the progress of a call ahead of the response, which from then on is the last event of a stream. A client that reads
-   * slowly gets the latest progress instead of all of it, and one that does not read is cut off (`http.ts`).
+   * Sends the progress of a call as an event and turns the response into a stream. A client that reads slowly gets only
+   * the latest progress, and one that doesn't read is disconnected (`http/connections.ts`).
    */
   sendProgress(call: Call, message: string): void {
     const response = this.#response
@@ -82,7 +82,7 @@ export class Exchange {
     sendJson(this.#response, status, this.#observation.headers, message)
   }
 
-  /** Answers the preflight of a page that may call us. GET and DELETE are among the methods so that it can read their 405. */
+  /** Allows a preflight request. GET and DELETE are included so that the page can read their 405. */
   allow(requestedHeaders: string | undefined): void {
     this.#response.writeHead(204, {
       ...this.#observation.headers,
@@ -105,7 +105,7 @@ export class Call implements ToolCall {
   readonly #exchange: Exchange
   readonly #meta: unknown
   readonly #cancellations: Cancellations
-  /** Under which the client may cancel the call. */
+  /** Key under which the client can cancel the call. */
   readonly #key: string
   #abort: AbortController | undefined
 
@@ -116,7 +116,7 @@ export class Call implements ToolCall {
     this.#key = key
   }
 
-  /** Made only for tools that look at it: most calls are over before a client could give up. */
+  /** Created lazily: most tools finish before a client could cancel and never use it. */
   get signal(): AbortSignal {
     if (!this.#abort) {
       const abort = new AbortController()

@@ -3,20 +3,20 @@ import type { JSONRPCNotification, JSONRPCRequest } from '@modelcontextprotocol/
 export type Request = JSONRPCRequest
 export type Notification = JSONRPCNotification
 
-/** JSON-RPC's codes, and MCP's own from -32000 on. */
+/** Error codes of JSON-RPC, and of MCP from -32000 on. */
 export const codes = {
   parseError: -32700,
   invalidRequest: -32600,
   methodNotFound: -32601,
   invalidParams: -32602,
   internalError: -32603,
-  /** What has no code of its own: told by the HTTP status. */
+  /** For errors without a specific code; the HTTP status distinguishes them. */
   refused: -32000,
   headerMismatch: -32020,
   unsupportedVersion: -32022,
 } as const
 
-/** Something is wrong with the message itself. What is wrong with a tool's input or business is the tool's answer. */
+/** An invalid message. Errors in a tool's input or execution are part of the tool's result instead. */
 export class Fault extends Error {
   override name = 'Fault'
   readonly code: number
@@ -42,7 +42,7 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
 
 const memberNames = new Set(['jsonrpc', 'id', 'method', 'params'])
 
-/** A request, a notification, the answer to a question that the server never asks, or none of these. */
+/** Classifies a message. Responses are valid but unused, because the server sends no requests. */
 export function kindOf(message: unknown): 'request' | 'notification' | 'response' | 'invalid' {
   if (!isObject(message) || message.jsonrpc !== '2.0') return 'invalid'
   if (message.method === undefined) return isResponse(message) ? 'response' : 'invalid'
@@ -67,13 +67,13 @@ function isResponse({ id, result, error }: Record<string, unknown>): boolean {
   return result === undefined && isObject(error) && Number.isInteger(error.code) && typeof error.message === 'string'
 }
 
-/** The id to answer a broken message with, as far as it can be read. */
+/** The ID for the response to an invalid message, if it can be read. */
 export function idOf(message: unknown): string | number | null {
   if (!isObject(message) || typeof message.method !== 'string') return null
   return typeof message.id === 'string' || typeof message.id === 'number' ? message.id : null
 }
 
-/** `result` is JSON already. */
+/** `result` is already JSON. */
 export const encodeResult = (id: string | number, result: string): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
 

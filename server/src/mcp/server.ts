@@ -7,9 +7,9 @@ import { createEndpoint, type Endpoint } from './endpoint.ts'
 import { skillMethods, skillsExtension } from './skills.ts'
 
 const instructions =
-  'Inlay administers organizations that embed an agent widget in their web applications. Every tool acts as the signed-in person, on the organization chosen at sign-in; verify_api_access says who and which. A failed call has isError and a JSON envelope: its data.code says what happened, and for VALIDATION_ERROR data.field and data.details say what to change. Resources are skills: read one when its description fits the task.'
+  'Inlay administers organizations that embed an agent widget in their web applications. Every tool acts as the signed-in user, on the organization chosen at sign-in; verify_api_access returns both. A failed call has isError and a JSON envelope: data.code identifies the error, and for VALIDATION_ERROR data.field and data.details explain what to change. Resources are skills: read one when its description fits the task.'
 
-/** Nobody is told of changes: a list says how long it may be kept. */
+/** Clients aren't notified of changes; each list states how long it may be cached. */
 const capabilities = {
   tools: { listChanged: false },
   resources: { listChanged: false },

@@ -27,7 +27,7 @@ const archive = (id: string) => app.request('DELETE', `/organization-skills/${id
 describe.each(eras)('skills in %s', (version) => {
   const options = { version }
 
-  test('are resources, with the description that tells when to use them, and their text verbatim', async () => {
+  test('are resources with their description and verbatim text', async () => {
     const content = skillText('refund-order')
     const { id } = await create(content)
     const uri = `skill://${id}/refund-order/SKILL.md`
@@ -47,7 +47,7 @@ describe.each(eras)('skills in %s', (version) => {
     expect((await ask('resources/list', {}, options)).resources).toHaveLength(1)
   })
 
-  test('are entries of the skills extension, with their frontmatter as it is written and the digest of their text', async () => {
+  test('are entries of the skills extension with typed frontmatter and a digest', async () => {
     const content = skillText('typed', 'version: 1.5\nbeta: true\nmetadata:\n  owner: shop\n')
     const { id } = await create(content)
     const uri = `skill://${id}/typed/SKILL.md`
@@ -68,7 +68,7 @@ describe.each(eras)('skills in %s', (version) => {
     expect(await ask('skills/get', { uri }, options)).toMatchObject({ code: -32602 })
   })
 
-  test('that the extension has no room for are resources all the same', async () => {
+  test('that the extension can’t represent are still resources', async () => {
     const ids = [
       (await create(skillText('技能'))).id,
       (await create(skillText('nested', 'metadata:\n  deep:\n    er: x\n'))).id,
@@ -82,8 +82,8 @@ describe.each(eras)('skills in %s', (version) => {
   })
 })
 
-// Strings to the first reader, who is strict about keys, and numbers to the second: 1 and 0x1 are one key to it.
-test('a skill whose frontmatter reads differently as core YAML does not break the list', async () => {
+// The stored frontmatter is parsed with string keys; core YAML reads 1 and 0x1 as the same number key.
+test('a skill whose frontmatter differs as core YAML doesn’t break the list', async () => {
   const { id } = await create(skillText('odd', '1: a\n0x1: b\nwhen: ~\nhow: .inf\n'))
   expect((await ask('skills/list')).skills.map(({ uri }: { uri: string }) => uri)).toContain(
     `skill://${id}/odd/SKILL.md`,
@@ -91,7 +91,7 @@ test('a skill whose frontmatter reads differently as core YAML does not break th
   await archive(id)
 })
 
-test('somebody without an organization has the skills that come with Inlay', async () => {
+test('callers without an organization get the built-in skills', async () => {
   const as = await app.tokenFor('nobody@demo.test')
   expect((await ask('resources/list', {}, { as })).resources).toHaveLength(1)
   expect((await ask('skills/list', {}, { as })).skills).toHaveLength(1)
@@ -99,7 +99,7 @@ test('somebody without an organization has the skills that come with Inlay', asy
 })
 
 // Abuse case 1.
-test('another organization’s skill is answered exactly like one that nobody has', async () => {
+test('another organization’s skill gets the same response as one that doesn’t exist', async () => {
   const { id } = await create(skillText('secret-plan'))
   const as = await app.tokenFor('admin@other.test', 'other')
   const unknown = '01890000-0000-7000-8000-000000000000'
@@ -121,16 +121,16 @@ test.each([
   'file:///etc/passwd',
   '',
   "skill://' or 1=1/x/SKILL.md",
-])('the address %s names nothing', async (uri) => {
+])('the URI %s is not found', async (uri) => {
   expect(await ask('resources/read', { uri })).toMatchObject({ code: -32602, message: 'Resource not found' })
   expect(await ask('skills/get', { uri })).toMatchObject({ code: -32602 })
 })
 
-test.each([[{}], [{ uri: 1 }]])('no address is invalid: %j', async (params) => {
+test.each([[{}], [{ uri: 1 }]])('rejects a missing or invalid URI: %j', async (params) => {
   expect(await ask('resources/read', params)).toMatchObject({ code: -32602 })
 })
 
-test('lists come in pages, and a cursor of nobody’s is refused', async () => {
+test('lists are paginated, and invalid cursors are rejected', async () => {
   const admin = await app.tokenFor('admin@other.test', 'other')
   await app.service.database.asOrg(await app.organization('other'), async (sql) => {
     await sql`update organizations set plan_id = 'enterprise'`
@@ -152,7 +152,7 @@ test('lists come in pages, and a cursor of nobody’s is refused', async () => {
   }
 })
 
-test('the template says how addresses are made', async () => {
+test('the template describes the URIs', async () => {
   const { resourceTemplates } = await ask('resources/templates/list')
   expect(resourceTemplates).toMatchObject([{ uriTemplate: 'skill://{id}/{name}/SKILL.md', mimeType: 'text/markdown' }])
 })

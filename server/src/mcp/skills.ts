@@ -16,11 +16,11 @@ type Summary = Pick<Skill, 'id' | 'name' | 'description'>
 
 export const skillsExtension = 'io.modelcontextprotocol/skills'
 
-/** Resources have no bodies in their list and may be many; entries of the extension are read one by one. */
+/** Pages of resources are larger, because only entries of the extension require reading each skill. */
 const resourcePage = 100
 const entryPage = 25
 
-/** Skills as resources, which a model picks by their descriptions, and by the skills extension (SEP-2640). */
+/** Skills as resources, which a model selects by their descriptions, and through the skills extension (SEP-2640). */
 export const skillMethods: Record<string, Method> = {
   'resources/list': {
     ttlMs: 0,
@@ -37,7 +37,7 @@ export const skillMethods: Record<string, Method> = {
           uriTemplate: 'skill://{id}/{name}/SKILL.md',
           name: 'skill',
           title: 'Skill',
-          description: 'A skill of the organization, or one that comes with Inlay (id "builtin")',
+          description: 'A skill of the organization, or one built into Inlay (id "builtin")',
           mimeType: 'text/markdown',
         },
       ],
@@ -70,7 +70,7 @@ export const skillMethods: Record<string, Method> = {
   },
 }
 
-/** A name alone would change its meaning with every renaming; the extension wants it to be the last folder. */
+/** Contains the ID, because names can change, and the name as the last folder, which the extension requires. */
 const uriOf = ({ id, name }: Summary): string =>
   `skill://${id.startsWith('builtin://') ? 'builtin' : id}/${encodeURIComponent(name)}/SKILL.md`
 
@@ -81,7 +81,7 @@ const describeResource = (skill: Summary) => ({
   mimeType: 'text/markdown',
 })
 
-/** Somebody without an organization has the skills that come with Inlay. */
+/** Callers without an organization get only the built-in skills. */
 async function listPage(service: Service, caller: Caller, { cursor }: Params, limit: number) {
   const offset = readCursor(cursor)
   const wanted = { limit: limit + 1, offset, query: '' }
@@ -114,7 +114,7 @@ async function readSkill(service: Service, caller: Caller, id: string): Promise<
   return skill?.archived_at === null ? skill : undefined
 }
 
-/** None for a skill that the extension has no room for: it knows plain names and texts only. */
+/** Empty for a skill that the extension can't represent: it allows only ASCII names and flat metadata. */
 function describeEntry(skill: Skill) {
   const frontmatter = typedFrontmatter(skill.content)
   const { name, description, compatibility = '-', metadata = {} } = frontmatter

@@ -49,7 +49,7 @@ const interfaceNames = [
   'verify_api_access',
 ]
 
-test('the tools are those of the interface, each with a sample', () => {
+test('offers exactly the tools of the interface, each with a sample', () => {
   expect(tools.map(({ name }) => name)).toEqual(interfaceNames)
   expect(Object.keys(toolSamples)).toEqual(interfaceNames)
 })
@@ -69,12 +69,12 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
   const rows = Object.entries(refusals) as [keyof typeof refusals, object | undefined][]
 
   describe.each(rows)('for %s', (role, refusal) => {
-    test.each(valid)(`${refusal ? 'refuses' : 'takes'} %j`, async (args) => {
+    test.each(valid)(`${refusal ? 'refuses' : 'accepts'} %j`, async (args) => {
       const before = await auditLengths()
       const { isError, value } = await callTool(app, tokens[role], name, args)
       if (refusal) {
         expect({ isError, value }).toEqual({ isError: true, value: refusal })
-        expect(await auditLengths(), 'a refused call leaves no trace').toEqual(before)
+        expect(await auditLengths(), 'a refused call writes no audit event').toEqual(before)
       } else {
         expect({ isError, value }).toMatchObject({ isError: name === failingTool })
       }
@@ -99,7 +99,7 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
     })
   })
 
-  test('is described for a model: what it takes, what it gives, what it does', () => {
+  test('has a title, a description and hints', () => {
     expect(tool.title).toMatch(/^[A-Z]/)
     expect(tool.description).toMatch(/\.$/)
     const { readOnlyHint, destructiveHint } = tool.annotations
@@ -108,7 +108,7 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
   })
 })
 
-test('every published schema is an object that stands by itself', async () => {
+test('publishes every schema as an object without references', async () => {
   const { body } = await post(app, tokens.admin, makeMessage('2025-11-25', 'tools/list'))
   for (const { name, inputSchema, outputSchema } of body.result.tools) {
     expect(inputSchema, name).toMatchObject({ type: 'object', additionalProperties: false })
@@ -117,7 +117,7 @@ test('every published schema is an object that stands by itself', async () => {
   }
 })
 
-describe('what the tools answer', () => {
+describe('results of the tools', () => {
   const answer = async (name: string, args: object = {}, role: keyof typeof tokens = 'admin') => {
     const [modern, legacy] = await Promise.all(eras.map((version) => callTool(app, tokens[role], name, args, version)))
     expect(legacy).toEqual(modern)
@@ -148,7 +148,7 @@ describe('what the tools answer', () => {
     expect(await answer('get_organization', { slug: 'demo' }, 'member')).toEqual({ ...demo, role: 'member' })
   })
 
-  test('get_organization says so when it is given both or neither', async () => {
+  test('get_organization rejects both or neither of id and slug', async () => {
     const details = 'Provide either id or slug, and not both'
     const refused = envelope('VALIDATION_ERROR', { field: '', details })
     expect(await answer('get_organization', {})).toEqual(refused)
@@ -156,7 +156,7 @@ describe('what the tools answer', () => {
   })
 
   // Abuse case 1.
-  test('get_organization answers another tenant’s like one that nobody has', async () => {
+  test('get_organization doesn’t reveal whether another tenant’s organization exists', async () => {
     const foreign = await app.organization('other')
     for (const key of [foreign, 'x', "' or 1=1", '00000000-0000-7000-8000-000000000000']) {
       const refused = envelope('RESOURCE_NOT_FOUND', { resource: 'organization', resourceId: key })
@@ -166,7 +166,7 @@ describe('what the tools answer', () => {
     expect(await answer('get_organization', { slug: 'other' })).toMatchObject({ code: 'NOT_FOUND' })
   })
 
-  test('list_members, of the token’s organization alone', async () => {
+  test('list_members returns only the token’s organization', async () => {
     expect(await answer('list_members', {}, 'member')).toEqual({
       members: [
         { user_id: id, email: 'admin@demo.test', name: 'Demo Admin', role: 'admin', joined_at: timestamp },
@@ -178,7 +178,7 @@ describe('what the tools answer', () => {
     expect(members.map(({ email }: { email: string }) => email)).toEqual(['admin@other.test', 'member@demo.test'])
   })
 
-  test('manage_idp_config gets, updates field by field, and clears', async () => {
+  test('manage_idp_config gets, updates single fields and clears', async () => {
     const unset = { idp_type: null, idp_client_id: null, idp_domain: null, idp_issuer: null, allowed_domains: [] }
     await answer('manage_idp_config', { action: 'clear' })
     expect(await answer('manage_idp_config', { action: 'get' })).toEqual(unset)
@@ -194,7 +194,7 @@ describe('what the tools answer', () => {
     expect(await answer('manage_idp_config', { action: 'clear' })).toEqual(unset)
   })
 
-  test('idp_client_id is the first of REST’s allowed_audiences, and leaves the others alone', async () => {
+  test('idp_client_id is the first entry of REST’s allowed_audiences and keeps the others', async () => {
     const path = '/identity-providers/config'
     const body = { allowed_audiences: ['first', 'second', 'third'] }
     await app.request('PATCH', path, { token: tokens.admin, body })
@@ -209,7 +209,7 @@ describe('what the tools answer', () => {
     await answer('manage_idp_config', { action: 'clear' })
   })
 
-  test('test_idp_connection, of a provider that works and of one that does not', async () => {
+  test('test_idp_connection with a working and a stopped provider', async () => {
     const { startTestProvider } = await import('../../test/oidc-provider.ts')
     const provider = await startTestProvider()
     const wanted = { idp_type: 'custom_oidc', idp_issuer: provider.issuer }
@@ -226,7 +226,7 @@ describe('what the tools answer', () => {
     expect(await answer('test_idp_connection', wanted)).toEqual({ success: false, error: sentence })
   })
 
-  test('manage_governance_provider gets, updates field by field, and clears', async () => {
+  test('manage_governance_provider gets, updates single fields and clears', async () => {
     const none = { effective_status: 'bypassed', reason: sentence, config: null }
     expect(await answer('manage_governance_provider', { action: 'clear' })).toEqual({ action: 'clear', ...none })
     expect(await answer('manage_governance_provider', { action: 'get' })).toEqual({ action: 'get', ...none })
@@ -273,11 +273,11 @@ describe('what the tools answer', () => {
     })
     expect(asked).toHaveLength(1)
     // Abuse case 33.
-    expect(JSON.stringify(asked), 'the caller’s own token goes nowhere').not.toContain(tokens.admin)
+    expect(JSON.stringify(asked), 'the caller’s token isn’t sent').not.toContain(tokens.admin)
   })
 
   // Abuse case 35.
-  test('the stored key of the governance provider is sent to no other host', async () => {
+  test('the governance provider’s stored key is never sent to another host', async () => {
     const [own, foreign] = [await startInterceptor(), await startInterceptor()]
     const saved = { interceptor_url: own.url, interceptor_name: 'policies', api_key: 'key-12345678' }
     await callTool(app, tokens.admin, 'manage_governance_provider', { action: 'update', ...saved })
@@ -350,11 +350,11 @@ describe('what the tools answer', () => {
     [{ detail: 'status' }, status],
     [{ detail: 'active_check' }, { is_active: false }],
     [{ detail: 'full' }, { ...record, ...empty }],
-  ])('get_subscription %j, without one', async (args, expected) => {
+  ])('get_subscription %j without a subscription', async (args, expected) => {
     expect(await answer('get_subscription', args, 'other')).toEqual(expected)
   })
 
-  test('get_subscription, with one', async () => {
+  test('get_subscription with a subscription', async () => {
     await app.service.database.asOrg(
       await app.organization('demo'),
       (sql) => sql`
@@ -381,7 +381,7 @@ describe('what the tools answer', () => {
     })
   })
 
-  test('get_billing_url carries the organization, and the portal is for admins', async () => {
+  test('get_billing_url contains the organization; the portal is only for admins', async () => {
     const wanted = { type: 'checkout', product_id: 'inlay_team' }
     const { value: checkout } = await callTool(app, tokens.member, 'get_billing_url', wanted)
     expect(checkout).toEqual({ url_type: 'checkout', url: expect.stringMatching(/^http/) })
@@ -402,7 +402,7 @@ describe('what the tools answer', () => {
     expect(await answer('sync_subscription', {}, 'other')).toEqual({ synced: 0, deleted: 0 })
   })
 
-  test('the hub tools, while nobody has a page open', async () => {
+  test('the hub tools without open pages', async () => {
     expect(await answer('hub_list_tools', { include_sources: true })).toEqual({ count: 0, tools: [] })
     expect(await answer('hub_list_sources')).toEqual({ count: 0, sources: [] })
     expect(await callTool(app, tokens.admin, 'hub_call_tool', { tool_name: 'add_to_cart' })).toEqual({
@@ -411,13 +411,13 @@ describe('what the tools answer', () => {
     })
   })
 
-  test('echo, of any text', async () => {
+  test('echo returns any text', async () => {
     for (const message of ['hi', '"\\\n\u2028é漢🎉', '</script>', 'x'.repeat(1000)]) {
       expect(await answer('echo', { message }, 'nowhere')).toEqual({ message: `Echo: ${message}` })
     }
   })
 
-  test('verify_api_access, with and without an organization', async () => {
+  test('verify_api_access with and without an organization', async () => {
     const shared = {
       status: 'ok',
       message: sentence,
@@ -441,10 +441,10 @@ describe('what the tools answer', () => {
   test.each([
     [3600 - 300, false],
     [3600 - 299, true],
-  ])('verify_api_access says %i seconds on whether the token expires soon: %s', async (seconds, expected) => {
+  ])('verify_api_access after %i seconds returns token_expiring_soon: %s', async (seconds, expected) => {
     const before = app.clock.now
     const token = await app.tokenFor('admin@demo.test', 'demo')
-    // Tokens count whole seconds.
+    // Expiry times of tokens are in whole seconds.
     app.clock.now = Math.floor(before / 1000) * 1000 + seconds * 1000
     const { value } = await callTool(app, token, 'verify_api_access')
     app.clock.now = before
@@ -452,7 +452,7 @@ describe('what the tools answer', () => {
   })
 })
 
-/** Of both organizations. */
+/** Counts the audit events of both organizations. */
 async function auditLengths(): Promise<unknown> {
   const count = async (slug: 'demo' | 'other') =>
     app.service.database.asOrg(await app.organization(slug), (sql) => sql`select count(*) from audit_events`)
