@@ -6,32 +6,32 @@ import type { ToolCallRecord as Shape } from './contract.ts'
 
 export type ToolCallRecord = z.input<typeof Shape>
 
-/** A record as a batch stores it. Times are milliseconds since 1970, which cost less to write on every call. */
+/** A record as stored in a batch. Times are milliseconds since 1970, which are cheaper to serialize. */
 export interface StoredCall extends Omit<ToolCallRecord, 'at' | 'approval_at'> {
   at: number
   approval_at: number | null
 }
 
-/** The audit event of a batch: its target is the batch's id. */
+/** Action of a batch's audit event, whose target is the batch's ID. */
 export const recordedAction = 'tool_calls.recorded'
 
 export const batchLimits = {
   records: 5_000,
   bytes: 3 * 1024 * 1024,
-  /** Between the start of the first call and the start of the last one, so that a search by time can stop early. */
+  /** Maximum time between the first and the last start of a call, so that a search by time can stop early. */
   spanMs: 30 * 60_000,
 }
 
-/** A record takes about this much memory. */
+/** Approximate memory per record. */
 const bytesPerRecord = 400
-/** Of a new batch. It grows when more is needed. */
+/** Initial buffer size of a batch. */
 const smallBytes = 8 * 1024
-/** A full batch with its last line. Such buffers are used again, since fresh memory is slow. */
+/** Buffer size of a full batch. Buffers of this size are reused, because allocating new memory is slow. */
 const largeBytes = batchLimits.bytes + 64 * 1024
 const mostFreeBuffers = 4
 const freeBuffers: Buffer[] = []
 
-/** Calls that are written together, as lines of JSON in memory outside the heap. */
+/** Calls that are written together, as JSON Lines in memory outside the heap. */
 export class Batch {
   readonly id: string
   readonly users = new Set<string>()
@@ -39,11 +39,11 @@ export class Batch {
   bytes = 0
   firstAt = Number.POSITIVE_INFINITY
   lastAt = 0
-  /** Lost records that the audit event of this batch reports. */
+  /** Number of lost records that this batch's audit event reports. */
   lost = 0
-  /** Of calls of organizations that keep contents. */
+  /** Empty unless the organization keeps contents. */
   readonly contents: CallContents[] = []
-  /** What it counts for in the limits of memory: records, and contents by their size. */
+  /** Weight in the memory limits: one per record, plus contents by their size. */
   weight = 0
   #contentBytes = 0
   #lines: Buffer = Buffer.allocUnsafeSlow(smallBytes)
@@ -61,7 +61,7 @@ export class Batch {
     )
   }
 
-  /** Returns what the call adds to the weight. */
+  /** Returns the weight that the call adds. */
   add(call: StoredCall, contents: CallContents | undefined): number {
     const line = `${JSON.stringify(call)}\n`
     this.#makeRoom(line.length * 3)
@@ -84,7 +84,7 @@ export class Batch {
     return weight
   }
 
-  /** After this the batch is not used any more. */
+  /** Returns the buffer for reuse. The batch must not be used afterwards. */
   release(): void {
     const isReusable = this.#lines.length === largeBytes && freeBuffers.length < mostFreeBuffers
     if (isReusable) freeBuffers.push(this.#lines)
@@ -104,9 +104,9 @@ export class Batch {
 const gzip = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip)
 const gunzip = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gunzip)
 
-/** The records of a batch, in the order in which the calls ended. */
+/** Reads the records of a batch, in the order in which the calls ended. */
 export async function readRecords(compressed: Buffer): Promise<ToolCallRecord[]> {
-  // A batch may exceed its limit by its last record.
+  // The last record may exceed the batch's size limit.
   const lines = (await gunzip(compressed, { maxOutputLength: 2 * batchLimits.bytes })).toString().split('\n')
   return lines.slice(0, -1).map((line) => {
     const call: StoredCall = JSON.parse(line)

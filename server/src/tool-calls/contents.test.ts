@@ -14,7 +14,7 @@ const keepFor = async (shop: Shop, contents_days: number) => {
   expect(answer.body).toEqual(body)
 }
 
-/** The id of the latest call, and its contents, as an administrator reads them. */
+/** Reads the latest call and its contents as an administrator. */
 async function read(shop: Shop) {
   const { body } = await shop.request('GET', '/tool-calls?limit=1', await asAdmin(shop))
   const { id, at } = body.tool_calls[0]
@@ -24,7 +24,7 @@ async function read(shop: Shop) {
 const stored = async (shop: Shop) =>
   shop.service.database.asOrg(await shop.organization('demo'), (sql) => sql`select call_id from tool_call_contents`)
 
-/** A shop with a page whose tool returns its input, and its user’s assistant. */
+/** Starts a shop with a page whose tool returns its input. */
 async function useCalls(contents_days: number) {
   const shop = await useShop()
   await keepFor(shop, contents_days)
@@ -35,14 +35,14 @@ async function useCalls(contents_days: number) {
   return { shop, page, call: (args: Record<string, unknown> = {}) => call('add', args) }
 }
 
-test('contents aren’t kept unless the organization wants it', async () => {
+test('contents aren’t stored by default', async () => {
   const { shop, call } = await useCalls(0)
   await call({ secret: 1 })
   expect((await read(shop)).body.data).toMatchObject({ code: 'RESOURCE_NOT_FOUND', resource: 'tool_call_contents' })
   expect(await stored(shop)).toEqual([])
 })
 
-test('contents are what was sent and what came back, for as many days as the organization wants', async () => {
+test('contents are the arguments and result, stored for the configured number of days', async () => {
   const { shop, call } = await useCalls(30)
   await call({ say: 'a\0b', n: 1 })
   const { id, at, body } = await read(shop)
@@ -54,7 +54,7 @@ test('contents are what was sent and what came back, for as many days as the org
   })
 })
 
-test('contents of a call without a result have its arguments alone', async () => {
+test('contents of a call without a result have only its arguments', async () => {
   const { shop, page, call } = await useCalls(30)
   const ended = call({ n: 1 }).catch(() => undefined)
   page.socket.terminate()
@@ -63,21 +63,21 @@ test('contents of a call without a result have its arguments alone', async () =>
   expect((await read(shop)).body).toMatchObject({ arguments: '{"n":1}', result: null })
 })
 
-test('contents are cut to a limit', async () => {
+test('contents are truncated at the limit', async () => {
   const { shop, call } = await useCalls(30)
   await call({ say: '😀'.repeat(20_000) })
   const { body } = await read(shop)
   expect([body.arguments.length, body.result.length]).toEqual([16_384, 16_384])
 })
 
-test('contents of callers who aren’t end users are not kept, since no erasure would delete them', async () => {
+test('contents of callers who aren’t end users aren’t stored, because no deletion would reach them', async () => {
   const { shop } = await useCalls(30)
   const { call } = await shop.caller('admin@demo.test')
   await call('nothing').catch(() => undefined)
   expect((await read(shop)).status).toBe(404)
 })
 
-test('erasing the end user deletes contents, also those that wait to be written', async () => {
+test('deleting the end user deletes contents, including unwritten ones', async () => {
   const { shop, call } = await useCalls(30)
   const { token } = await asAdmin(shop)
   await call({ n: 1 })
@@ -90,15 +90,15 @@ test('erasing the end user deletes contents, also those that wait to be written'
   await shop.service.toolCalls.flush()
   expect(await stored(shop)).toEqual([])
   const { tool_calls } = (await shop.request('GET', '/tool-calls', { token })).body
-  expect(tool_calls, 'the records stay, like the audit trail').toHaveLength(2)
+  expect(tool_calls, 'the records are kept, like the audit trail').toHaveLength(2)
 })
 
-test('a shorter time applies to what is stored, and expired contents are hidden, then deleted', async () => {
+test('a shorter period applies to stored contents; expired contents are hidden, then deleted', async () => {
   const { shop, call } = await useCalls(30)
   await call()
   await keepFor(shop, 60)
   const { at, body } = await read(shop)
-  expect(Date.parse(body.expires_at) - Date.parse(at), 'a longer time does not').toBe(30 * 24 * 60 * 60 * 1000)
+  expect(Date.parse(body.expires_at) - Date.parse(at), 'a longer period doesn’t apply').toBe(30 * 24 * 60 * 60 * 1000)
   await keepFor(shop, 0)
   expect((await read(shop)).status).toBe(404)
   expect(await stored(shop)).toHaveLength(1)
@@ -113,7 +113,7 @@ test('a shorter time applies to what is stored, and expired contents are hidden,
   ])
 })
 
-test('the setting is a number of days from 0 to 365', async () => {
+test('the setting accepts 0 to 365 days', async () => {
   const shop = await useShop()
   const { token } = await asAdmin(shop)
   expect((await shop.request('GET', '/tool-calls/settings', { token })).body).toEqual({ contents_days: 0 })
@@ -123,7 +123,7 @@ test('the setting is a number of days from 0 to 365', async () => {
   }
 })
 
-test('contents that wait count for as many records as they take memory', async () => {
+test('unwritten contents count toward the memory limit by their size', async () => {
   const { shop } = await useCalls(30)
   const away: Database['asOrg'] = () => Promise.reject(serviceUnavailable('The database is not reachable'))
   const needed = { ...shop.service, database: { ...shop.service.database, asOrg: away } }

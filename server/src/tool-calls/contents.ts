@@ -7,7 +7,7 @@ import type { Sql } from '../stores/database.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 import type * as contract from './contract.ts'
 
-/** The arguments and the result of a call, which are only kept where an organization wants that. */
+/** The arguments and result of a call, stored only if the organization has enabled it. */
 export interface CallContents {
   call_id: string
   user_email: string
@@ -17,14 +17,14 @@ export interface CallContents {
   expires_at: string
 }
 
-/** Of the arguments, and of the result, in UTF-16 code units. The rest is cut off. */
+/** Maximum length of the arguments and of the result, in UTF-16 code units. Longer text is truncated. */
 const maxLength = 16 * 1024
 const cachedOrganizations = 10_000
 const dayMs = 24 * 60 * 60 * 1000
 
-/** For how many days an organization keeps contents. */
+/** How many days an organization keeps contents. */
 export interface ContentsDays {
-  /** Undefined if it has to be loaded. */
+  /** Undefined if the value isn't cached. */
   cached(organizationId: string): number | undefined
   load(organizationId: string): Promise<number>
 }
@@ -70,8 +70,8 @@ export function describeContents(
 const writeJson = (value: unknown): string => JSON.stringify(value).slice(0, maxLength).toWellFormed()
 
 /**
- * Only for callers who are end users too, so that erasing the end user deletes their contents. Because of the lock, an
- * erasure either waits and deletes what is written here, or has deleted the end user, and nothing is written.
+ * Writes contents only for callers who are also end users, so that deleting the end user deletes their contents. The
+ * lock makes a concurrent deletion either wait and delete these contents, or finish first so that none are written.
  */
 export async function writeContents(sql: Sql, contents: readonly CallContents[]): Promise<void> {
   const emails = [...new Set(contents.map(({ user_email }) => user_email))].sort()
@@ -86,7 +86,7 @@ export async function writeContents(sql: Sql, contents: readonly CallContents[])
       call_id uuid, user_email text, arguments text, result text, at timestamptz, expires_at timestamptz)`
 }
 
-/** In the transaction that erases the end user, who is locked. */
+/** Runs in the transaction that deletes the end user, whose row is locked. */
 export const eraseEndUserContents = (sql: Sql, endUserId: string) => sql`
   delete from tool_call_contents
   where user_email <> '' and user_email = (select email from end_users where id = ${endUserId})`
@@ -116,7 +116,7 @@ export async function updateToolCallSettings(
     await recordAudit(sql, trailOf(caller), 'tool_call_settings.updated', organizationId, change)
   })
   changes.announce(topics.toolCallSettings(organizationId))
-  // Stored contents expire earlier too, but never later. In parts, since there may be very many.
+  // A shorter period also applies to stored contents; a longer one doesn't. Batched, because there may be many rows.
   for (let count = shortenedAtOnce; count === shortenedAtOnce; ) {
     const shortened = await database.asOrg(
       organizationId,
@@ -135,7 +135,7 @@ export async function updateToolCallSettings(
 const expireEveryMs = 60_000
 const expiredAtOnce = 1_000
 
-/** Deletes expired contents from time to time. Until then they are not shown. */
+/** Deletes expired contents regularly. Queries already exclude them. */
 export function keepExpiring({ database, log }: Service, everyMs = expireEveryMs) {
   async function expire(): Promise<void> {
     const found = await database.asExpirer(
@@ -154,7 +154,8 @@ export function keepExpiring({ database, log }: Service, everyMs = expireEveryMs
     }
     if (found.length > 0) await expire()
   }
-  const run = () => expire().catch((error) => log.warn({ err: error }, 'expired contents could not be deleted'))
+  const run = () =>
+    expire().catch((error) => log.warn({ err: error }, 'Could not delete expired tool call contents; retrying'))
   let running = run()
   const timer = setInterval(() => {
     running = running.then(run)

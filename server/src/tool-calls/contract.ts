@@ -7,36 +7,41 @@ const Outcome = z.enum(['succeeded', 'tool_error', 'failed', 'refused', 'cancell
 
 export const ToolCallRecord = z
   .strictObject({
-    id: z.string().describe('The call’s id, which the page and the governance provider get too'),
+    id: z.string().describe('ID of the call. The page and the governance provider get the same ID.'),
     at: Timestamp.describe('When the call started'),
     user_id: z.string().describe('ID of the user who called the tool'),
     user_email: z.string().describe('Email address of that user at the time of the call'),
-    client_id: z.string().nullable().describe('The OAuth client; null for tokens that weren’t issued to one'),
-    client_name: z.string().nullable().describe('Name of that client at the time of the call; null if it has none'),
-    source_type: z.enum(['page', 'connector']).nullable().describe('Null if no such tool was found'),
-    source: z.string().nullable().describe('The origin of the page, or the name of the connector'),
-    tool: z.string().describe('Name of the tool; tools of connectors are named `<connector>.<tool>`'),
+    client_id: z.string().nullable().describe('ID of the OAuth client; null if the token wasn’t issued to one'),
+    client_name: z.string().nullable().describe('Name of the client at the time of the call; null if it has none'),
+    source_type: z.enum(['page', 'connector']).nullable().describe('Where the tool was found; null if it wasn’t found'),
+    source: z
+      .string()
+      .nullable()
+      .describe('Origin of the page or name of the connector; null if the tool wasn’t found'),
+    tool: z.string().describe('Name of the tool; a connector’s tools are named `<connector>.<tool>`'),
     definition_hash: z
       .string()
       .nullable()
-      .describe('SHA-256 of the definition that the page gave; null for tools of connectors'),
+      .describe('SHA-256 of the tool’s definition; null for a connector’s tool that ran without asking the user'),
     arguments_hash: z
       .string()
-      .describe('An HMAC-SHA-256 with a key of the server. The same arguments have the same hash in an organization.'),
+      .describe('Keyed hash of the arguments. Equal arguments have equal hashes within an organization.'),
     approval: z
       .enum(['not_needed', 'allowed', 'always_allowed', 'declined', 'unknown'])
       .describe(
-        'What the user said to the call, as their browser reports it. `not_needed`: they weren’t asked. `allowed`, `declined`: they were asked. `always_allowed`: they had allowed this tool before, in this definition. `unknown`: the call ended before they answered, or before it reached them.',
+        'The user’s decision about the call, as reported by their browser. `not_needed`: the user wasn’t asked. `allowed`, `declined`: the user was asked. `always_allowed`: the user has a permission for this definition of the tool. `unknown`: the call ended before the user answered or was asked.',
       ),
-    approval_at: Timestamp.nullable().describe('When the user allowed or declined this call; null if they didn’t'),
+    approval_at: Timestamp.nullable().describe('When the user allowed or declined the call; null if they did neither'),
     governance: z
       .enum(['none', 'allowed', 'refused', 'result_refused'])
-      .describe('`refused` before the tool ran, `result_refused` after it; `none` if no provider was asked'),
+      .describe(
+        'Decision of the governance provider: `refused` before the tool ran, `result_refused` after it ran, `none` if no provider was asked',
+      ),
     outcome: Outcome.describe(
-      'How the call ended. `tool_error`: the tool ran and reported an error. `failed`: there was no result.',
+      'How the call ended. `tool_error`: the tool ran and reported an error. `failed`: the tool returned no result.',
     ),
-    failure_code: z.string().nullable().describe('Why there is no result; null if the tool returned one'),
-    duration_ms: z.int().describe('Time from the call to its end, in milliseconds'),
+    failure_code: z.string().nullable().describe('Why the call has no result; null if the tool returned one'),
+    duration_ms: z.int().describe('Duration of the call, in milliseconds'),
   })
   .meta({ id: 'ToolCall' })
 
@@ -46,26 +51,28 @@ export const listToolCalls = operation({
   path: '/tool-calls',
   access: 'admin',
   tag: 'Tool calls',
-  summary: 'Tool calls through the hub, the newest first',
+  summary: 'List tool calls',
   description:
-    'Calls on other nodes of the server appear a few seconds after they end. A page can have fewer calls than `limit`, or none, while `next_cursor` isn’t null: a search that finds little is continued with the next request. With `format`, the response is one page as CSV or as JSON Lines, and the header `Next-Cursor` has the cursor of the next page.',
+    'Returns the tool calls through the hub, newest first. Calls on other nodes appear a few seconds after they end. A page can have fewer calls than `limit`, or none at all, even if there are more: continue until `next_cursor` is null. With `format`, the response is one page as CSV or JSON Lines, and the `Next-Cursor` header has the cursor of the next page.',
   query: z.strictObject({
-    limit: z.int().min(1).max(1_000).default(50).describe('Maximum number of calls in a page'),
+    limit: z.int().min(1).max(1_000).default(50).describe('Maximum number of calls per page'),
     cursor: z
       .string()
-      .regex(/^\d{1,13}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'The next_cursor of a page is expected')
+      .regex(/^\d{1,13}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'Must be the next_cursor of a page')
       .optional()
-      .describe('The `next_cursor` of the page before'),
-    user_id: z.string().refine(isId, 'The id of a user is expected').optional().describe('Only calls of this user'),
-    tool: z.string().min(1).max(128).optional().describe('Only calls of the tool with this name'),
-    outcome: Outcome.optional().describe('Only calls that ended like this'),
-    start_date: moment('00:00:00.000').describe('Only calls from this date or time on'),
-    end_date: moment('23:59:59.999').describe('Only calls up to this date, inclusive, or time'),
+      .describe('The `next_cursor` of the previous page'),
+    user_id: z.string().refine(isId, 'Must be the ID of a user').optional().describe('Only calls by this user'),
+    tool: z.string().min(1).max(128).optional().describe('Only calls to the tool with this name'),
+    outcome: Outcome.optional().describe('Only calls with this outcome'),
+    start_date: moment('00:00:00.000').describe('Only calls at or after this date or time'),
+    end_date: moment('23:59:59.999').describe(
+      'Only calls at or before this date or time; a date includes the whole day',
+    ),
     format: z.enum(['json', 'csv', 'jsonl']).default('json').describe('Format of the response'),
   }),
   response: z.strictObject({
-    tool_calls: z.array(ToolCallRecord).describe('The calls, the newest first'),
-    next_cursor: z.string().nullable().describe('For the next page; null on the last one'),
+    tool_calls: z.array(ToolCallRecord).describe('The calls, newest first'),
+    next_cursor: z.string().nullable().describe('Cursor of the next page; null on the last page'),
   }),
   rows: 'tool_calls',
   errors: [],
@@ -78,15 +85,15 @@ export const getToolCallContents = operation({
   access: 'admin',
   tag: 'Tool calls',
   resource: 'tool_call_contents',
-  summary: 'Get the arguments and the result of a tool call',
+  summary: 'Get the arguments and result of a tool call',
   description:
-    'Returns them if the organization kept contents when the call was made, and they haven’t expired. Otherwise the response is a 404. Each text is cut after 16,384 characters, so it may not be complete JSON.',
+    'Returns the arguments and result if the organization stored contents when the call was made and they haven’t expired. Otherwise the response is a 404. Each text is truncated after 16,384 characters, so it may be incomplete JSON.',
   params: Id,
   response: z
     .strictObject({
       id: z.string().describe('ID of the call'),
       arguments: z.string().describe('The arguments as JSON'),
-      result: z.string().nullable().describe('The result as JSON; null if the call has none'),
+      result: z.string().nullable().describe('The result as JSON; null if the call has no result'),
       expires_at: Timestamp.describe('When the contents are deleted'),
     })
     .meta({ id: 'ToolCallContents' }),
@@ -99,7 +106,7 @@ const Settings = z
       .int()
       .min(0)
       .max(365)
-      .describe('For how many days arguments and results of tool calls are kept; 0 keeps none, which is the default'),
+      .describe('How many days to keep the arguments and results of tool calls. 0, the default, keeps none.'),
   })
   .meta({ id: 'ToolCallSettings' })
 
@@ -109,8 +116,8 @@ export const getToolCallSettings = operation({
   path: '/tool-calls/settings',
   access: 'admin',
   tag: 'Tool calls',
-  summary: 'Get what is kept of tool calls',
-  description: 'Every call leaves a record. This setting is about its arguments and its result.',
+  summary: 'Get the retention of tool call contents',
+  description: 'Every tool call is recorded. This setting determines how long its arguments and result are kept.',
   response: Settings,
   errors: [],
 })
@@ -121,9 +128,9 @@ export const updateToolCallSettings = operation({
   path: '/tool-calls/settings',
   access: 'admin',
   tag: 'Tool calls',
-  summary: 'Change what is kept of tool calls',
+  summary: 'Update the retention of tool call contents',
   description:
-    'Arguments and results are often personal data, so tell your users before you keep them. They are kept for users who are end users of the organization too, and deleted with the end user. A smaller number of days also applies to contents that are already stored; a larger one doesn’t. With 0, stored contents can’t be read any more, and are deleted within minutes.',
+    'Arguments and results are often personal data, so tell your users before you store them. They’re stored only for users who are also end users of the organization, and deleted with the end user. A shorter period also applies to contents that are already stored; a longer one doesn’t. With 0, stored contents can no longer be read and are deleted within minutes.',
   body: Settings,
   response: Settings,
   errors: [],

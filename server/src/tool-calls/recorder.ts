@@ -13,39 +13,39 @@ import { Batch, recordedAction, type StoredCall } from './batch.ts'
 import { type CallContents, type ContentsDays, describeContents, writeContents } from './contents.ts'
 
 /**
- * Records tool calls without holding them up: in memory first, then in batches every few seconds, each with one audit
- * event. While the database is away and the memory for records is used up, new calls are refused, so none is lost.
+ * Records tool calls without delaying them: in memory first, then in batches every few seconds, each with one audit
+ * event. If the database is unreachable and the memory limit is reached, new calls are refused, so no record is lost.
  */
 export interface ToolCallRecorder {
-  /** Runs a call, which fills in what it learns, and records how it ended. */
+  /** Runs a call and records how it ended. `run` adds details to the record. */
   follow<Result>(
     caller: OrgCaller,
     wanted: { tool_name: string; args: Record<string, unknown> },
     run: (record: StoredCall) => Promise<Result>,
   ): Promise<Result>
-  /** Tries once to write what was recorded before, of one organization or of all. */
+  /** Tries once to write the pending records of one or all organizations. */
   flush(organizationId?: string): Promise<void>
   close(): Promise<void>
 }
 
-/** What waits to be written, the oldest first. A batch stays as it is from its first write until it has succeeded. */
+/** Batches waiting to be written, oldest first. A batch is immutable from its first write attempt on. */
 interface Queue {
   batches: Batch[]
-  /** Whether calls may still be added to the last batch. */
+  /** Whether calls can still be added to the last batch. */
   isOpen: boolean
-  /** Differs between organizations, so that nobody can compare what they do. */
+  /** Unique per organization, so that hashes can't be compared between organizations. */
   argumentsKey: string
-  /** Records that could not be written, since the last batch that could. */
+  /** Records lost since the last successful batch. */
   lost: number
-  /** The weight of the batches, and calls that run: those must find room when they end. */
+  /** Weight of the batches plus running calls, which reserve room for their records. */
   held: number
   writing: Promise<boolean>
-  /** A write that has not begun: whoever wants another one waits for this one. */
+  /** A write that hasn't started yet, which further requests share. */
   nextWrite: Promise<boolean> | undefined
 }
 
 const flushEveryMs = 5_000
-/** What a node keeps while the database is away. */
+/** Maximum weight of unwritten records on a node, while the database is unreachable. */
 const mostWaiting = { organization: 20_000, node: 100_000 }
 
 type Needed = Pick<Service, 'database' | 'secrets' | 'clock' | 'log'>
@@ -57,7 +57,7 @@ export function createToolCallRecorder(
 ): ToolCallRecorder {
   const serverKey = secrets.derive('tool call arguments')[0]?.key as Buffer
   const queues = new Map<string, Queue>()
-  /** Of all queues together. */
+  /** Total of `held` over all queues. */
   let held = 0
 
   const isFull = (queue: Queue | undefined) =>
@@ -66,7 +66,8 @@ export function createToolCallRecorder(
   /** Reserves room for a record. */
   function enter(organizationId: string): Queue {
     let queue = queues.get(organizationId)
-    if (isFull(queue)) throw serviceUnavailable('Tool calls can’t be recorded at the moment, so none is started')
+    if (isFull(queue))
+      throw serviceUnavailable('Tool calls can’t be recorded right now, so none are started. Try again later.')
     if (!queue) {
       const argumentsKey = createHmac('sha256', serverKey).update(organizationId).digest('base64url')
       const writing = Promise.resolve(true)
@@ -87,13 +88,13 @@ export function createToolCallRecorder(
       queue.isOpen = true
       if (isFollowing) void write(organizationId, queue)
     }
-    // One was reserved when the call started.
+    // `enter` has already reserved a weight of 1.
     const more = batch.add(record, contents) - 1
     queue.held += more
     held += more
   }
 
-  /** Writes the batches that exist now. Returns false if the database is away. */
+  /** Writes the batches that exist now. Returns false if the database is unreachable. */
   async function writeBatches(organizationId: string, queue: Queue): Promise<boolean> {
     for (let left = queue.batches.length; left > 0; left -= 1) {
       const [batch] = queue.batches as [Batch]
@@ -105,10 +106,10 @@ export function createToolCallRecorder(
       } catch (error) {
         const details = { err: error, organization_id: organizationId, batch_id: batch.id, count: batch.count }
         if (isUnavailable(error)) {
-          log.warn(details, 'tool calls are not recorded yet and will be tried again')
+          log.warn(details, 'Could not record tool calls; retrying')
           return false
         }
-        log.error(details, 'tool calls could not be recorded')
+        log.error(details, 'Tool call records were lost')
         queue.lost += batch.count + batch.lost
       }
       queue.batches.shift()
@@ -133,7 +134,7 @@ export function createToolCallRecorder(
   async function writeAll(): Promise<void> {
     for (const [organizationId, queue] of [...queues]) {
       if (await write(organizationId, queue)) continue
-      // At the end of the line, so that an organization whose writes time out doesn't hold up the others.
+      // Moves the queue to the end, so that an organization whose writes time out doesn't block the others.
       queues.delete(organizationId)
       queues.set(organizationId, queue)
       return
@@ -197,14 +198,15 @@ export function createToolCallRecorder(
     async close() {
       clearInterval(timer)
       await writeAll()
-      if (held > 0) log.error({ count: held }, 'the server stopped before these tool calls were recorded')
+      if (held > 0)
+        log.error({ count: held }, 'Tool call records were lost: the server stopped before they were written')
     },
   }
 }
 
 /**
- * Keyed, since arguments are often easy to guess: an order's number, an address. SHA-512/256 needs no HMAC around it, as
- * what follows the key can't be extended; an HMAC takes four times as long.
+ * Keyed, because arguments such as an order number are often easy to guess. SHA-512/256 isn't vulnerable to length
+ * extension, so it doesn't need an HMAC, which takes four times as long.
  */
 const hashArguments = (key: string, args: Record<string, unknown>): string =>
   hash('sha512-256', `${key}\n${canonicalJson(args)}`, 'base64url')
@@ -250,7 +252,7 @@ async function writeBatch({ asOrg }: Database, organizationId: string, batch: Ba
       insert into tool_call_users (organization_id, batch_id, user_id)
       select batch.organization_id, batch.id, user_id from batch, unnest(${[...batch.users].sort()}::uuid[]) as user_id
       returning user_id`
-    // The connection may have broken after an earlier commit of the same batch.
+    // An earlier attempt may have committed this batch before its connection broke.
     if (written.length === 0) return
     if (batch.contents.length > 0) await writeContents(sql, batch.contents)
     const data = { count, hash: hash('sha256', records), ...(lost > 0 && { lost }) }

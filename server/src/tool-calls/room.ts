@@ -8,7 +8,7 @@ import * as toolCalls from './tool-calls.ts'
 
 export const toolCallsRoom: Room<Service & { toolCalls: ToolCallRecorder }> = {
   tags: {
-    'Tool calls': 'Who called which tool through the hub, and how it ended.',
+    'Tool calls': 'Who called which tool through the hub, and how the call ended.',
   },
   routes: [
     route(contract.listToolCalls, toolCalls.listToolCalls),

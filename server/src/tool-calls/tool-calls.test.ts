@@ -45,7 +45,7 @@ const openPage = async (app: Shop = shop) => {
   return page
 }
 
-/** A caller as the hub sees one, without a page. */
+/** A caller without a page. */
 function callerOf(organizationId: string): OrgCaller {
   return {
     user: { id: newId(), email: 'ann@example.com', name: 'Ann', avatar_url: '' },
@@ -56,7 +56,7 @@ function callerOf(organizationId: string): OrgCaller {
   }
 }
 
-/** Records calls that no page is needed for. */
+/** Records a call without a page. */
 const follow = (recorder: ToolCallRecorder, caller: OrgCaller, tool_name: string, args = {}, error?: Error) =>
   recorder
     .follow(caller, { tool_name, args }, async (record) => {
@@ -66,7 +66,7 @@ const follow = (recorder: ToolCallRecorder, caller: OrgCaller, tool_name: string
     .catch(() => undefined)
 
 describe('the record of a call', () => {
-  test('says who called what through which client, and how it ended', async () => {
+  test('contains the user, tool, client and outcome', async () => {
     await openPage()
     const answered = me.call('add', { sku: 7 })
     const { call_id, definition_hash } = await page.next('tool/call')
@@ -102,7 +102,7 @@ describe('the record of a call', () => {
       { error: { code: 'declined', message: '' }, approval: { how: 'declined', after_ms: 1500 } },
       { outcome: 'refused', failure_code: 'DECLINED' },
     ],
-  ])('says how the user allowed or declined it: %s', async (approval, answer, expected) => {
+  ])('contains the user’s decision: %s', async (approval, answer, expected) => {
     await openPage()
     const answered = me.call('add')
     const { call_id } = await page.next('tool/call')
@@ -112,7 +112,7 @@ describe('the record of a call', () => {
     expect(await latest()).toMatchObject({ approval, approval_at, ...expected })
   })
 
-  test('never says that a decision took longer than a call may', async () => {
+  test('caps the time of the decision at the maximum duration of a call', async () => {
     await openPage()
     const answered = me.call('add')
     const { call_id } = await page.next('tool/call')
@@ -121,7 +121,7 @@ describe('the record of a call', () => {
     expect(await latest()).toMatchObject({ approval_at: new Date(shop.clock.now + 600_000).toISOString() })
   })
 
-  test('names the OAuth client that the token was issued to', async () => {
+  test('contains the OAuth client of the token', async () => {
     const config = await register(shop.url)
     const { access_token } = await obtain(config, 'member@demo.test', { resource: resources(shop.url).mcp })
     const access = createAccess(shop.service)
@@ -137,14 +137,14 @@ describe('the record of a call', () => {
     await call
   }
   test.each<[string, (call: Promise<unknown>, stop: AbortController) => Promise<void>, Partial<ToolCallRecord>]>([
-    ['whose tool failed', fail('failed'), { outcome: 'tool_error', failure_code: null, approval: 'unknown' }],
+    ['a failed tool', fail('failed'), { outcome: 'tool_error', failure_code: null, approval: 'unknown' }],
     [
-      'that the user declined',
+      'a declined call',
       fail('declined'),
       { outcome: 'refused', failure_code: 'DECLINED', approval: 'declined', governance: 'none' },
     ],
     [
-      'that was cancelled',
+      'a cancelled call',
       async (_, stop) => {
         await page.next('tool/call')
         stop.abort()
@@ -152,10 +152,10 @@ describe('the record of a call', () => {
       { outcome: 'cancelled', failure_code: 'CALL_CANCELLED' },
     ],
     [
-      'that nobody answered',
+      'a call without a response',
       async () => {
         await page.next('tool/call')
-        // The page is alive all the time.
+        // Keeps the page alive.
         for (let n = 0; n < 3; n += 1) {
           shop.pass(20_000)
           await page.settled()
@@ -164,14 +164,14 @@ describe('the record of a call', () => {
       { outcome: 'timed_out', failure_code: 'CALL_TIMED_OUT' },
     ],
     [
-      'whose page left',
+      'a call whose page left',
       async () => {
         await page.next('tool/call')
         page.socket.close(1000)
       },
       { outcome: 'failed', failure_code: 'SOURCE_GONE' },
     ],
-  ])('%s says so', async (_, end, expected) => {
+  ])('contains the outcome of %s', async (_, end, expected) => {
     await openPage()
     const stop = new AbortController()
     const call = me.call('add', {}, { signal: stop.signal })
@@ -181,7 +181,7 @@ describe('the record of a call', () => {
     expect(await latest()).toMatchObject({ tool: 'add', source: pageOrigin, ...expected })
   })
 
-  test('of a tool that nobody offers has no source, and no hidden characters in its name', async () => {
+  test('of an unknown tool has no source and no hidden characters in the tool’s name', async () => {
     await me.call('no\u202ewhere').catch(() => undefined)
     expect(await latest()).toMatchObject({
       tool: 'nowhere',
@@ -193,7 +193,7 @@ describe('the record of a call', () => {
     })
   })
 
-  test('of a call that failed here names no cause', async () => {
+  test('doesn’t contain the cause of an internal error', async () => {
     const caller = callerOf(await shop.organization('demo'))
     await follow(shop.service.toolCalls, caller, 'broken', {}, new Error('a secret'))
     expect(await latest()).toMatchObject({ tool: 'broken', outcome: 'failed', failure_code: 'INTERNAL_ERROR' })
@@ -207,7 +207,7 @@ describe('the record of a call', () => {
       { request: 'success', response: 'failure' },
       { outcome: 'refused', failure_code: 'CALL_REFUSED' },
     ],
-  ])('has the verdict of the governance provider: %s', async (governance, verdicts, expected) => {
+  ])('contains the governance provider’s decision: %s', async (governance, verdicts, expected) => {
     const interceptor = await startInterceptor(({ params, ...request }, response) =>
       answerWith({ status: verdicts[params.phase as 'request'], violations: [] })({ params, ...request }, response),
     )
@@ -227,7 +227,7 @@ describe('the record of a call', () => {
     expect(interceptor.asked[0]?.body.params).toMatchObject({ context: { mcp_call_id: record?.id } })
   })
 
-  test('has no contents, only a keyed hash of the arguments, which differs between organizations', async () => {
+  test('contains only a keyed hash of the arguments, which differs between organizations', async () => {
     const [demo, other] = [await shop.organization('demo'), await shop.organization('other')]
     const { toolCalls } = shop.service
     await follow(toolCalls, callerOf(demo), 'hash', { item: 'tea', count: { b: 1, a: 2 } })
@@ -253,7 +253,7 @@ describe('the list', () => {
     ;[ann, bob] = [callerOf(demo), callerOf(demo)]
     app.clock.now = Date.parse('2026-03-01T12:00:00.000Z')
     for (let n = 0; n < 60; n += 1) {
-      // Three at the same moment.
+      // Three calls have the same time.
       if (n % 3 === 0) app.clock.now += 60 * 60 * 1000
       const error = n % 4 === 0 ? failure(504, 'CALL_TIMED_OUT', 'Too late') : undefined
       await follow(app.service.toolCalls, n % 2 ? ann : bob, n % 3 ? 'add' : '=remove("x")', { n }, error)
@@ -264,7 +264,7 @@ describe('the list', () => {
   afterAll(() => app.close())
 
   test.each([1, 7, 60, 1_000])(
-    'in pages of %i has every record of the organization once, the newest first',
+    'in pages of %i contains every record of the organization once, newest first',
     async (limit) => {
       const seen: ToolCallRecord[] = []
       for (let cursor: string | null = ''; cursor !== null; ) {
@@ -278,11 +278,11 @@ describe('the list', () => {
     },
   )
 
-  test('is in order although batches overlap, and continues a search that reads many', async () => {
+  test('stays in order when batches overlap, and continues a search over many batches', async () => {
     const { service, clock, organization, ...rest } = await useTestService()
     const caller = callerOf(await organization('demo'))
     const start = clock.now
-    // As if nodes had written them: each batch has calls from different times of the same ten minutes.
+    // Simulates several nodes: each batch has calls from different times within the same ten minutes.
     for (let n = 0; n < 90; n += 1) {
       clock.now = start + ((n * 37) % 90) * 6_000
       await follow(service.toolCalls, caller, n === 13 ? 'rare' : 'add')
@@ -303,7 +303,7 @@ describe('the list', () => {
       expect(seen).toEqual(Array.from({ length: 90 }, (_, n) => (89 - n) * 6_000))
     }
     expect((await read('tool=rare')).flat()).toHaveLength(1)
-    // In another hour, so that no batch overlaps the others.
+    // An hour apart, so that the batches don't overlap.
     for (let n = 0; n < 50; n += 1) {
       clock.now += 3_600_000
       await follow(service.toolCalls, caller, 'later')
@@ -325,7 +325,7 @@ describe('the list', () => {
     ['start_date=2026-03-02', ({ at }) => at >= '2026-03-02T00:00', 27],
     ['end_date=2026-03-01', ({ at }) => at < '2026-03-02T00:00', 33],
     ['start_date=2026-03-01T13:00:00Z&end_date=2026-03-01T13:00:00Z', ({ at }) => at.startsWith('2026-03-01T13'), 3],
-  ])('narrows by %s', async (query, fits, count) => {
+  ])('filters by %s', async (query, fits, count) => {
     const records = await list(app, `?limit=1000&${query.replace('ANN', ann.user.id)}`)
     expect(records.every(fits)).toBe(true)
     expect(records).toHaveLength(count)
@@ -354,7 +354,7 @@ describe('the list', () => {
     return { text: await response.text(), type: response.headers.get('content-type'), headers: response.headers }
   }
 
-  test('as JSON Lines has a record per line, and the next page in a header', async () => {
+  test('as JSON Lines has one record per line and the next cursor in a header', async () => {
     const { body } = await get(app, '?limit=3')
     const { text, type, headers } = await getText('limit=3&format=jsonl')
     expect(type).toBe('application/jsonl; charset=utf-8')
@@ -363,7 +363,7 @@ describe('the list', () => {
     expect((await getText('limit=60&format=jsonl')).headers.get('next-cursor')).toBeNull()
   })
 
-  test('as CSV has a header, quotes what needs it, and starts no formula', async () => {
+  test('as CSV has a header, quotes values and escapes formulas', async () => {
     const [record] = await list(app, '?limit=1&tool=%3Dremove(%22x%22)')
     const { text, type } = await getText('limit=1&tool=%3Dremove(%22x%22)&format=csv')
     expect(type).toBe('text/csv; charset=utf-8; header=present')
@@ -373,20 +373,20 @@ describe('the list', () => {
     // A hash is base64url, so it may start with a minus sign.
     const lines = [Object.keys(record as ToolCallRecord), cells].map((line) => `${line.join(',')}\r\n`)
     expect(text.replaceAll(",'-", ',-')).toBe(lines.join(''))
-    expect((await getText('tool=nothing&format=csv')).text, 'the header alone').toBe(lines[0])
+    expect((await getText('tool=nothing&format=csv')).text, 'only the header').toBe(lines[0])
   })
 })
 
-describe('the recent calls of a page’s user', () => {
-  /** What a new page is told, if anything, once it would have been told. */
+describe('the recent calls of a page’s end user', () => {
+  /** Opens a page and returns the recent calls that it receives, if any. */
   const recentFor = async (app: Shop, ...who: Parameters<Shop['page']>) => {
     const opened = await app.page(...who)
-    // Pages are told one after the other.
+    // Pages receive their recent calls one at a time, so the first page has received its own by now.
     await (await app.page(member)).next('calls/recent')
     return opened.unread('calls/recent')[0]?.calls.map(({ name }) => name)
   }
 
-  test('are told after ready, the oldest first', async () => {
+  test('are sent after ready, oldest first', async () => {
     const app = await useShop()
     const { call } = await app.caller('member@demo.test')
     const first = await openPage(app)
@@ -404,7 +404,7 @@ describe('the recent calls of a page’s user', () => {
     expect(calls[0]?.call_id.localeCompare(calls[1]?.call_id as string)).toBe(-1)
   })
 
-  test('are those of this user, in this organization, on this origin', async () => {
+  test('include only this user, organization and origin', async () => {
     const app = await useShop()
     const [demo, other] = [await app.organization('demo'), await app.organization('other')]
     const person = async (email: string) => {
@@ -444,7 +444,7 @@ describe('the recent calls of a page’s user', () => {
     expect(await recentFor(app, { sub: 'adm', email: 'admin@demo.test', email_verified: true })).toBeUndefined()
   })
 
-  test('are the last fifty', async () => {
+  test('include only the last fifty', async () => {
     const app = await useShop()
     const { call } = await app.caller('member@demo.test')
     ;(await openPage(app)).answer(() => 'done')
@@ -464,7 +464,7 @@ describe('the recorder', () => {
         select actor, target, data from audit_events where action = 'tool_calls.recorded' order by sequence`,
     )
 
-  /** A recorder of its own over a database whose transactions go wrong in some way. */
+  /** Creates a recorder whose database transactions can be made to fail. */
   async function useRecorder(
     asOrg?: (real: Database['asOrg']) => Database['asOrg'],
     limits?: { organization: number; node: number },
@@ -482,7 +482,7 @@ describe('the recorder', () => {
     return { app, recorder, organizationId, caller: callerOf(organizationId), report }
   }
 
-  test('writes one audit event for many calls, which carries their hash', async () => {
+  test('writes one audit event with a hash for many calls', async () => {
     const { app, recorder, organizationId, caller, report } = await useRecorder()
     await Promise.all(Array.from({ length: 6_000 }, (_, n) => follow(recorder, caller, 'add', { n })))
     await recorder.close()
@@ -499,7 +499,7 @@ describe('the recorder', () => {
     expect(await verifyAuditChain(app.stores, organizationId)).not.toHaveProperty('broken')
   })
 
-  test('keeps what it could not write, and writes it once the database is back', async () => {
+  test('keeps records while the database is unreachable and writes them afterwards', async () => {
     let isAway = true
     const away: Database['asOrg'] = () => Promise.reject(serviceUnavailable('The database is not reachable'))
     const { recorder, caller, report } = await useRecorder((real) => (id, work) => (isAway ? away : real)(id, work))
@@ -513,7 +513,7 @@ describe('the recorder', () => {
     expect(await report()).toEqual({ batches: 2, records: 2 })
   })
 
-  test('writes a batch once, also if the response to its commit was lost', async () => {
+  test('writes a batch once, even if the response to its commit is lost', async () => {
     let failures = 1
     const { recorder, caller, report } = await useRecorder((real) => async (id, work) => {
       const result = await real(id, work)
@@ -529,9 +529,9 @@ describe('the recorder', () => {
   })
 
   test.each([
-    ['of an organization', { organization: 5, node: 100 }],
-    ['of a node', { organization: 100, node: 5 }],
-  ])('runs no call while the records %s that wait have reached their limit', async (_, limits) => {
+    ['organization', { organization: 5, node: 100 }],
+    ['node', { organization: 100, node: 5 }],
+  ])('refuses calls while unwritten records exceed the limit per %s', async (_, limits) => {
     let isAway = true
     const away: Database['asOrg'] = () => Promise.reject(serviceUnavailable('The database is not reachable'))
     const { recorder, caller, report } = await useRecorder(
@@ -553,7 +553,7 @@ describe('the recorder', () => {
     expect(await report()).toMatchObject({ records: 6 })
   })
 
-  test('starts another batch for calls that are far apart, and when one is too large', async () => {
+  test('starts a new batch for calls that are far apart and when a batch is full', async () => {
     const { app, recorder, caller, report } = await useRecorder()
     await follow(recorder, caller, 'one')
     app.clock.now += batchLimits.spanMs + 1
@@ -565,7 +565,7 @@ describe('the recorder', () => {
     expect(await report()).toEqual({ batches: 3, records: 4 })
   })
 
-  test('gives up a batch that can never be written, and counts it as missing', async () => {
+  test('drops a batch that can’t be written, and reports its records as lost', async () => {
     let failures = 1
     const { app, recorder, organizationId, caller } = await useRecorder((real) => async (id, work) => {
       failures -= 1
@@ -581,7 +581,7 @@ describe('the recorder', () => {
     expect((await batches(app, organizationId)).map(({ data }) => data)).toMatchObject([{ count: 1, lost: 2 }])
   })
 
-  test('writes what is left when the service stops', async () => {
+  test('writes pending records when the service stops', async () => {
     const { stores, service, organization } = await useTestService()
     const organizationId = await organization('demo')
     const stopping = await createCapabilities(createService(stores, service), builtInNames)
@@ -627,13 +627,13 @@ describe('the verification', () => {
       `insert into tool_call_batches select organization_id, gen_random_uuid(), first_at, last_at, count, records
        from tool_call_batches where organization_id = $1`,
     ],
-    ['a user of it was removed', 'delete from tool_call_users where organization_id = $1'],
+    ['one of its users was removed', 'delete from tool_call_users where organization_id = $1'],
     [
-      'a user of it was added',
+      'one of its users was added',
       `insert into tool_call_users select organization_id, gen_random_uuid(), id
        from tool_call_batches where organization_id = $1`,
     ],
-  ])('finds a batch if %s', async (_, statement) => {
+  ])('detects an invalid batch if %s', async (_, statement) => {
     const { database, toolCalls } = app.service
     const id = newId()
     await database.asOrg(id, (sql) => sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`)

@@ -15,17 +15,17 @@ interface Position {
 }
 
 interface Search {
-  /** Records before this position, which is not included. */
+  /** Only records before this position, exclusive. */
   before: Position
   notBefore: string
-  /** Null finds the calls of every user. */
+  /** Null for all users. */
   users: readonly string[] | null
   isWanted(record: ToolCallRecord): boolean
   limit: number
 }
 
 interface Found {
-  /** The newest first. */
+  /** Newest first. */
   records: ToolCallRecord[]
   /** Where to continue; undefined if there are no more. */
   next?: Position | undefined
@@ -36,7 +36,7 @@ type Recorded = Pick<Service, 'database'> & { toolCalls: ToolCallRecorder }
 const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 const firstTime = new Date(0).toISOString()
 const lastTime = '9999-12-31T23:59:59.999Z'
-/** How many batches one search reads before it returns what it has. */
+/** Maximum number of batches per search. A search that reaches it returns what it has found. */
 const mostBatches = 40
 
 export async function listToolCalls(
@@ -83,12 +83,12 @@ export async function getToolCallContents(
   return contents
 }
 
-/** What the widget shows of an earlier call. */
+/** An earlier call as shown in the widget. */
 export type RecentCall = (ServerMessage & { type: 'calls/recent' })['calls'][number]
 
 const mostRecentCalls = 50
 
-/** Whose page it is, and on which origin. */
+/** The end user of a page, and the page's origin. */
 interface PageUser {
   organization_id: string
   origin: string | undefined
@@ -96,8 +96,8 @@ interface PageUser {
 }
 
 /**
- * The latest calls that the page's user has seen in the widget, or could have: calls to pages of the same origin, and
- * calls to connectors that the user was asked about. Users without a verified address have none.
+ * The latest calls that the widget has shown to the page's end user, or could have: calls to pages of the same origin,
+ * and calls to connectors that the user was asked about. Empty without a verified email address.
  */
 export async function findRecentCalls(
   { database, toolCalls }: Recorded,
@@ -140,8 +140,8 @@ interface StoredBatch extends Position {
 }
 
 /**
- * Batches overlap in time: calls end in another order than they started in, on several nodes. Batches are read from the
- * one that ends last, and a record's place is known once no unread batch ends after it.
+ * Batches overlap in time, because calls on several nodes don't end in the order they started in. The search reads
+ * batches in descending order of their last call; a record's position is final once no unread batch ends after it.
  */
 async function findCalls({ asOrg }: Database, organizationId: string, search: Search): Promise<Found> {
   const { before, notBefore, users, isWanted, limit } = search
@@ -161,7 +161,7 @@ async function findCalls({ asOrg }: Database, organizationId: string, search: Se
     )
     const isFilled = found[limit] !== undefined && (!batch || found[limit].at > batch.at)
     if (!batch || isFilled) return cut(found, limit)
-    // Only from a position that is earlier than the last one: the next search would read the same batches again.
+    // Stops only if the position advanced; otherwise the next search would read the same batches again.
     if (count > mostBatches && batch.at < before.at) {
       const { records, next } = cut(found, limit)
       const settled = records.filter(({ at }) => at > batch.at)

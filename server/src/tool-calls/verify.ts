@@ -3,10 +3,10 @@ import type { Stores } from '../stores/stores.ts'
 import { readRecords, recordedAction } from './batch.ts'
 
 interface ToolCallReport {
-  /** Batches and records that fit, from the first one on. */
+  /** Number of valid batches and records before the first invalid one. */
   batches: number
   records: number
-  /** The first batch that doesn't fit, and why. */
+  /** The first invalid batch, and why it's invalid. */
   broken?: { batch_id: string; problem: string }
 }
 
@@ -22,9 +22,7 @@ interface RecordedBatch {
   users: string[]
 }
 
-/**
- * Compares an organization's records with its audit events. `verifyAuditChain` tells whether the events are genuine.
- * */
+/** Compares an organization's records with its audit events. `verifyAuditChain` verifies the events themselves. */
 export async function verifyToolCalls(
   { database }: Pick<Stores, 'database'>,
   organizationId: string,
@@ -47,7 +45,7 @@ export async function verifyToolCalls(
     records += event.data.count
     last = event.sequence
   }
-  // In one statement, so that a batch that is written meanwhile shows with its event.
+  // One statement, so that a batch that is being written is seen together with its event.
   const [stray] = await database.asOrg(
     organizationId,
     (sql) => sql<{ id: string }>`
@@ -55,14 +53,14 @@ export async function verifyToolCalls(
         select from audit_events where action = ${recordedAction} and target = batch.id::text)
       order by id limit 1`,
   )
-  return stray ? broken(stray.id, 'the batch belongs to no audit event') : { batches, records }
+  return stray ? broken(stray.id, 'the batch has no audit event') : { batches, records }
 
   function broken(batch_id: string, problem: string): ToolCallReport {
     return { batches, records, broken: { batch_id, problem } }
   }
 }
 
-/** The hash covers the records. The other columns only help to find them, and must say the same. */
+/** The hash covers the records. The other columns index them and must match. */
 async function findProblem({
   data,
   records,
@@ -72,11 +70,11 @@ async function findProblem({
   users,
 }: RecordedBatch): Promise<string | undefined> {
   if (!records) return `the batch of ${data.count} records is missing`
-  if (hash('sha256', records) !== data.hash) return 'a record of the batch was changed'
+  if (hash('sha256', records) !== data.hash) return 'the records of the batch were changed'
   const calls = await readRecords(records)
   const times = calls.map(({ at }) => at).sort()
   const callers = [...new Set(calls.map(({ user_id }) => user_id))].sort()
   const isFindable =
     count === calls.length && first_at === times[0] && last_at === times.at(-1) && users.join() === callers.join()
-  return isFindable ? undefined : 'the columns by which the batch is found were changed'
+  return isFindable ? undefined : 'the index columns of the batch were changed'
 }

@@ -26,7 +26,7 @@ describe('text of a page', () => {
     expect(cleanText(text)).toBe(clean)
   })
 
-  test('that is cleaned has nothing hidden, keeps to its length, and stays as it is when cleaned again', () => {
+  test('has no hidden characters and the maximum length after cleaning, which is idempotent', () => {
     fc.assert(
       fc.property(anyText, fc.integer({ min: 1, max: 50 }), (text, length) => {
         const clean = cleanText(text, length)
@@ -52,7 +52,7 @@ describe('values of a page', () => {
     )
   })
 
-  test('lose what would become a prototype, and nothing else', () => {
+  test('lose only __proto__ keys', () => {
     const value = JSON.parse('{"__proto__":{"admin":true},"constructor":1,"a":[{"__proto__":2,"b":"x\\u202ey"}]}')
     const clean = cleanJson(value) as Record<string, unknown>
     expect(clean).toEqual({ constructor: 1, a: [{ b: 'xy' }] })
@@ -67,7 +67,7 @@ describe('values of a page', () => {
     [64, false],
     [65, true],
     [400_000, true],
-  ])('%i levels: too deep is %s', (levels, tooDeep) => {
+  ])('%i levels are too deep: %s', (levels, tooDeep) => {
     expect(isTooDeep(nested(levels))).toBe(tooDeep)
     expect(JSON.stringify(cleanJson(nested(levels))).includes('[nested too deeply]')).toBe(tooDeep)
   })

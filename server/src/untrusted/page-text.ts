@@ -1,7 +1,7 @@
 /**
- * What a page says is untrusted, and it ends in front of people and models. Control characters and those that change
- * the direction of text can hide what it says; so can invisible ones that models read and people do not see.
- * Tabs and line breaks stay, and so do the joiners that some scripts need.
+ * Text from pages is untrusted and shown to users and models. Control, bidirectional and invisible characters can hide
+ * content from users that models still read, so they're removed. Tabs, line breaks and joiners that some scripts need
+ * are kept.
  */
 const hidden = /[\p{Cc}\p{Bidi_Control}\u200B\u2028\u2029\u2060-\u2064\uFEFF\uFFF9-\uFFFB\u{E0000}-\u{E0FFF}]/gu
 const isKept = (character: string) => character === '\n' || character === '\t'
@@ -11,14 +11,14 @@ export function cleanText(text: string, maxLength = Number.POSITIVE_INFINITY): s
   return shown.length > maxLength ? `${shown.slice(0, maxLength - 1).toWellFormed()}…` : shown
 }
 
-/** For a title, an address, a reason: text in one line. */
+/** Cleans text that is shown on one line, such as a title. */
 export const cleanLine = (text: string, maxLength: number): string => cleanText(text.replace(/\s+/g, ' '), maxLength)
 
 export const isClean = (text: string): boolean => cleanText(text) === text
 
 const maxDepth = 64
 
-/** Every text in a value, names of members too. A key that would change a prototype somewhere is left out. */
+/** Cleans all strings in a value, including keys, and drops `__proto__` keys. */
 export function cleanJson(value: unknown, depth = 0): unknown {
   if (typeof value === 'string') return cleanText(value)
   if (!isObject(value)) return value
@@ -34,7 +34,7 @@ export const cleanRecord = (value: object, depth = 0): Record<string, unknown> =
       .map(([name, member]) => [cleanText(name), cleanJson(member, depth + 1)]),
   )
 
-/** Looks without recursion: half a million levels fit into a message. */
+/** Not recursive, because a message can have half a million levels. */
 export function isTooDeep(value: unknown): boolean {
   let level = [value].filter(isObject)
   for (let depth = 0; level.length > 0; depth += 1) {

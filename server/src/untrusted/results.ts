@@ -4,13 +4,13 @@ import { z } from 'zod'
 import type { Relayed } from '../foundation/tool.ts'
 import { isTooDeep } from './page-text.ts'
 
-/** The answer of a page or a tool server to a call, as received. */
+/** A page's or tool server's unprocessed response to a call. */
 export type PageAnswer = (
   | { result: unknown }
   | { error: { code: 'failed' | 'declined' | 'replaced' | 'unknown_tool'; message: string } }
 ) & { approval?: Approval | undefined }
 
-/** Checking blocks one by one must not block the event loop. */
+/** Limits how long validating the blocks takes, because it blocks the event loop. */
 const maxBlocks = 1000
 
 const McpResult = z.object({
@@ -20,8 +20,8 @@ const McpResult = z.object({
 })
 
 /**
- * An answer as MCP content. Content stays as the tool returned it; only values that an MCP client would reject become
- * text. The message that brought the answer is limited in size, so there is no limit here.
+ * Converts a response to MCP content. Valid content is unchanged; values that an MCP client would reject become text.
+ * The size is already limited by the maximum message size.
  */
 export function readAnswer(answer: PageAnswer): Relayed {
   if ('error' in answer) return { content: [text(describeError(answer.error))], isError: true }
@@ -30,7 +30,7 @@ export function readAnswer(answer: PageAnswer): Relayed {
   const mcp = McpResult.safeParse(result)
   if (mcp.success) {
     const { content, isError = false } = mcp.data
-    // zod's copy of a record lacks members that are named like those of a prototype.
+    // Taken from the original, because zod drops keys such as `__proto__` from records.
     const { structuredContent } = result as { structuredContent?: object }
     return { content: content.map(readBlock), ...(structuredContent && { structuredContent }), isError }
   }
@@ -40,7 +40,7 @@ export function readAnswer(answer: PageAnswer): Relayed {
 
 function describeError({ code, message }: { code: string; message: string }): string {
   if (message) return message
-  return code === 'declined' ? 'The person declined the call.' : 'The tool failed.'
+  return code === 'declined' ? 'The user declined the call.' : 'The tool failed.'
 }
 
 const text = (content: string) => ({ type: 'text' as const, text: content })
