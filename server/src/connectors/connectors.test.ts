@@ -24,7 +24,7 @@ const audit = async () =>
   )
 
 describe('a new connector', () => {
-  test('has exactly these fields, and shows four characters of its secrets', async () => {
+  test('has exactly these fields and shows four characters of its secrets', async () => {
     const { body } = await create(hubAtIdp)
     expect(body).toEqual({
       id: expect.any(String),
@@ -46,11 +46,11 @@ describe('a new connector', () => {
     expect((await world.asAdmin('GET', '/connectors')).body).toEqual({ connectors: [body] })
   })
 
-  test('needs no client of its own at the identity provider', async () => {
+  test('doesn’t need a separate client at the identity provider', async () => {
     expect((await create()).body).toMatchObject({ idp_client_id: null, idp_client_secret_last4: null })
   })
 
-  test('leaves a row in the audit trail, without its secrets', async () => {
+  test('writes an audit event without its secrets', async () => {
     await create(hubAtIdp)
     const [row] = await audit()
     const { client_secret, ...shown } = given
@@ -65,7 +65,7 @@ describe('a new connector', () => {
     })
   })
 
-  test('keeps its secrets sealed', async () => {
+  test('stores its secrets encrypted', async () => {
     await create(hubAtIdp)
     const rows = await world.service.database.asOrg(
       await world.organization('demo'),
@@ -116,7 +116,7 @@ describe('a new connector', () => {
     [{ read_only_tools: Array(513).fill('x') }, 'read_only_tools'],
     [{ status: 'disabled' }, 'status'],
     [{ organization_id: randomUUID() }, 'organization_id'],
-  ])('is refused with %j', async (changes, field) => {
+  ])('is rejected with %j', async (changes, field) => {
     const { status, body } = await create(changes)
     expect({ status, field: body.data?.field }).toEqual({ status: 400, field })
   })
@@ -130,13 +130,13 @@ describe('a new connector', () => {
     [{ scopes: ['one'] }],
     [{ audience_mode: 'issuer' }],
     [{ read_only_tools: ['list_orders', 'größe'] }],
-  ])('may have %j', async (changes) => {
+  ])('can have %j', async (changes) => {
     expect((await create(changes)).body).toMatchObject(
       'client_secret' in changes ? { client_secret_last4: 'tly8' } : changes,
     )
   })
 
-  test('for a third party needs no client, and no scopes', async () => {
+  test('for a third party needs no client and no scopes', async () => {
     const { body } = await world.asAdmin('POST', '/connectors', {
       name: 'third',
       kind: 'oauth',
@@ -169,16 +169,16 @@ describe('a new connector', () => {
     [{ audience_mode: 'issuer' }, 'audience_mode'],
     [{ kind: 'id_jag' }, 'client_id'],
     [{ kind: 'id_jag', client_id: 'hub' }, 'client_secret'],
-  ])('for a third party is refused with %j', async (changes, field) => {
+  ])('for a third party is rejected with %j', async (changes, field) => {
     const body = { name: 'third', kind: 'oauth', server_url: 'https://third.example/mcp', ...changes }
     expect((await world.asAdmin('POST', '/connectors', body)).body).toMatchObject({ status: 400, data: { field } })
   })
 
-  test('has each scope once', async () => {
+  test('contains each scope once', async () => {
     expect((await create({ scopes: ['a', 'b', 'a'] })).body.scopes).toEqual(['a', 'b'])
   })
 
-  test('cannot have the name of another one in the organization; elsewhere it may', async () => {
+  test('needs a name that is unique in its organization', async () => {
     await create()
     expect((await create()).body).toMatchObject({
       status: 409,
@@ -189,16 +189,16 @@ describe('a new connector', () => {
     expect((await world.request('POST', '/connectors', { token, body: given })).status).toBe(200)
   })
 
-  test('is one of fifty at most, also when many are made at once', async () => {
+  test('is limited to fifty per organization, even if many are created concurrently', async () => {
     const answers = await Promise.all(Array.from({ length: 55 }, (_, n) => create({ name: `c${n}` })))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(50)
     expect(answers.find(({ status }) => status !== 200)?.body).toMatchObject({
       status: 400,
-      data: { field: '', details: 'An organization has at most 50 connectors' },
+      data: { field: '', details: 'An organization can have at most 50 connectors' },
     })
   })
 
-  test('is reached over https in production', async () => {
+  test('must use https in production', async () => {
     const app = await useTestService({
       NODE_ENV: 'production',
       INLAY_PUBLIC_URL: 'https://inlay.example.com',
@@ -212,7 +212,7 @@ describe('a new connector', () => {
   })
 })
 
-describe('a change', () => {
+describe('an update', () => {
   test.each<[Record<string, unknown>, Record<string, unknown>]>([
     [{ name: 'sales' }, { name: 'sales' }],
     [{ client_secret: 'another-secret' }, { client_secret_last4: 'cret' }],
@@ -222,7 +222,7 @@ describe('a change', () => {
     [{ read_only_tools: ['list'] }, { read_only_tools: ['list'] }],
     [{ status: 'disabled' }, { status: 'disabled' }],
     [{}, {}],
-  ])('of %j leaves the rest as it is', async (changes, expected) => {
+  ])('of %j keeps the other fields', async (changes, expected) => {
     const { body } = await create(hubAtIdp)
     expect((await patch(body.id, changes)).body).toEqual({ ...body, ...expected, updated_at: timestamp })
     const secrets = Object.keys(changes).filter((name) => name.endsWith('_secret'))
@@ -242,7 +242,7 @@ describe('a change', () => {
     [{ name: null }, 'name'],
     [{ idp_client_secret: 'without-a-client' }, 'idp_client_secret'],
     [{ scopes: [] }, 'scopes'],
-  ])('of %j is refused', async (changes, field) => {
+  ])('of %j is rejected', async (changes, field) => {
     const { body } = await create()
     const { status, body: refused } = await patch(body.id, changes)
     expect({ status, field: refused.data?.field }).toEqual({ status: 400, field })
@@ -255,7 +255,7 @@ describe('a change', () => {
   })
 
   // Abuse case 11.
-  test('of different fields at once loses none', async () => {
+  test('of different fields at the same time keeps all changes', async () => {
     const { body } = await create()
     const changes = { name: 'sales', client_secret: 'another-secret', scopes: ['one'], audience_mode: 'issuer' }
     await Promise.all(Object.entries(changes).map(([name, value]) => patch(body.id, { [name]: value })))
@@ -267,7 +267,7 @@ describe('a change', () => {
   })
 })
 
-test('a deleted connector is gone', async () => {
+test('a deleted connector is not found', async () => {
   const { body } = await create()
   expect((await world.asAdmin('DELETE', `/connectors/${body.id}`)).body).toEqual({ success: true })
   expect((await audit())[0]).toEqual({ action: 'connector.deleted', data: { name: 'crm' } })
@@ -279,26 +279,30 @@ describe('a test', () => {
   const run = async (id: string) => (await world.asAdmin('POST', `/connectors/${id}/test`)).body
   const connectAdmin = () => world.connect({ sub: 'adm', email: 'admin@demo.test', email_verified: true })
 
-  test('goes through every step, and says what it finds', async () => {
+  test('runs every step and reports what it finds', async () => {
     const { id } = await world.addConnector()
     await connectAdmin()
     expect(await run(id)).toEqual({
       success: true,
       steps: [
-        { step: 'metadata', status: 'ok', message: `Tokens come from ${world.tools.url}/oauth/token` },
+        { step: 'metadata', status: 'ok', message: `The token endpoint is ${world.tools.url}/oauth/token` },
         {
           step: 'provider_exchange',
           status: 'ok',
-          message: `${world.idp.url} vouches for you, for mcp:tools:read mcp:tools:call`,
+          message: `${world.idp.url} issued an assertion with the scopes mcp:tools:read mcp:tools:call`,
         },
-        { step: 'redemption', status: 'ok', message: 'The tool server gives you mcp:tools:read mcp:tools:call' },
+        {
+          step: 'redemption',
+          status: 'ok',
+          message: 'The tool server issued an access token with the scopes mcp:tools:read mcp:tools:call',
+        },
         { step: 'tools_list', status: 'ok', message: '1 tool' },
       ],
     })
     expect((await audit())[0]).toEqual({ action: 'connector.tested', data: { success: true } })
   })
 
-  test('remembers nothing, and uses nothing that is remembered', async () => {
+  test('neither reads nor writes cached tokens', async () => {
     const { id } = await world.addConnector()
     const { userId } = await connectAdmin()
     await run(id)
@@ -307,7 +311,7 @@ describe('a test', () => {
     expect(await world.service.kv.get(`token:${await world.organization('demo')}:${id}:${userId}`)).toBeUndefined()
   })
 
-  test('works for a connector that is disabled', async () => {
+  test('works for a disabled connector', async () => {
     const { id } = await world.addConnector()
     await patch(id, { status: 'disabled' })
     await connectAdmin()
@@ -323,13 +327,13 @@ describe('a test', () => {
       'metadata',
       () => Object.assign(world.tools, { instead: instead(/protected-resource/, broken) }),
       ['failed', 'skipped', 'skipped', 'skipped'],
-      /answered with status 500/,
+      /responded with status 500/,
     ],
     [
       'provider_exchange',
       () => Object.assign(world.idp, { assertion: { claims: { aud: 'https://other.example' } } }),
       ['ok', 'failed', 'skipped', 'skipped'],
-      /another audience than asked for: expected http.*\/mcp, but it is https:\/\/other\.example/,
+      /the wrong audience: expected http.*\/mcp, found https:\/\/other\.example/,
     ],
     [
       'redemption',
@@ -343,7 +347,7 @@ describe('a test', () => {
       ['ok', 'ok', 'ok', 'failed'],
       /status 500/,
     ],
-  ])('names the step that fails: %s', async (step, breakIt, statuses, why) => {
+  ])('reports the step that fails: %s', async (step, breakIt, statuses, why) => {
     const { id } = await world.addConnector()
     await connectAdmin()
     breakIt()
@@ -356,7 +360,7 @@ describe('a test', () => {
     })
   })
 
-  test('says how to bring an identity when there is none', async () => {
+  test('explains how to get an identity if there is none', async () => {
     const { id } = await world.addConnector()
     expect((await run(id)).steps).toMatchObject([
       { status: 'ok' },
@@ -368,7 +372,7 @@ describe('a test', () => {
 
   // Abuse case 48.
   test.each(['https://127.0.0.1/mcp', 'https://10.0.0.1/mcp', 'https://[::1]/mcp', 'https://169.254.169.254/latest'])(
-    'reaches no private network that the operator does not allow: %s',
+    'doesn’t reach private networks that the operator doesn’t allow: %s',
     async (server_url) => {
       const app = await useTestService({ INLAY_ALLOWED_PRIVATE_NETWORKS: '10.9.0.0/16' })
       const token = await app.tokenFor('admin@demo.test', 'demo')

@@ -13,26 +13,26 @@ interface Client {
   secret: string
 }
 
-/** A connector with its secrets in clear, for the moment of their use. */
+/** A connector with decrypted secrets, only for the duration of a request. */
 export interface OpenConnector {
   server_url: string
   audience_mode: 'resource' | 'issuer'
   scopes: readonly string[]
-  /** At the tool server. */
+  /** Inlay's client at the tool server. */
   client: Client
-  /** At the identity provider. */
+  /** Inlay's client at the identity provider. */
   idpClient: Client
 }
 
 export type Connector = Output<typeof contract.getConnector>
 
-/** A connector with its secrets, which stay sealed until the moment of their use. */
+/** A connector with its encrypted secrets. */
 export interface StoredConnector extends Connector {
   client_secret_sealed: string | null
   idp_client_secret_sealed: string | null
 }
 
-/** Every one of them may be asked for its tools when somebody lists theirs. */
+/** Limited because listing tools sends a request to every connector. */
 const mostConnectors = 50
 
 const secretPlace = (id: string) => `connectors.client_secret_sealed:${id}`
@@ -65,11 +65,11 @@ export async function createConnector(
   const secret = sealSecret(service, client_secret, secretPlace(id))
   const idpSecret = sealSecret(service, idp_client_secret, idpSecretPlace(id))
   return changeConnectors(service, caller, async (sql) => {
-    // Whoever makes connectors at once queues here, so that the limit holds exactly.
+    // Serializes concurrent creations, so that the limit holds exactly.
     await sql`select from organizations where id = current_organization() for no key update`
     const [row] = await sql<{ count: number }>`select count(*) as count from connectors`
     if ((row?.count ?? 0) >= mostConnectors)
-      throw invalid('', `An organization has at most ${mostConnectors} connectors`)
+      throw invalid('', `An organization can have at most ${mostConnectors} connectors`)
     await sql`
       insert into connectors (organization_id, id, name, kind, server_url, client_id, client_secret_sealed,
         client_secret_last4, idp_client_id, idp_client_secret_sealed, idp_client_secret_last4, scopes, audience_mode, read_only_tools,
@@ -94,7 +94,7 @@ export async function updateConnector(
     const { kind, client_id, idp_client_id } = await selectConnector(sql, id)
     if (client_secret && !client_id) throw noClient('client_secret')
     if (idp_client_secret && !idp_client_id) throw noClient('idp_client_secret')
-    if (kind === 'id_jag' && scopes?.length === 0) throw invalid('scopes', 'Needs at least one')
+    if (kind === 'id_jag' && scopes?.length === 0) throw invalid('scopes', 'Must have at least one scope')
     await sql`
       update connectors set
         name = coalesce(${name}, name),
@@ -117,7 +117,7 @@ export async function updateConnector(
   })
 }
 
-/** A name stands for one connector; afterwards every node forgets what it knew. */
+/** Reports a duplicate name as a conflict, and makes all nodes drop their caches afterwards. */
 export async function changeConnectors<T>(
   { database, changes }: Service,
   { organization }: OrgCaller,
@@ -130,9 +130,9 @@ export async function changeConnectors<T>(
   return result
 }
 
-const noClient = (field: string) => invalid(field, 'The connector has no client that it could be for')
+const noClient = (field: string) => invalid(field, 'The connector has no client ID for this secret')
 
-/** In development safe-fetch lets plain http reach the networks that it was told to allow. */
+/** Only development allows http, for which safe-fetch still checks the allowed networks. */
 function requireHttps({ config }: Service, url: string): void {
   if (config.mode === 'production' && url.startsWith('http:')) throw invalid('server_url', 'Must start with https://')
 }
@@ -141,14 +141,14 @@ function sealSecret({ secrets }: Service, secret: string | undefined, place: str
   return { sealed: secret ? secrets.seal(secret, place) : null, last4: secret?.slice(-4) ?? null }
 }
 
-/** The secret at the server, in clear. */
+/** Decrypts the client secret for the tool server. */
 export const openSecret = (
   { secrets }: Pick<Service, 'secrets'>,
   { id, client_secret_sealed }: StoredConnector,
 ): string | undefined =>
   client_secret_sealed === null ? undefined : secrets.open(client_secret_sealed, secretPlace(id))
 
-/** All secrets in clear, of a connector that has them. */
+/** Decrypts all secrets of an `id_jag` connector. */
 export function openConnector(service: Pick<Service, 'secrets'>, connector: StoredConnector): OpenConnector {
   const { secrets } = service
   const { id, client_id, client_secret_sealed, idp_client_id, idp_client_secret_sealed, ...rest } = connector

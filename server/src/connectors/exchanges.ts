@@ -6,26 +6,26 @@ import { type Step, StepFailed } from './steps.ts'
 type Fetching = Pick<Service, 'fetch'>
 type Document = Record<string, unknown>
 
-/** A published document; undefined where there is none. */
+/** Reads a published document; undefined if the server responds with a 4xx status. */
 export async function readDocument(service: Fetching, step: Step, address: string): Promise<Document | undefined> {
   const response = await send(service, step, address, { headers: { accept: 'application/json' } })
   if (response.status >= 400 && response.status < 500) return undefined
-  if (response.status !== 200) throw new StepFailed(step, `${address} answered with status ${response.status}`)
+  if (response.status !== 200) throw new StepFailed(step, `${address} responded with status ${response.status}`)
   return readObject(step, address, response)
 }
 
 export interface TokenRequest {
   endpoint: string
   form: Record<string, string>
-  /** For HTTP Basic. */
+  /** Credentials for HTTP Basic. */
   basic?: { id: string; secret: string } | undefined
-  /** What must not be repeated from the answer. */
+  /** Removed from error messages that quote the response. */
   secrets: readonly string[]
-  /** What to try when the grant is refused. */
+  /** Added to the error message if the server responds with `invalid_grant`. */
   advice?: string
 }
 
-/** A request to a token endpoint. What is not a success is a failure with the words of the other side. */
+/** Sends a request to a token endpoint. Throws StepFailed with the server's error unless it succeeds. */
 export async function requestToken(service: Fetching, step: Step, request: TokenRequest): Promise<Document> {
   const { endpoint, form, basic, secrets, advice } = request
   const response = await send(service, step, endpoint, {
@@ -41,7 +41,7 @@ export async function requestToken(service: Fetching, step: Step, request: Token
   if (response.status === 200) return body
   const said = describe(body, secrets)
   const next = advice && body.error === 'invalid_grant' ? `. ${advice}` : ''
-  throw new StepFailed(step, `${endpoint} answered with status ${response.status}${said && `: ${said}`}${next}`)
+  throw new StepFailed(step, `${endpoint} responded with status ${response.status}${said && `: ${said}`}${next}`)
 }
 
 async function send({ fetch }: Fetching, step: Step, address: string, init: RequestInit): Promise<Response> {
@@ -60,13 +60,13 @@ async function readObject(step: Step, address: string, response: Response): Prom
   } catch (error) {
     if (!(error instanceof InvalidJson)) throw error
   }
-  throw new StepFailed(step, `${address} answered with status ${response.status}, but not with a JSON object`)
+  throw new StepFailed(step, `${address} responded with status ${response.status}, but not with a JSON object`)
 }
 
-/** RFC 6749, section 2.3.1: both halves are form-encoded before they are joined. */
+/** RFC 6749, section 2.3.1: both parts are form-encoded before they're joined. */
 const encode = (text: string) => new URLSearchParams({ '': text }).toString().slice(1)
 
-/** The error of RFC 6749, section 5.2, without what we sent. */
+/** Describes an error response (RFC 6749, section 5.2), without the secrets we sent. */
 function describe({ error, error_description }: Document, secrets: readonly string[]): string {
   const words = [error, error_description].filter((text) => typeof text === 'string').join(', ')
   return secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), words)

@@ -3,12 +3,11 @@ import { findEndpointProblem } from '../net/endpoints.ts'
 import { readDocument } from './exchanges.ts'
 import { type Step, StepFailed } from './steps.ts'
 
-/** How to get tokens for a tool server. */
+/** The authorization server of a tool server. */
 export interface ServerMetadata {
-  /** The issuer of its tokens. */
   issuer: string
   token_endpoint: string
-  /** How it wants to be told who asks. */
+  /** How clients authenticate at the token endpoint. */
   authentication: 'client_secret_post' | 'client_secret_basic'
 }
 
@@ -17,7 +16,7 @@ type Document = Record<string, unknown>
 
 const step = 'metadata'
 
-/** RFC 9728 and RFC 8414; a server that publishes nothing has its token endpoint where the interface says. */
+/** Reads RFC 9728 and RFC 8414 metadata. Without any, the token endpoint is `/oauth/token`. */
 export async function readServerMetadata(service: Fetching, serverUrl: string): Promise<ServerMetadata> {
   const resource = await findDocument(service, step, resourceAddresses(serverUrl))
   if (resource) checkResource(resource, serverUrl)
@@ -35,7 +34,7 @@ export async function readServerMetadata(service: Fetching, serverUrl: string): 
   return { issuer, token_endpoint, authentication: chooseAuthentication(server) }
 }
 
-/** What an authorization server says of itself; undefined when it says nothing. */
+/** Reads the metadata of an authorization server; undefined if it publishes none. */
 export async function findAuthorizationServer(
   service: Fetching,
   step: Step,
@@ -44,12 +43,12 @@ export async function findAuthorizationServer(
   const server = await findDocument(service, step, authorizationServerAddresses(issuer))
   if (!server || server.issuer === issuer) return server
   const found = { expected: issuer, seen: show(server.issuer) }
-  throw new StepFailed(step, 'The authorization server’s metadata is that of another issuer', found)
+  throw new StepFailed(step, 'The authorization server’s metadata is for another issuer', found)
 }
 
 const links = new Set(['authorization_endpoint'])
 
-/** Addresses that a document of the other side names; those that it leaves out are not missed here. */
+/** Checks URLs from an untrusted document. Missing ones are accepted. */
 export function checkEndpoints(step: Step, endpoints: Document, namedBy: string): void {
   for (const [name, address] of Object.entries(endpoints)) {
     if (address === undefined) continue
@@ -70,7 +69,7 @@ async function findDocument(
   return undefined
 }
 
-/** Path-inserted first: the root may be that of another resource. */
+/** The path-inserted form comes first, because the root document may describe another resource. */
 function resourceAddresses(serverUrl: string): string[] {
   const { origin, path } = split(serverUrl)
   const root = `${origin}/.well-known/oauth-protected-resource`
@@ -92,7 +91,7 @@ function split(address: string): { origin: string; path: string } {
 
 function checkResource({ resource }: Document, serverUrl: string): void {
   if (typeof resource === 'string' && URL.parse(resource)?.href === new URL(serverUrl).href) return
-  throw new StepFailed(step, 'The protected resource metadata is that of another resource', {
+  throw new StepFailed(step, 'The protected resource metadata is for another resource', {
     expected: serverUrl,
     seen: show(resource),
   })
@@ -101,7 +100,7 @@ function checkResource({ resource }: Document, serverUrl: string): void {
 function firstAuthorizationServer({ authorization_servers }: Document): string {
   const [first] = Array.isArray(authorization_servers) ? authorization_servers : []
   if (typeof first === 'string' && URL.canParse(first)) return first
-  throw new StepFailed(step, 'The protected resource metadata names no authorization server')
+  throw new StepFailed(step, 'The protected resource metadata has no authorization server')
 }
 
 function chooseAuthentication({ token_endpoint_auth_methods_supported: methods }: Document) {

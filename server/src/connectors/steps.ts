@@ -2,8 +2,8 @@ import type { Activity } from '../foundation/activity.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
 
 /**
- * The steps between a person and a tool's answer: `consent` at third parties, those before it elsewhere. `revocation` is the
- * end of a consent.
+ * The steps from a caller to a tool's result. Third parties need `consent` instead of the steps before it. `revocation`
+ * ends a consent.
  */
 export type Step =
   | 'identity'
@@ -16,8 +16,8 @@ export type Step =
   | 'tools_call'
 
 /**
- * A step that did not work. The message is for the administrator who can put it right; there are no secrets in it. Much of
- * it may be the words of the other side.
+ * A failed step. The message tells the administrator what to fix. It contains no secrets, but may quote untrusted text
+ * from the other side.
  */
 export class StepFailed extends Error {
   override name = 'StepFailed'
@@ -37,7 +37,7 @@ export class StepFailed extends Error {
   }
 }
 
-/** Tells the administrator, and gives back how it was put. */
+/** Records a failed step for the administrator and returns the recorded message. */
 export function keepFailure(
   { refused }: Activity,
   organizationId: string,

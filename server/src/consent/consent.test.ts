@@ -70,7 +70,7 @@ const consentNeeded = () =>
       defined: false,
       code: 'DELEGATION_FAILED',
       status: 502,
-      message: `third: Allow it first, in your browser: ${link()}`,
+      message: `third: Connect your account in your browser first: ${link()}`,
       data: { connector: 'third', step: 'consent' },
     },
   })
@@ -139,7 +139,7 @@ test('a third party that gives more than an administrator allows is not used', a
   await asAdmin('PATCH', `/connectors/${connectorId}`, { scopes: ['less'] })
   await expect(me.call('third.get_profile')).rejects.toMatchObject({
     envelope: {
-      message: `third: The server grants more than an administrator allows. Allow it anew: ${link()}`,
+      message: `third: The server granted more scopes than an administrator allows. Connect again: ${link()}`,
       data: { connector: 'third', step: 'consent' },
     },
   })
@@ -312,7 +312,7 @@ test('the test of a connector uses the consent of whoever asks', async () => {
   expect(await run()).toEqual({
     success: false,
     steps: [
-      { step: 'consent', status: 'failed', message: `Allow it first, in your browser: ${link()}` },
+      { step: 'consent', status: 'failed', message: `Connect your account in your browser first: ${link()}` },
       { step: 'tools_list', status: 'skipped', message: '' },
     ],
   })

@@ -3,16 +3,16 @@ import type { TrustedIssuer } from '../identity-provider/issuers.ts'
 import { fingerprint, ignoreUnreadable } from '../lib/secrets.ts'
 import type { Sql } from '../stores/database.ts'
 
-/** An ID token that was verified when its person connected. It lives in the key-value store alone, until it expires. */
+/** An ID token that was verified when its end user connected. Stored only in the key-value store until it expires. */
 export interface HeldIdentity {
   end_user_id: string
   id_token: string
   verified_email: string
-  /** Which settings of the organization's provider it passed: with others it is not used. */
+  /** Fingerprint of the provider's settings that verified the token. It isn't used with other settings. */
   provider: string
 }
 
-/** Only where it can be of use is a token kept. */
+/** ID tokens are only kept if a connector needs them. */
 export async function isIdentityNeeded(sql: Sql): Promise<boolean> {
   const [row] = await sql<{
     is_needed: boolean
@@ -33,8 +33,8 @@ export async function holdIdentity(
 }
 
 /**
- * Of who last came with an address that is vouched for, as the hub knows people. With a guess who that is, both questions
- * are asked at once: between machines each is a round trip.
+ * Finds the identity of the end user who last connected with a verified email address. A correct `guess` of the end
+ * user ID saves a round trip, because both lookups run at once.
  */
 export async function findIdentity(
   { kv }: Pick<Service, 'kv'>,
@@ -47,11 +47,11 @@ export async function findIdentity(
     endUserId === undefined ? undefined : kv.get<HeldIdentity>(identityKey(organizationId, endUserId))
   const [endUserId, guessed] = await Promise.all([kv.get<string>(personKey(organizationId, wanted)), read(guess)])
   const identity = endUserId === guess ? guessed : await read(endUserId)
-  // The same account may have come with another address since.
+  // The same end user may have connected with another address since.
   return identity?.verified_email === wanted ? identity : undefined
 }
 
-/** Tokens that were issued for an identity aren't used without it either. Safe to repeat, also after a crash. */
+/** Also disables access tokens that were issued for the identity. Safe to repeat, even after a crash. */
 export async function forgetIdentity(
   { kv }: Pick<Service, 'kv'>,
   organizationId: string,

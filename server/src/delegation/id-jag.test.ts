@@ -23,7 +23,7 @@ const good = {
   exp: now + 300,
 }
 
-/** Nobody looks at the signature here. */
+/** The signature is fake, because it isn't checked here. */
 function assertion(claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}): string {
   const [, payload] = new UnsecuredJWT({ ...good, ...claims }).encode().split('.')
   const head = Buffer.from(JSON.stringify({ alg: 'ES256', typ: 'oauth-id-jag+jwt', ...header })).toString('base64url')
@@ -32,29 +32,29 @@ function assertion(claims: Record<string, unknown> = {}, header: Record<string, 
 
 describe('an assertion', () => {
   test.each<[string, Record<string, unknown>, Record<string, unknown>, string[] | undefined]>([
-    ['as asked for', {}, {}, ['mcp:tools:read']],
-    ['with its type written out', {}, { typ: 'application/OAuth-ID-JAG+jwt' }, ['mcp:tools:read']],
+    ['with the requested values', {}, {}, ['mcp:tools:read']],
+    ['with the full media type', {}, { typ: 'application/OAuth-ID-JAG+jwt' }, ['mcp:tools:read']],
     ['with a list of one audience', { aud: [expected.audience] }, {}, ['mcp:tools:read']],
     ['without a resource', { resource: undefined }, {}, ['mcp:tools:read']],
     ['without a scope', { scope: undefined }, {}, undefined],
-    ['with the least scope', { scope: '' }, {}, []],
-    ['that expired 59 s ago', { exp: now - 59 }, {}, ['mcp:tools:read']],
-  ])('%s passes', (_, claims, header, scopes) => {
+    ['with an empty scope', { scope: '' }, {}, []],
+    ['that expired 59 seconds ago', { exp: now - 59 }, {}, ['mcp:tools:read']],
+  ])('%s is accepted', (_, claims, header, scopes) => {
     expect(checkAssertion(assertion(claims, header), expected)).toEqual(scopes)
   })
 
   test.each<[string, Record<string, unknown>]>([
-    ['that expired 60 s ago', { exp: now - 60 }],
+    ['that expired 60 seconds ago', { exp: now - 60 }],
     ['without an expiry', { exp: undefined }],
     ['with a list of two audiences', { aud: [expected.audience, 'https://other.example'] }],
     ['without an audience', { aud: undefined }],
     ['without a client', { client_id: undefined }],
     ['with a list of scopes', { scope: ['mcp:tools:read'] }],
-  ])('%s is refused', (_, claims) => {
+  ])('%s is rejected', (_, claims) => {
     expect(() => checkAssertion(assertion(claims), expected)).toThrow(StepFailed)
   })
 
-  test('with any other value in one of its claims is refused', () => {
+  test('with any other value in a claim is rejected', () => {
     const names = ['iss', 'aud', 'client_id', 'resource', 'scope'] as const
     fc.assert(
       fc.property(fc.constantFrom(...names), fc.jsonValue(), (name, value) => {
@@ -65,7 +65,7 @@ describe('an assertion', () => {
     )
   })
 
-  test('that is any text at all is refused', () => {
+  test('that is arbitrary text is rejected', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         expect(() => checkAssertion(text, expected)).toThrow(StepFailed)
@@ -82,7 +82,7 @@ const isGranted = (value: unknown) =>
     .every((scope) => expected.scopes.includes(scope))
 
 // Abuse case 45.
-test('whatever a server says of its tokens, they are remembered for an hour at most, and never for ever', () => {
+test('tokens are cached for at most an hour, whatever expires_in is', () => {
   const anything = fc.oneof(fc.anything(), fc.double(), fc.integer())
   fc.assert(
     fc.property(anything, (expiresIn) => {

@@ -2,15 +2,15 @@ import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { splitScopes } from '../connectors/exchanges.ts'
 import { StepFailed } from '../connectors/steps.ts'
 
-/** What an assertion has to say before it is passed on. */
+/** The values that an assertion must have before it's sent to the tool server. */
 export interface ExpectedAssertion {
   issuer: string
   audience: string
   clientId: string
   resource: string
-  /** It may grant fewer of them, never others. */
+  /** The assertion may grant fewer of these, but no others. */
   scopes: readonly string[]
-  /** In seconds. */
+  /** Current time in seconds. */
   now: number
 }
 
@@ -28,7 +28,6 @@ interface Check {
 
 const skewSeconds = 60
 
-/** A missing check shows as a missing line. */
 const checks: Check[] = [
   {
     name: 'type',
@@ -75,14 +74,14 @@ const checks: Check[] = [
 ]
 
 /**
- * The provider's answer comes straight from its own endpoint, so its signature is left to the tool server, which knows the
- * assertion from us alone. Returns the scopes that it grants, and undefined if it has no scope.
+ * Checks the claims of an assertion. Its signature is left to the tool server, because the assertion was received
+ * directly from the provider's endpoint. Returns the granted scopes, or undefined if there is no scope claim.
  */
 export function checkAssertion(text: string, expected: ExpectedAssertion): string[] | undefined {
   const assertion = readAssertion(text)
   for (const { name, passes, ...shown } of checks) {
     if (passes(assertion, expected)) continue
-    throw new StepFailed('provider_exchange', `The provider’s ID-JAG has another ${name} than asked for`, {
+    throw new StepFailed('provider_exchange', `The identity provider’s ID-JAG has the wrong ${name}`, {
       expected: shown.expected(expected),
       seen: show(shown.seen(assertion)),
     })
@@ -95,11 +94,11 @@ function readAssertion(text: string): Assertion {
   try {
     return { header: decodeProtectedHeader(text), claims: decodeJwt(text) }
   } catch {
-    throw new StepFailed('provider_exchange', 'The provider’s ID-JAG is not a JSON Web Token')
+    throw new StepFailed('provider_exchange', 'The identity provider’s ID-JAG is not a JSON Web Token')
   }
 }
 
-/** Whether a scope, as it came, has nothing but these. */
+/** Whether an unvalidated scope contains only allowed scopes. */
 export const isWithin = (scope: unknown, allowed: readonly string[]): boolean =>
   typeof scope === 'string' && splitScopes(scope).every((each) => allowed.includes(each))
 

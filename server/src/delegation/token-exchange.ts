@@ -9,7 +9,7 @@ import { checkAssertion, isWithin, show } from './id-jag.ts'
 
 type Working = Pick<Service, 'fetch' | 'clock'>
 
-/** The organization's identity provider, as an issuer of assertions. */
+/** The organization's identity provider as an issuer of assertions. */
 export interface ExchangeProvider {
   issuer: string
   token_endpoint: string
@@ -19,20 +19,20 @@ export interface ExchangeProvider {
 export interface Assertion {
   text: string
   scopes: readonly string[]
-  /** Whether the assertion itself says so. Otherwise the scopes are requested with it. */
+  /** Whether the assertion contains its scopes. Otherwise they're requested when it's redeemed. */
   isScoped: boolean
 }
 
 export interface IssuedToken {
   access_token: string
-  /** As the server said it, which may be anything. */
+  /** Unvalidated value from the server. */
   expires_in: unknown
   scopes: string[]
 }
 
 const idJag = 'urn:ietf:params:oauth:token-type:id-jag'
 
-/** RFC 8693: the person's ID token becomes an assertion for one tool server, if the organization's provider agrees. */
+/** RFC 8693: exchanges the user's ID token for an assertion for one tool server. */
 export async function requestAssertion(
   service: Working,
   provider: ExchangeProvider,
@@ -54,16 +54,16 @@ export async function requestAssertion(
       scope: scopes.join(' '),
       ...(provider.wantsSecretInForm && { client_id: idpClient.id, client_secret: idpClient.secret }),
     },
-    // HTTP Basic unless the provider rules it out, so that the form is exactly the interface's.
+    // HTTP Basic unless the provider doesn't support it, so that the form has only the documented fields.
     basic: provider.wantsSecretInForm ? undefined : idpClient,
     secrets: [idToken, idpClient.secret],
   })
   if (answer.issued_token_type !== idJag) {
     const found = { expected: idJag, seen: show(answer.issued_token_type) }
-    throw new StepFailed('provider_exchange', 'The provider issued another type of token than asked for', found)
+    throw new StepFailed('provider_exchange', 'The identity provider issued the wrong type of token', found)
   }
   if (typeof answer.access_token !== 'string') {
-    throw new StepFailed('provider_exchange', 'The provider’s answer has no access_token')
+    throw new StepFailed('provider_exchange', 'The identity provider’s response has no access_token')
   }
   requireNoMore('provider_exchange', answer.scope, scopes)
   const granted = checkAssertion(answer.access_token, {
@@ -77,7 +77,7 @@ export async function requestAssertion(
   return { text: answer.access_token, scopes: granted ?? scopes, isScoped: granted !== undefined }
 }
 
-/** Discovery first, then where the interface says. */
+/** Finds the token endpoint through discovery, with `/oauth/token` as the fallback. */
 export async function findProvider(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<ExchangeProvider> {
   try {
     const {
@@ -88,13 +88,17 @@ export async function findProvider(service: Pick<Service, 'fetch'>, trusted: Tru
     return { issuer, token_endpoint, wantsSecretInForm }
   } catch (error) {
     if (!(error instanceof DiscoveryFailed)) throw error
-    throw new StepFailed('provider_exchange', `The identity provider cannot be asked: ${error.message}`, {
-      cause: error,
-    })
+    throw new StepFailed(
+      'provider_exchange',
+      `Could not read the identity provider’s configuration: ${error.message}`,
+      {
+        cause: error,
+      },
+    )
   }
 }
 
-/** RFC 7523: the assertion becomes an access token of the tool server. */
+/** RFC 7523: redeems the assertion for an access token of the tool server. */
 export async function redeemAssertion(
   service: Working,
   assertion: Assertion,
@@ -113,15 +117,17 @@ export async function redeemAssertion(
     basic: isBasic ? client : undefined,
     secrets: [assertion.text, client.secret],
     ...(audience_mode === 'resource' &&
-      issuer !== server_url && { advice: `If the server knows itself as ${issuer}, set audience_mode to issuer` }),
+      issuer !== server_url && {
+        advice: `If the server expects ${issuer} as the audience, set audience_mode to issuer`,
+      }),
   })
   const { access_token, token_type, expires_in, scope } = answer
   if (typeof access_token !== 'string' || !/^[\x21-\x7e]+$/.test(access_token)) {
-    throw new StepFailed('redemption', 'The tool server’s answer has no access_token')
+    throw new StepFailed('redemption', 'The tool server’s response has no access_token')
   }
   if (String(token_type).toLowerCase() !== 'bearer') {
     const found = { expected: 'Bearer', seen: show(token_type) }
-    throw new StepFailed('redemption', 'The tool server issued another type of token', found)
+    throw new StepFailed('redemption', 'The tool server issued the wrong type of token', found)
   }
   requireNoMore('redemption', scope, assertion.scopes)
   return { access_token, expires_in, scopes: typeof scope === 'string' ? splitScopes(scope) : [...assertion.scopes] }
@@ -129,5 +135,8 @@ export async function redeemAssertion(
 
 function requireNoMore(step: 'provider_exchange' | 'redemption', scope: unknown, asked: readonly string[]): void {
   if (scope === undefined || isWithin(scope, asked)) return
-  throw new StepFailed(step, 'More was granted than asked for', { expected: asked.join(' '), seen: show(scope) })
+  throw new StepFailed(step, 'More scopes were granted than requested', {
+    expected: asked.join(' '),
+    seen: show(scope),
+  })
 }

@@ -45,7 +45,7 @@ export async function testConnector(
   return { success, steps }
 }
 
-/** The flow as it is for a call, but without anything remembered, telling what each step finds. */
+/** Runs the same flow as a call but without caches, and records the result of each step. */
 async function takeAssertionSteps(
   service: Service,
   caller: OrgCaller,
@@ -57,20 +57,20 @@ async function takeAssertionSteps(
   const delegation = openConnector(service, connector)
 
   const metadata = await readServerMetadata(service, server_url)
-  found.set('metadata', `Tokens come from ${metadata.token_endpoint}`)
+  found.set('metadata', `The token endpoint is ${metadata.token_endpoint}`)
 
   const { identity, trusted } = await requireIdentity(service, caller, setup)
   const provider = await findProvider(service, trusted)
   const assertion = await requestAssertion(service, provider, identity.id_token, delegation, metadata)
-  found.set('provider_exchange', `${trusted.issuer} vouches for you, for ${assertion.scopes.join(' ')}`)
+  found.set('provider_exchange', `${trusted.issuer} issued an assertion with the scopes ${assertion.scopes.join(' ')}`)
 
   const { access_token, scopes } = await redeemAssertion(service, assertion, delegation, metadata)
-  found.set('redemption', `The tool server gives you ${scopes.join(' ')}`)
+  found.set('redemption', `The tool server issued an access token with the scopes ${scopes.join(' ')}`)
 
   found.set('tools_list', await countTools(service, server_url, access_token))
 }
 
-/** With the consent that whoever asks has given before; a token that has expired is renewed. */
+/** Uses the consent that the caller gave earlier, and renews an expired token. */
 async function takeConsentSteps(
   service: Service,
   caller: OrgCaller,
@@ -81,7 +81,7 @@ async function takeConsentSteps(
   const delegate = await requireDelegate(service, caller, setup, connector)
   await checkAuthorizationServer(service, delegate)
   const token = await createAccessTokens(service).get(delegate)
-  found.set('consent', 'You have allowed it')
+  found.set('consent', 'You have connected your account')
   found.set('tools_list', await countTools(service, connector.server_url, token))
 }
 
@@ -96,4 +96,4 @@ async function countTools({ fetch }: Service, serverUrl: string, token: string):
 }
 
 const describe = ({ message, expected, seen }: StepFailed): string =>
-  expected === undefined ? message : `${message}: expected ${expected}, but it is ${seen}`
+  expected === undefined ? message : `${message}: expected ${expected}, found ${seen}`

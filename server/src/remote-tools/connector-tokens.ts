@@ -6,12 +6,12 @@ import type { Service } from '../foundation/service.ts'
 import { type Delegate, delegateKey, type Vouched } from './delegates.ts'
 import { createTokenSourcesCache } from './token-sources.ts'
 
-/** The access tokens of people at tool servers. They are kept in the key-value store alone, which encrypts them. */
+/** Users' access tokens for tool servers. They're stored only in the key-value store, which encrypts them. */
 export interface AccessTokens {
   get(delegate: Delegate): Promise<string>
-  /** While `work` runs, its requests and those of the user's other calls share one token, even one too short to cache. */
+  /** Lets `work` and the user's other running calls share one token, even one too short-lived to cache. */
   share<T>(delegate: Delegate, work: () => Promise<T>): Promise<T>
-  /** The tool server does not accept it any more, or misses a scope in it. */
+  /** Drops a token that the tool server rejected or that lacks a scope. */
   drop(delegate: Delegate, accessToken: string, lackedScope?: string): Promise<void>
 }
 
@@ -19,13 +19,13 @@ export function createAccessTokens(service: Service): AccessTokens {
   const { kv, clock, config } = service
   const sources = createTokenSourcesCache(service)
   const underWay = new Map<string, Promise<string>>()
-  /** Of the calls that run, by what their token depends on. An entry ends with the last of its calls. */
+  /** Running calls by `delegateKey`. An entry is removed with its last call. */
   const running = new Map<string, Running>()
 
   async function issue(delegate: Delegate): Promise<string> {
     if (!delegate.vouched) return renew(delegate)
     const { access_token, expires_in, scopes } = await issueToken(delegate, delegate.vouched)
-    // There is no refresh token: the assertion grant gives none.
+    // The assertion grant issues no refresh token.
     const entry: ConsentedToken = {
       access_token,
       expires_at: clock() + readLifetime(expires_in) * 1000,
@@ -39,7 +39,7 @@ export function createAccessTokens(service: Service): AccessTokens {
     return access_token
   }
 
-  /** The whole flow, without cached tokens. */
+  /** Runs the whole flow without cached tokens. */
   function issueToken(delegate: Delegate, { identity, trusted }: Vouched): Promise<IssuedToken> {
     return sources.use(delegate, trusted, async ({ provider, server }) => {
       const delegation = openConnector(service, delegate.connector)
@@ -52,14 +52,18 @@ export function createAccessTokens(service: Service): AccessTokens {
     const { connector } = delegate
     const page = `${config.publicUrl}/connect/${connector.id}`
     const first = await renewToken(service, delegate)
-    // Servers give back all that was once granted, unless they are told what of it is still allowed.
+    // The first renewal may return scopes that are no longer allowed; the second one requests only allowed scopes.
     const renewed = first && !isAllowed(first.scopes, connector) ? await renewToken(service, delegate) : first
-    if (!renewed) throw new StepFailed('consent', `Allow it first, in your browser: ${page}`)
+    if (!renewed) throw new StepFailed('consent', `Connect your account in your browser first: ${page}`)
     if (isAllowed(renewed.scopes, connector)) return renewed.access_token
-    throw new StepFailed('consent', `The server grants more than an administrator allows. Allow it anew: ${page}`, {
-      expected: connector.scopes.join(' '),
-      seen: renewed.scopes.join(' '),
-    })
+    throw new StepFailed(
+      'consent',
+      `The server granted more scopes than an administrator allows. Connect again: ${page}`,
+      {
+        expected: connector.scopes.join(' '),
+        seen: renewed.scopes.join(' '),
+      },
+    )
   }
 
   return {
@@ -69,9 +73,9 @@ export function createAccessTokens(service: Service): AccessTokens {
       const stored = delegate.token ?? (await readToken(service, delegate))
       const cached = running.get(flight)?.token ?? stored
       const isCurrent = cached && cached.expires_at > clock() && cached.provider === vouched?.identity.provider
-      // Since it was issued fewer scopes may have been allowed.
+      // The allowed scopes may have been reduced since the token was issued.
       if (isCurrent && isAllowed(cached.scopes, connector)) return cached.access_token
-      // The next request of the same call must not find it again.
+      // The next request of the same call must not use it again.
       delegate.token = undefined
       const pending = underWay.get(flight) ?? issue(delegate).finally(() => underWay.delete(flight))
       underWay.set(flight, pending)
@@ -93,7 +97,7 @@ export function createAccessTokens(service: Service): AccessTokens {
       delegate.token = undefined
       const calls = running.get(delegateKey(delegate))
       if (calls?.token?.access_token === accessToken) calls.token = undefined
-      // Somebody else's call may have noticed before, and have got a better one.
+      // Another call may have already replaced the token.
       if ((await readToken(service, delegate))?.access_token !== accessToken) return
       await (delegate.vouched ? kv.delete(consentKey(delegate)) : expireToken(service, delegate, lackedScope))
     },
@@ -102,18 +106,18 @@ export function createAccessTokens(service: Service): AccessTokens {
 
 interface Running {
   count: number
-  /** Only a token that is too short for the cache. */
+  /** Set only for a token that is too short-lived to cache. */
   token: ConsentedToken | undefined
 }
 
 const longestSeconds = 3600
 const leadSeconds = 300
 
-/** How long to cache a token, in seconds; 0 for a token that only the calls that run share. */
+/** How long to cache a token, in seconds; 0 for a token that only running calls share. */
 export const timeToLive = (expiresIn: unknown): number =>
   Math.max(0, Math.min(readLifetime(expiresIn) - leadSeconds, longestSeconds))
 
-/** In seconds. Some servers send the number as a string; 0 for anything else. */
+/** Lifetime in seconds, which some servers send as a string; 0 for anything else. */
 function readLifetime(expiresIn: unknown): number {
   const isNumeric = typeof expiresIn === 'number' || (typeof expiresIn === 'string' && /^\d{1,12}$/.test(expiresIn))
   const seconds = isNumeric ? Number(expiresIn) : 0

@@ -8,11 +8,11 @@ import type { Service } from '../foundation/service.ts'
 import { readProviderConfig } from '../identity-provider/identity-provider.ts'
 import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
 
-/** A person, at a tool server. */
+/** A user at a tool server. */
 export interface Delegate extends Consenting {
-  /** Who vouches for them, and by which ID token; at third parties they consent themselves. */
+  /** The verified identity and its provider; undefined for third parties, where users consent themselves. */
   vouched: Vouched | undefined
-  /** Their access token, where it was read together with that. */
+  /** The user's access token, if it was read together with the identity. */
   token?: ConsentedToken | undefined
 }
 
@@ -21,16 +21,16 @@ export interface Vouched {
   trusted: TrustedIssuer
 }
 
-/** Names the user, and the connector and provider as they are now: whatever is cached for them ends with a change of either. */
+/** Cache key of a user at a connector. It changes with the connector's and the provider's settings. */
 export const delegateKey = (delegate: Delegate): string =>
   [consentKey(delegate), delegate.connector.updated_at, delegate.vouched?.identity.provider].join(' ')
 
-/** What an organization has set up. */
+/** An organization's connectors and identity provider. */
 export interface Setup {
   organizationId: string
   connectors: StoredConnector[]
   trusted: TrustedIssuer | undefined
-  /** Who was found by which address: a guess who it is, no more than that. */
+  /** End user IDs by email address, as a guess that saves a round trip. It's verified before use. */
   people: LRUCache<string, string>
 }
 
@@ -48,7 +48,7 @@ export async function readSetup(
   return { organizationId, connectors, trusted: readProvider(provider, config.mode), people }
 }
 
-/** One that is not set up to the end vouches for nobody. */
+/** Undefined if the identity provider isn't completely configured. */
 function readProvider(...settings: Parameters<typeof trustedIssuer>): TrustedIssuer | undefined {
   try {
     return trustedIssuer(...settings)
@@ -58,7 +58,7 @@ function readProvider(...settings: Parameters<typeof trustedIssuer>): TrustedIss
   }
 }
 
-/** Throws a StepFailed where nobody vouches for the caller. */
+/** Throws StepFailed if the caller has no verified identity. */
 export async function requireDelegate(
   service: Pick<Service, 'kv'>,
   caller: OrgCaller,
@@ -74,17 +74,18 @@ export async function requireDelegate(
   return { ...at, userId, vouched, token: userId === guess ? token : undefined }
 }
 
-/** As whom a caller acts elsewhere: whoever brought a verified ID token with the same address to a page. */
+/** Finds the verified ID token that an end user with the caller's email address brought to a page. */
 export async function requireIdentity(
   service: Pick<Service, 'kv'>,
   { user: { email }, email_verified, organization }: OrgCaller,
   { trusted, people }: Setup,
 ): Promise<Vouched> {
-  if (!trusted) throw noIdentity('The organization has no identity provider that could vouch for people')
-  if (!email_verified) throw noIdentity('Nobody vouches for the address that you are signed in with')
+  if (!trusted) throw noIdentity('The organization has no identity provider. An administrator needs to configure one.')
+  if (!email_verified)
+    throw noIdentity('Your email address isn’t verified. Verify it where you sign in, and try again.')
   const identity = await findIdentity(service, organization.id, email, people.get(email))
   if (!identity || identity.provider !== describeProvider(trusted)) {
-    throw noIdentity('Open a page with the widget, sign in there with your own address, and try again')
+    throw noIdentity('Open a page with the widget, sign in there with the same email address, and try again')
   }
   people.set(email, identity.end_user_id)
   return { identity, trusted }

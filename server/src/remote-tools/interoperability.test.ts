@@ -18,7 +18,7 @@ const asAdmin = async (app: HttpService, method: string, path: string, body?: un
   app.request(method, path, { token: await app.tokenFor('admin@demo.test', 'demo'), body })
 
 async function addConnector(app: HttpService, server: NotesServer, kind: string, more = {}): Promise<string> {
-  // Nobody has a page open to be asked in.
+  // Marked read-only, because no page is open to ask in.
   const read_only_tools = ['list_notes', 'add_note']
   const body = { name: 'notes', kind, server_url: server.resource, read_only_tools, ...more }
   const answer = await asAdmin(app, 'POST', '/connectors', body)
@@ -26,14 +26,14 @@ async function addConnector(app: HttpService, server: NotesServer, kind: string,
   return answer.body.id
 }
 
-/** From our page to the server's. */
+/** Continues from our page to the server's. */
 async function goToServer(ours: Browser, { url }: NotesServer): Promise<Browser> {
   await ours.press('Connect')
   await ours.follow(`Continue at ${new URL(url).host}`)
   return new Browser(url).open(ours.left?.href ?? '')
 }
 
-/** What one of its tools says. */
+/** Calls one of the server's tools and parses its result. */
 async function ask(me: Awaited<ReturnType<typeof callerFor>>, tool: string, args = {}) {
   const { content } = await me.call(`notes.${tool}`, args)
   return JSON.parse((content[0] as { text: string }).text)
@@ -65,7 +65,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
     await server.forget('')
   })
 
-  describe('that asks people for their consent', () => {
+  describe('that asks users for consent', () => {
     beforeEach(async () => {
       connectorId = await addConnector(app, server, 'oauth')
     })
@@ -85,7 +85,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
 
     const consentNeeded = () => failure('consent', expect.stringContaining(`${app.url}/connect/${connectorId}`))
 
-    test('registers Inlay, and lets a member act as who they are there', async () => {
+    test('registers Inlay and lets a member act with their account there', async () => {
       await expect(me.call('notes.list_notes')).rejects.toEqual(consentNeeded())
       const { shown, sent } = await connect('ada')
       expect(shown).toContain('Inlay, vouched for by nobody, asks for notes:read')
@@ -95,7 +95,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       expect(await server.records('client:')).toHaveLength(1)
     })
 
-    test('knows each member apart', async () => {
+    test('distinguishes members', async () => {
       await connect('ada')
       const admin = await callerFor(app, 'admin@demo.test', 'demo')
       await expect(admin.call('notes.list_notes')).rejects.toEqual(consentNeeded())
@@ -109,7 +109,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
 
     test.each<[string, () => unknown]>([
       [
-        'by the hub’s clock',
+        'according to the hub’s clock',
         () => {
           app.clock.now += 3600_000
           onTestFinished(() => {
@@ -117,7 +117,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
           })
         },
       ],
-      ['by the server’s word', () => server.forget('token:')],
+      ['according to the server', () => server.forget('token:')],
     ])('renews an access token that has expired %s', async (_, expire) => {
       await connect('ada')
       await ask(me, 'list_notes')
@@ -129,7 +129,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       expect(await server.records('grant:'), 'without new consent').toEqual([grant])
     })
 
-    test('that has ended a consent is asked for another', async () => {
+    test('asks for consent again after it was revoked there', async () => {
       await connect('ada')
       await ask(me, 'list_notes')
       await Promise.all([server.forget('grant:'), server.forget('token:')])
@@ -138,7 +138,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       expect(await ask(me, 'list_notes')).toMatchObject({ user: 'ada' })
     })
 
-    test('that has forgotten who Inlay is registers it anew', async () => {
+    test('registers Inlay again after losing its registration', async () => {
       await connect('ada')
       await Promise.all([server.forget('client:'), server.forget('token:')])
       await expect(me.call('notes.list_notes')).rejects.toEqual(consentNeeded())
@@ -146,7 +146,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       expect(await ask(me, 'list_notes')).toMatchObject({ user: 'ada' })
     })
 
-    test('is asked for the scope that a tool needs with the next consent', async () => {
+    test('is asked for a tool’s additional scope with the next consent', async () => {
       await connect('mel')
       await expect(me.call('notes.add_note', { text: 'Milk' })).rejects.toEqual(consentNeeded())
       const { shown } = await connect('mel')
@@ -154,7 +154,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       expect(await ask(me, 'add_note', { text: 'Milk' })).toEqual({ user: 'mel', notes: ['Milk'] })
     })
 
-    test('is asked for the scopes that an administrator has chosen, and for one token in all', async () => {
+    test('is asked for the administrator’s scopes and issues a single token', async () => {
       await asAdmin(app, 'PATCH', `/connectors/${connectorId}`, { scopes: ['notes:read'] })
       const { shown } = await connect('ada')
       expect(shown).toContain('asks for notes:read offline_access')
@@ -163,7 +163,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       expect(await server.records('token:')).toHaveLength(1)
     })
 
-    test('takes away what an administrator does not allow any more', async () => {
+    test('issues fewer scopes after an administrator reduces them', async () => {
       await asAdmin(app, 'PATCH', `/connectors/${connectorId}`, { scopes: ['notes:read', 'notes:write'] })
       await connect('sal')
       expect(await ask(me, 'add_note', { text: 'Salt' })).toEqual({ user: 'sal', notes: ['Salt'] })
@@ -174,7 +174,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       expect(await ask(me, 'list_notes')).toEqual({ user: 'sal', notes: ['Salt'] })
     })
 
-    test('that somebody does not allow is not connected', async () => {
+    test('isn’t connected if the user declines', async () => {
       const ours = await openPage()
       const theirs = await goToServer(ours, server)
       await theirs.press('Deny')
@@ -182,20 +182,23 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       expect(ours.text).toContain('The server did not allow it.')
     })
 
-    test('is disconnected', async () => {
+    test('can be disconnected', async () => {
       const { ours } = await connect('ada')
       await ours.press('Disconnect')
       expect(ours.text).toContain('Connect notes?')
-      expect([await server.records('grant:'), await server.records('token:')], 'there, too').toEqual([[], []])
+      expect([await server.records('grant:'), await server.records('token:')], 'also revoked at the server').toEqual([
+        [],
+        [],
+      ])
       await expect(me.call('notes.list_notes')).rejects.toEqual(consentNeeded())
     })
   })
 
-  describe('that lets a company vouch for its people', () => {
+  describe('that trusts an organization’s identity provider', () => {
     const scopes = ['notes:read', 'notes:write']
     const [secretAtProvider, jwtBearer] = ['hub-at-the-provider', 'urn:ietf:params:oauth:grant-type:jwt-bearer']
 
-    /** Its operator gives the hub a client, and the company's administrator lets that client act there. */
+    /** Registers the hub as a client at the server, and lets that client act there at the identity provider. */
     async function setUp({ isTrusted = true, audience = server.url, audience_mode = 'issuer' } = {}) {
       const { client_id, client_secret } = await registerHub()
       let serve: RequestListener = () => undefined
@@ -233,7 +236,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       return (await response.json()) as { client_id: string; client_secret: string }
     }
 
-    test('lets each of them act as themselves, who never signed in there', async () => {
+    test('lets each user act as themselves without signing in there', async () => {
       const signIn = await setUp()
       await signIn('Demo Member member@demo.test')
       await signIn('Demo Admin admin@demo.test')
@@ -245,15 +248,19 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       expect((await asAdmin(app, 'POST', `/connectors/${connectorId}/test`)).body).toEqual({
         success: true,
         steps: [
-          { step: 'metadata', status: 'ok', message: `Tokens come from ${server.url}/token` },
+          { step: 'metadata', status: 'ok', message: `The token endpoint is ${server.url}/token` },
           { step: 'provider_exchange', status: 'ok', message: expect.stringContaining(scopes.join(' ')) },
-          { step: 'redemption', status: 'ok', message: `The tool server gives you ${scopes.join(' ')}` },
+          {
+            step: 'redemption',
+            status: 'ok',
+            message: `The tool server issued an access token with the scopes ${scopes.join(' ')}`,
+          },
           { step: 'tools_list', status: 'ok', message: '2 tools' },
         ],
       })
     })
 
-    test('is given another assertion for an access token that it refuses', async () => {
+    test('gets a new assertion after it rejects an access token', async () => {
       const signIn = await setUp()
       await signIn('Demo Member member@demo.test')
       await ask(me, 'list_notes')
@@ -262,22 +269,22 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
     })
 
     test.each<[string, () => Parameters<typeof setUp>[0], () => string]>([
-      ['of a provider that it does not trust', () => ({ isTrusted: false }), () => ''],
+      ['of an untrusted provider', () => ({ isTrusted: false }), () => ''],
       [
-        'for the resource: it knows itself by its issuer',
+        'for the resource if it expects its issuer as the audience',
         () => ({ audience: server.resource, audience_mode: 'resource' }),
-        () => `. If the server knows itself as ${server.url}, set audience_mode to issuer`,
+        () => `. If the server expects ${server.url} as the audience, set audience_mode to issuer`,
       ],
-    ])('refuses assertions %s', async (_, options, advice) => {
+    ])('rejects assertions %s', async (_, options, advice) => {
       const signIn = await setUp(options())
       await signIn('Demo Member member@demo.test')
-      const refusal = 'answered with status 400: invalid_grant, Invalid assertion'
+      const refusal = 'responded with status 400: invalid_grant, Invalid assertion'
       const message = `notes: ${server.url}/token ${refusal}${advice()}`
       await expect(me.call('notes.list_notes')).rejects.toEqual(failure('redemption', message))
     })
   })
 
-  test('knows Inlay by its metadata document, where both are behind TLS', async () => {
+  test('identifies Inlay by its metadata document if both use TLS', async () => {
     let passOn: RequestListener = () => undefined
     const url = await useHttps((request, response) => passOn(request, response))
     const production = await startHttpService({
@@ -306,6 +313,6 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
     expect(await ask(member, 'list_notes')).toEqual({ user: 'ada', notes: [] })
     await tlsServer.forget('token:')
     expect(await ask(member, 'list_notes'), 'with a renewed token').toEqual({ user: 'ada', notes: [] })
-    expect(await tlsServer.records('client:'), 'nobody is registered').toEqual([])
+    expect(await tlsServer.records('client:'), 'no client is registered').toEqual([])
   })
 })

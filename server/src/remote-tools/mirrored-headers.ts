@@ -1,14 +1,14 @@
 import { type CacheKey, InMemoryResponseCacheStore } from '@modelcontextprotocol/client'
 
-/** Maximum size of what a client keeps of a tool server's list, in characters. There are hundreds of clients. */
+/** Maximum size of a client's reduced list, in characters. There are hundreds of clients. */
 const maxLength = 64 * 1024
 
 type Entry = Parameters<InMemoryResponseCacheStore['set']>[1]
 type Schema = { type?: unknown; properties?: Record<string, unknown>; 'x-mcp-header'?: unknown }
 
 /**
- * The MCP client mirrors arguments into `Mcp-Param-*` headers by the list of tools in its response cache. This cache keeps
- * only the tools and properties that declare such a header, because whole lists take megabytes per user.
+ * The MCP client uses the list of tools in its response cache to copy arguments into `Mcp-Param-*` headers. This cache
+ * keeps only the tools and properties that declare such a header, because whole lists take megabytes per user.
  */
 export class MirroredHeaders extends InMemoryResponseCacheStore {
   override set(key: CacheKey, entry: Entry): number {
@@ -18,7 +18,7 @@ export class MirroredHeaders extends InMemoryResponseCacheStore {
 
 function reduceList(list: string): string {
   const none = '{"tools":[]}'
-  // Few servers use the feature, and parsing a long list takes time.
+  // Skips parsing long lists, because few servers use this feature.
   if (!list.includes('"x-mcp-header"')) return none
   const { tools } = JSON.parse(list) as { tools: { name: string; inputSchema: Schema }[] }
   const reduced = tools.flatMap(({ name, inputSchema }) => {
@@ -29,7 +29,7 @@ function reduceList(list: string): string {
   return text.length > maxLength ? none : text
 }
 
-/** The parts of a schema that lead to a declared header; undefined if none does. */
+/** Keeps the parts of a schema that contain a declared header; undefined if there are none. */
 function reduceSchema(schema: unknown, depth = 0): Schema | undefined {
   if (typeof schema !== 'object' || schema === null || depth > maxDepth) return undefined
   const { type, properties = {}, 'x-mcp-header': header } = schema as Schema
@@ -45,5 +45,5 @@ function reduceSchema(schema: unknown, depth = 0): Schema | undefined {
   }
 }
 
-/** Deeper schemas are refused when tools are listed. */
+/** Listing tools refuses deeper schemas. */
 const maxDepth = 64

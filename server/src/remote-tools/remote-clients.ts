@@ -19,47 +19,47 @@ import type { AccessTokens } from './connector-tokens.ts'
 import { type Delegate, delegateKey } from './delegates.ts'
 import { MirroredHeaders } from './mirrored-headers.ts'
 
-/** MCP clients of tool servers, each connected as one person. */
+/** MCP clients for tool servers, each connected as one user. */
 export interface RemoteClients {
-  /** Throws StepFailed, or the ProtocolError that the server answers with. */
+  /** Throws StepFailed, or a ProtocolError if the server returns an error. */
   use<T>(step: Step, delegate: Delegate, work: (client: Client) => Promise<T>): Promise<T>
   /** The requests of `work` share one access token. */
   share<T>(delegate: Delegate, work: () => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
-/** As much as the other side gets for anything but the call of a tool. */
+/** Timeout of every request except tool calls. */
 export const answerWithinMs = 5_000
-/** The least recently used client beyond so many is dropped; its next call starts with a handshake. */
+/** Maximum number of cached clients. A dropped client's next call needs a new handshake. */
 const mostClients = 500
-/** A client serves for so long; tokens are fetched for every request anyway. */
+/** Maximum age of a cached client. Tokens don't depend on it, because every request fetches its own. */
 const clientLifetimeMs = 60 * 60_000
-/** A page of a list is 1 MiB at most. */
+/** Maximum number of pages in a list of tools, each of at most 1 MiB. */
 const mostListPages = 4
-/** A stream that does not end after the answer is not left open for longer, nor cut before it could be used again. */
+/** How long a stream may stay open after its result, so that its connection can be reused. */
 const lingerMs = 1_000
 
 interface Connection {
   client: Promise<Client>
   since: number
-  /** What is known of the person and the server at the time of the latest call. */
+  /** User and connector as of the latest call. */
   delegate: Delegate
 }
 
-/** One use of a client. What it has asked for ends with it. */
+/** One use of a client. Its requests are aborted when it ends. */
 interface Use {
   end: AbortController
-  /** Why an answer broke off. */
+  /** Why a response stream broke off. */
   failure: unknown
 }
 
-/** Which use of a client asks: the client is shared, and the library does not say. */
+/** Tracks which use of a shared client sends a request, because the library doesn't report it. */
 const uses = new AsyncLocalStorage<Use>()
 
 export function createRemoteClients(service: Service, tokens: AccessTokens): RemoteClients {
   const { allowedPrivateNetworks } = service.config
   const connections = new LRUCache<string, Connection>({ max: mostClients })
-  // A tool may take as long as a page may.
+  // Tool servers get the same time limits as pages.
   const patientFetch = createSafeFetch({
     allowedPrivateNetworks,
     timeoutMs: longestCallMs,
@@ -70,7 +70,7 @@ export function createRemoteClients(service: Service, tokens: AccessTokens): Rem
     const connection = { delegate, since: service.clock() } as Connection
     const fetchAsPerson: typeof fetch = (input, init) => {
       const one = uses.getStore()
-      // The library keeps to itself why a stream has failed.
+      // The library doesn't expose why a stream failed.
       const onBroken = (reason: unknown) => {
         if (one) one.failure = reason
       }
@@ -83,7 +83,7 @@ export function createRemoteClients(service: Service, tokens: AccessTokens): Rem
     return connection
   }
 
-  /** Whatever happened to it, the next call does not inherit it. */
+  /** Removes a failed connection, so that the next call opens a new one. */
   function forget(key: string, connection: Connection): void {
     if (connections.get(key) === connection) connections.delete(key)
   }
@@ -108,10 +108,13 @@ export function createRemoteClients(service: Service, tokens: AccessTokens): Rem
       const isBrokenOff = error instanceof ProtocolError && error.data === one
       if (error instanceof ProtocolError && !isBrokenOff) throw error
       forget(key, connection)
-      // A session of the older protocol that the server has forgotten: nothing was called.
+      // The server no longer knows the session of the older protocol, so nothing was called.
       if (known && error instanceof SdkHttpError && error.status === 404) return useOnce(step, delegate, work)
       if (isBrokenOff)
-        throw explainRemoteFailure(step, one.failure ?? new StepFailed(step, 'The tool server broke off its answer'))
+        throw explainRemoteFailure(
+          step,
+          one.failure ?? new StepFailed(step, 'The tool server closed the stream before it sent a result'),
+        )
       throw explainRemoteFailure(step, error)
     }
   }
@@ -125,20 +128,20 @@ export function createRemoteClients(service: Service, tokens: AccessTokens): Rem
 
 type SendOptions = Parameters<StreamableHTTPClientTransport['send']>[1]
 
-/** The library would wait on for an answer that has broken off; and in the older protocol it leaves open what was cancelled. */
+/** Fails requests whose stream broke off and closes cancelled ones, which the library doesn't always do. */
 class RemoteTransport extends StreamableHTTPClientTransport {
   override send(message: JSONRPCMessage, options: SendOptions = {}): Promise<void> {
     const one = uses.getStore()
     if (!one || !('method' in message && 'id' in message)) return super.send(message, options)
     const signals = [one.end.signal, ...(options.requestSignal ? [options.requestSignal] : [])]
-    // Whoever has the answer already does not hear this.
-    const error = { code: -32000, message: 'The answer broke off', data: one }
+    // Ignored if the request already has its response.
+    const error = { code: -32000, message: 'The response broke off', data: one }
     const onRequestStreamEnd = () => this.onmessage?.({ jsonrpc: '2.0', id: message.id, error })
     return super.send(message, { ...options, requestSignal: AbortSignal.any(signals), onRequestStreamEnd })
   }
 }
 
-/** The stream of the older protocol, for what a server says unasked, is not opened: nobody would listen. */
+/** Connects without the older protocol's GET stream for server-initiated messages, which nothing here handles. */
 export async function connectClient(serverUrl: string, fetch: typeof globalThis.fetch): Promise<Client> {
   const client = new Client(
     { name: 'inlay', version: '1.0.0' },
@@ -147,7 +150,7 @@ export async function connectClient(serverUrl: string, fetch: typeof globalThis.
       versionNegotiation: { mode: 'auto' },
       listMaxPages: mostListPages,
       responseCacheStore: new MirroredHeaders(),
-      // Schemas from outside are data: compiled, a pattern in one could take for ever.
+      // Schemas are untrusted and never compiled, because a pattern in one could take forever to match.
       jsonSchemaValidator: {
         getValidator: () => (data) => ({ valid: true, data: data as never, errorMessage: undefined }),
       },
@@ -167,7 +170,7 @@ export async function connectClient(serverUrl: string, fetch: typeof globalThis.
   return client
 }
 
-/** Always asks the server. The client's cache is for headers alone, see `MirroredHeaders`. */
+/** Always sends a request. The client's cache only serves headers, see `MirroredHeaders`. */
 export const listRemoteTools = (client: Client) =>
   client.listTools(undefined, { timeout: answerWithinMs, cacheMode: 'refresh' })
 
@@ -177,7 +180,7 @@ export function withBearer(init: RequestInit = {}, token: string): RequestInit {
   return { ...init, headers }
 }
 
-/** Every request carries the token that is good at that moment. One that the server refuses is dropped, once. */
+/** Sends a request with the current token. If the server rejects the token, retries once with a new one. */
 async function fetchWithToken(
   tokens: AccessTokens,
   delegate: Delegate,
@@ -193,12 +196,12 @@ async function fetchWithToken(
   return send(await getToken(tokens, delegate))
 }
 
-/** What is thrown in the middle of the library's work may come out wrapped. */
+/** Marks token errors, because the library may wrap errors that are thrown within it. */
 class NoToken extends Error {}
 
 const getToken = (tokens: AccessTokens, delegate: Delegate): Promise<string> =>
   tokens.get(delegate).catch((cause) => {
-    throw new NoToken('There is no access token', { cause })
+    throw new NoToken('Could not get an access token', { cause })
   })
 
 export function explainRemoteFailure(step: Step, error: unknown): unknown {
@@ -208,18 +211,18 @@ export function explainRemoteFailure(step: Step, error: unknown): unknown {
     if (cause instanceof SafeFetchError) return new StepFailed(step, cause.message, { cause: error })
     if (cause instanceof SdkHttpError) return new StepFailed(step, explainStatus(cause.status), { cause: error })
     if (cause instanceof SdkError && cause.code === SdkErrorCode.RequestTimeout)
-      return new StepFailed(step, 'The tool server did not answer in time', { cause: error })
+      return new StepFailed(step, 'The tool server did not respond in time', { cause: error })
     if (cause instanceof InsufficientScopeError)
-      return new StepFailed(step, 'The tool server asks for a scope that was not granted', {
+      return new StepFailed(step, 'The tool server requires a scope that was not granted', {
         expected: cause.requiredScope,
         cause: error,
       })
   }
-  return new StepFailed(step, 'The tool server does not keep to the protocol', { cause: error })
+  return new StepFailed(step, 'The tool server’s response is not valid MCP', { cause: error })
 }
 
 function explainStatus(status: number): string {
-  if (status === 401) return 'The tool server refuses the access token that it has just issued'
-  if (status === 403) return 'The tool server does not let the person do this (status 403)'
-  return `The tool server answered with status ${status}`
+  if (status === 401) return 'The tool server rejected a new access token (status 401)'
+  if (status === 403) return 'The tool server doesn’t allow the user to do this (status 403)'
+  return `The tool server responded with status ${status}`
 }

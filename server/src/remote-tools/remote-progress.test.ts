@@ -16,8 +16,8 @@ beforeAll(async () => {
 afterAll(() => world.close())
 afterEach(() => world.reset())
 
-describe('a call that takes a while', () => {
-  /** A tool that is under way: the server has opened a stream, and goes on when told. */
+describe('a long call', () => {
+  /** Registers a tool that sends progress and finishes when the test says so. */
   async function startWork() {
     await world.addConnector()
     await world.connect()
@@ -37,7 +37,7 @@ describe('a call that takes a while', () => {
     return { tell, finish: () => ended.resolve({ content: [{ type: 'text', text: 'done' }] }) }
   }
 
-  test('tells how far it is before it ends', async () => {
+  test('reports progress before it ends', async () => {
     const { tell, finish } = await startWork()
     const told: object[] = []
     const progress = (step: object) => {
@@ -51,7 +51,7 @@ describe('a call that takes a while', () => {
     expect(told).toEqual([{ progress: 1, total: 2, message: 'half way' }, { progress: 2 }])
   })
 
-  test('tells it to an MCP client that asked', async () => {
+  test('sends progress to an MCP client that requested it', async () => {
     const { tell, finish } = await startWork()
     const client = new Client({ name: 'test', version: '1.0.0' })
     const headers = { Authorization: `Bearer ${await world.tokenFor('member@demo.test', 'demo')}` }
@@ -70,7 +70,7 @@ describe('a call that takes a while', () => {
   })
 })
 
-describe.each(['2026-07-28', '2025-11-25'])('an answer that is a stream, of a server of %s', (version) => {
+describe.each(['2026-07-28', '2025-11-25'])('a streamed response of a server of %s', (version) => {
   interface Stream {
     response: ServerResponse
     closed: Promise<unknown>
@@ -79,7 +79,7 @@ describe.each(['2026-07-28', '2025-11-25'])('an answer that is a stream, of a se
     token: number | undefined
   }
 
-  /** A server that leaves it to the test what it answers to a call. */
+  /** Starts a server whose responses to calls are controlled by the test. */
   async function startServer(): Promise<{ stream: Promise<Stream>; heard: string[] }> {
     const stream = Promise.withResolvers<Stream>()
     const heard: string[] = []
@@ -128,7 +128,7 @@ describe.each(['2026-07-28', '2025-11-25'])('an answer that is a stream, of a se
     params: { progressToken: token, progress },
   })
 
-  test('comes with its progress, and the stream is not kept', async () => {
+  test('delivers progress, and the stream is closed afterwards', async () => {
     const { stream } = await startServer()
     const told = Promise.withResolvers<object>()
     const answered = me.call('raw.any', {}, { progress: told.resolve })
@@ -140,7 +140,7 @@ describe.each(['2026-07-28', '2025-11-25'])('an answer that is a stream, of a se
     await opened.closed
   })
 
-  test('is closed at the server when the caller gives up', async () => {
+  test('is closed at the server when the caller cancels', async () => {
     const { stream, heard } = await startServer()
     const giveUp = new AbortController()
     const answered = me.call('raw.any', {}, { signal: giveUp.signal, progress: () => giveUp.abort() })
@@ -152,14 +152,18 @@ describe.each(['2026-07-28', '2025-11-25'])('an answer that is a stream, of a se
   })
 
   test.each<[string, (stream: Stream) => void, RegExp]>([
-    ['ends without an answer', ({ response }) => response.end(), /^raw: The tool server broke off its answer$/],
+    [
+      'ends without a result',
+      ({ response }) => response.end(),
+      /^raw: The tool server closed the stream before it sent a result$/,
+    ],
     ['breaks off', ({ response }) => response.destroy(), /^raw: The exchange with .* failed/],
     [
       'gets too large',
       (stream) => stream.say({ ...progressOf(stream, 2), padding: 'x'.repeat(1024 * 1024) }),
       /^raw: .* answered with more than 1048576 bytes$/,
     ],
-  ])('that %s is a failure at once', async (_, spoil, message) => {
+  ])('fails the call at once if it %s', async (_, spoil, message) => {
     const { stream } = await startServer()
     const told = Promise.withResolvers<object>()
     const answered = me.call('raw.any', {}, { progress: told.resolve })

@@ -40,14 +40,14 @@ const failure = (step: string, message: unknown = expect.any(String)) =>
     },
   })
 
-/** What is remembered of a person's token. */
+/** Reads a user's cached token. */
 const cached = async (connector: { id: string }, userId: string) =>
   world.service.kv.get<Record<string, unknown>>(`token:${await world.organization('demo')}:${connector.id}:${userId}`)
 
 const calls = () => world.tools.asked.filter(({ path }) => path === '/mcp')
 
 describe('the list', () => {
-  test('has the title and the hints of a server’s tool', async () => {
+  test('contains the title and hints of a server’s tool', async () => {
     await world.addConnector()
     await world.connect()
     const facts = { title: 'Delete a customer', annotations: { readOnlyHint: false, destructiveHint: true } }
@@ -57,7 +57,7 @@ describe('the list', () => {
 })
 
 describe('a call', () => {
-  test('goes to the tool server as the person who asks, who never signed in there', async () => {
+  test('acts at the tool server as the caller, who never signed in there', async () => {
     await world.addConnector()
     const { idToken } = await world.connect()
     expect(await me.call('crm.whoami', { polite: true })).toEqual(asMember(true))
@@ -91,7 +91,7 @@ describe('a call', () => {
     expect(redemption?.headers.has('authorization')).toBe(false)
   })
 
-  test('uses the same client at the provider when no other was entered', async () => {
+  test('uses the same client at the identity provider if no other is configured', async () => {
     await world.addConnector({ idp_client_id: undefined, idp_client_secret: undefined })
     await world.connect()
     expect(await me.call('crm.whoami')).toEqual(asMember())
@@ -102,8 +102,8 @@ describe('a call', () => {
   test.each<[string, string[], 'form' | 'header']>([
     ['in the form only', ['client_secret_post', 'private_key_jwt'], 'form'],
     ['in the form or with HTTP Basic', ['client_secret_post', 'client_secret_basic'], 'header'],
-    ['in neither way that is known here', ['private_key_jwt'], 'header'],
-  ])('authenticates at a provider that accepts secrets %s', async (_, methods, place) => {
+    ['in no supported way', ['private_key_jwt'], 'header'],
+  ])('authenticates at an identity provider that accepts secrets %s', async (_, methods, place) => {
     await world.addConnector()
     await world.connect()
     const { url } = world.idp
@@ -124,7 +124,7 @@ describe('a call', () => {
     expect(exchange?.headers.has('authorization')).toBe(place === 'header')
   })
 
-  test('costs one request once there is a token and a connection', async () => {
+  test('needs one request once a token and a connection are cached', async () => {
     await world.addConnector()
     await world.connect()
     await me.call('crm.whoami')
@@ -135,7 +135,7 @@ describe('a call', () => {
     expect(world.idp.asked).toEqual([])
   })
 
-  test('asks the server for the connector’s scopes alone where the provider’s assertion has none', async () => {
+  test('requests the connector’s scopes from the server if the assertion has none', async () => {
     await world.addConnector({ scopes: ['mcp:tools:call'] })
     await world.connect()
     world.idp.assertion = { claims: { scope: undefined } }
@@ -144,7 +144,7 @@ describe('a call', () => {
     expect(content).toEqual([{ type: 'text', text }])
   })
 
-  test('authenticates with HTTP Basic where the server’s metadata asks for it', async () => {
+  test('authenticates with HTTP Basic if the server’s metadata requires it', async () => {
     await world.addConnector()
     await world.connect()
     world.tools.instead = async (request) => {
@@ -173,7 +173,7 @@ describe('a call', () => {
     expect(world.tools.tokenRequests()).toHaveLength(1)
   })
 
-  test('asks for an assertion for the issuer, where the connector says so', async () => {
+  test('requests an assertion for the issuer if the connector is configured for it', async () => {
     await world.addConnector({ audience_mode: 'issuer' })
     await world.connect()
     const issuer = `${world.tools.url}/issuer`
@@ -185,13 +185,13 @@ describe('a call', () => {
         return Response.json({ issuer, token_endpoint: `${world.tools.url}/oauth/token` })
       return undefined
     }
-    // The server itself knows but one audience, which is its resource ID.
+    // The test server accepts only its resource ID as the audience.
     await expect(me.call('crm.whoami')).rejects.toEqual(failure('redemption'))
     const [exchange] = world.idp.tokenRequests()
     expect(exchange?.form).toMatchObject({ audience: issuer, resource: world.tools.resource })
   })
 
-  test('that the tool itself fails is an answer', async () => {
+  test('returns a tool error as a result', async () => {
     await world.addConnector()
     await world.connect()
     world.tools.more = (server) =>
@@ -203,18 +203,18 @@ describe('a call', () => {
     })
   })
 
-  test('of a tool that the server does not have is an answer too', async () => {
+  test('returns the server’s error for an unknown tool as a result', async () => {
     await world.addConnector()
     await world.connect()
     const { isError, content } = await me.call('crm.nothing')
     expect({ isError, content }).toEqual({
       isError: true,
-      content: [{ type: 'text', text: expect.stringMatching(/^The tool server answers with an error: .*nothing/) }],
+      content: [{ type: 'text', text: expect.stringMatching(/^The tool server returned an error: .*nothing/) }],
     })
   })
 
   // Abuse case 31.
-  test('passes on the server’s content unchanged, and names the server in _meta', async () => {
+  test('returns the server’s content unchanged and names the server in _meta', async () => {
     await world.addConnector()
     await world.connect()
     const content = [
@@ -244,20 +244,20 @@ describe('a call', () => {
       (await me.call('crm.route', { place: { region, city: 'Oslo' }, note: 'x' })).content
     const mirrored = () => calls().map(({ headers }) => [...headers].filter(([name]) => name.startsWith('mcp-param-')))
 
-    test('sends these headers, and sends the call once', async () => {
+    test('sends these headers and sends the call once', async () => {
       await me.tools()
       world.tools.asked.length = 0
       expect(await route('eu north')).toEqual([{ type: 'text', text: 'eu north' }])
       expect(mirrored()).toEqual([[['mcp-param-region', 'eu north']]])
     })
 
-    test('works without a list before it, too', async () => {
+    test('also works without listing the tools first', async () => {
       expect(await route('eu')).toEqual([{ type: 'text', text: 'eu' }])
       expect(mirrored().at(-1)).toEqual([['mcp-param-region', 'eu']])
     })
   })
 
-  test('ends when the caller gives up', async () => {
+  test('ends when the caller cancels', async () => {
     await world.addConnector()
     await world.connect()
     await me.call('crm.whoami')
@@ -273,10 +273,10 @@ describe('a call', () => {
   })
 
   test.each<[string, 'failure' | 'success', 'request' | 'response' | undefined]>([
-    ['refused before it runs', 'failure', 'request'],
-    ['refused by its result', 'failure', 'response'],
-    ['let pass', 'success', undefined],
-  ])('is decided on by the governance provider: %s', async (_, status, refusedIn) => {
+    ['blocks it before it runs', 'failure', 'request'],
+    ['blocks its result', 'failure', 'response'],
+    ['allows it', 'success', undefined],
+  ])('respects a governance provider that %s', async (_, status, refusedIn) => {
     await world.addConnector()
     await world.connect()
     const { url, asked } = await startInterceptor((request, response) => {
@@ -313,7 +313,7 @@ describe('a call', () => {
     }
   })
 
-  test('goes on when the server has forgotten the session of the older protocol', async () => {
+  test('starts a new session if the server lost the session of the older protocol', async () => {
     await world.addConnector()
     await world.connect()
     const sessions = new Set<string>()
@@ -349,7 +349,7 @@ describe('a call', () => {
 describe('the list', () => {
   const names = async () => (await me.tools()).map(({ name }) => name)
 
-  test('has the connector’s tools under its name', async () => {
+  test('contains the connector’s tools under its name', async () => {
     await world.addConnector()
     await world.connect()
     expect(await me.tools({ include_sources: true })).toEqual([
@@ -365,9 +365,12 @@ describe('the list', () => {
   })
 
   test.each<[string, () => Promise<unknown>]>([
-    ['nobody has connected', async () => undefined],
-    ['somebody else has', () => world.connect({ sub: 'ann', email: 'ann@example.com', email_verified: true })],
-    ['nobody vouches for the address', () => world.connect({ sub: 'eve', email: 'member@demo.test' })],
+    ['no end user has connected', async () => undefined],
+    [
+      'only another end user has connected',
+      () => world.connect({ sub: 'ann', email: 'ann@example.com', email_verified: true }),
+    ],
+    ['the email address isn’t verified', () => world.connect({ sub: 'eve', email: 'member@demo.test' })],
     [
       'the connector is disabled',
       async () => {
@@ -376,14 +379,14 @@ describe('the list', () => {
         await world.asAdmin('PATCH', `/connectors/${connectors[0].id}`, { status: 'disabled' })
       },
     ],
-  ])('is empty, and the server left in peace, while %s', async (_, prepare) => {
+  ])('is empty without a request to the server while %s', async (_, prepare) => {
     await world.addConnector()
     await prepare()
     expect(await names()).toEqual([])
     expect(world.tools.asked).toEqual([])
   })
 
-  test('leaves out a server that cannot be asked, and keeps the others', async () => {
+  test('skips an unreachable server and keeps the others', async () => {
     await world.addConnector()
     await world.addConnector({ name: 'down', server_url: 'http://127.0.0.1:9/mcp' })
     await world.connect()
@@ -394,7 +397,7 @@ describe('the list', () => {
   })
 
   // Abuse case 50.
-  test('does not wait for a server that hangs', async () => {
+  test('doesn’t wait for a server that hangs', async () => {
     await world.addConnector()
     await world.connect()
     await me.call('crm.whoami')
@@ -405,7 +408,7 @@ describe('the list', () => {
   })
 
   // Abuse case 30.
-  test('leaves out what is too long, and all of a server that has too much', async () => {
+  test('leaves out names that are too long, and servers with too many tools', async () => {
     await world.addConnector()
     await world.connect()
     const long = 'x'.repeat(125)
@@ -420,7 +423,7 @@ describe('the list', () => {
     ])
   })
 
-  test('a page cannot put a tool in a connector’s place', async () => {
+  test('pages can’t shadow a connector’s tools', async () => {
     await world.addConnector()
     await world.connect()
     const { ticket } = await ticketOf(memberClaims)
@@ -437,7 +440,7 @@ describe('the list', () => {
   })
 })
 
-/** For a page of its own. */
+/** Gets a ticket for a separate page. */
 async function ticketOf(claims: Record<string, unknown>) {
   const { body: key } = await world.asAdmin('POST', '/publishable-keys', { name: 'Page' })
   const { body } = await world.request('POST', '/auth/pk-ticket', {
@@ -458,10 +461,10 @@ describe('a step that fails', () => {
     says?: { idp?: Partial<Delegation['idp']>; tools?: Partial<Delegation['tools']> }
   }
 
-  // Abuse case 44 is among them: another issued_token_type, a wider scope.
+  // Includes abuse case 44: another issued_token_type, a wider scope.
   test.each<[string, string, Broken, RegExp]>([
     [
-      'resource metadata of another',
+      'metadata of another resource',
       'metadata',
       {
         tools: [
@@ -472,7 +475,7 @@ describe('a step that fails', () => {
       /another resource/,
     ],
     [
-      'resource metadata without a server',
+      'resource metadata without an authorization server',
       'metadata',
       { tools: [/protected-resource/, () => Response.json({ resource: world.tools.resource })] },
       /no authorization server/,
@@ -524,69 +527,79 @@ describe('a step that fails', () => {
       { idp: [/token/, json(400, { error: 'invalid_target', error_description: 'Not\u202E allowed' })] },
       /status 400: invalid_target, Not allowed/,
     ],
-    ['no JSON', 'provider_exchange', { idp: [/token/, () => new Response('no')] }, /not with a JSON object/],
+    [
+      'a response that is not JSON',
+      'provider_exchange',
+      { idp: [/token/, () => new Response('no')] },
+      /not with a JSON object/,
+    ],
     [
       'another type of token',
       'provider_exchange',
       { says: { idp: { answer: { issued_token_type: 'urn:ietf:params:oauth:token-type:access_token' } } } },
-      /another type of token/,
+      /wrong type of token/,
     ],
     [
       'no type of token',
       'provider_exchange',
       { says: { idp: { answer: { issued_token_type: undefined } } } },
-      /another type of token/,
+      /wrong type of token/,
     ],
     ['no token', 'provider_exchange', { says: { idp: { answer: { access_token: 7 } } } }, /no access_token/],
-    ['no JWT', 'provider_exchange', { says: { idp: { answer: { access_token: 'opaque' } } } }, /not a JSON Web Token/],
     [
-      'a wider scope in the answer',
+      'a token that is not a JWT',
+      'provider_exchange',
+      { says: { idp: { answer: { access_token: 'opaque' } } } },
+      /not a JSON Web Token/,
+    ],
+    [
+      'a wider scope in the response',
       'provider_exchange',
       { says: { idp: { answer: { scope: 'mcp:tools:read mcp:admin' } } } },
-      /More was granted/,
+      /More scopes were granted/,
     ],
     [
       'a wider scope in the assertion',
       'provider_exchange',
       { says: { idp: { assertion: { claims: { scope: 'mcp:tools:read mcp:admin' } } } } },
-      /another scope/,
+      /wrong scope/,
     ],
-    ['another typ', 'provider_exchange', { says: { idp: { assertion: { header: { typ: 'JWT' } } } } }, /another type/],
+    ['another typ', 'provider_exchange', { says: { idp: { assertion: { header: { typ: 'JWT' } } } } }, /wrong type/],
     [
       'another issuer',
       'provider_exchange',
       { says: { idp: { assertion: { claims: { iss: 'https://other.example' } } } } },
-      /another issuer/,
+      /wrong issuer/,
     ],
     [
       'another audience',
       'provider_exchange',
       { says: { idp: { assertion: { claims: { aud: 'https://other.example' } } } } },
-      /another audience/,
+      /wrong audience/,
     ],
     [
       'two audiences',
       'provider_exchange',
       { says: { idp: { assertion: { claims: { aud: ['https://other.example', 'x'] } } } } },
-      /another audience/,
+      /wrong audience/,
     ],
     [
       'another client',
       'provider_exchange',
       { says: { idp: { assertion: { claims: { client_id: 'somebody' } } } } },
-      /another client/,
+      /wrong client/,
     ],
     [
       'another resource',
       'provider_exchange',
       { says: { idp: { assertion: { claims: { resource: 'https://other.example' } } } } },
-      /another resource/,
+      /wrong resource/,
     ],
     [
-      'an assertion that has expired',
+      'an expired assertion',
       'provider_exchange',
       { says: { idp: { assertion: { claims: { exp: 1 } } } } },
-      /another expiry/,
+      /wrong expiry/,
     ],
     [
       'a refusal',
@@ -598,11 +611,11 @@ describe('a step that fails', () => {
       'another type of token',
       'redemption',
       { says: { tools: { answer: { token_type: 'DPoP' } } } },
-      /another type of token/,
+      /wrong type of token/,
     ],
     ['no token', 'redemption', { says: { tools: { answer: { access_token: null } } } }, /no access_token/],
     [
-      'a token that is no header',
+      'a token that is not a valid header value',
       'redemption',
       { says: { tools: { answer: { access_token: 'a\r\nb' } } } },
       /no access_token/,
@@ -611,17 +624,17 @@ describe('a step that fails', () => {
       'a wider scope',
       'redemption',
       { says: { tools: { answer: { scope: 'mcp:tools:read mcp:admin' } } } },
-      /More was granted/,
+      /More scopes were granted/,
     ],
     ['a server that fails', 'tools_call', { tools: [/^\/mcp$/, json(500, {})] }, /status 500/],
     [
-      'a token that is refused twice',
+      'a token that is rejected twice',
       'tools_call',
       { tools: [/\/mcp$/, () => new Response(null, { status: 401 })] },
-      /refuses the access token/,
+      /rejected a new access token/,
     ],
   ])(
-    '%s: the caller is told the step (%s), the administrator why, and nothing is remembered',
+    '%s: reports the step (%s) to the caller and the administrator, and caches nothing',
     async (_, step, broken, why) => {
       const connector = await world.addConnector()
       const { userId } = await world.connect()
@@ -641,7 +654,7 @@ describe('a step that fails', () => {
     },
   )
 
-  test('says what was expected and what was seen', async () => {
+  test('reports the expected and the actual value', async () => {
     await world.addConnector()
     await world.connect()
     world.idp.assertion = { claims: { client_id: 'somebody' } }
@@ -649,7 +662,7 @@ describe('a step that fails', () => {
     expect(await world.refusals()).toMatchObject([{ expected: 'hub', seen: 'somebody' }])
   })
 
-  test('repeats no secret that the other side quotes', async () => {
+  test('removes secrets that the other side quotes', async () => {
     await world.addConnector()
     const { idToken } = await world.connect()
     world.idp.instead = async (request) =>
@@ -668,17 +681,17 @@ describe('a step that fails', () => {
     expect(shown).not.toContain(hubAtIdp.idp_client_secret)
   })
 
-  test('without an identity, the caller is told how to bring one', async () => {
+  test('tells a caller without an identity how to get one', async () => {
     await world.addConnector()
     const admin = await world.caller('admin@demo.test')
     await expect(admin.call('crm.whoami')).rejects.toEqual(
-      failure('identity', 'crm: Open a page with the widget, sign in there with your own address, and try again'),
+      failure('identity', 'crm: Open a page with the widget, sign in there with the same email address, and try again'),
     )
   })
 })
 
-describe('what is remembered', () => {
-  test('is the token, under the interface’s key and with its fields, encrypted', async () => {
+describe('the token cache', () => {
+  test('stores the token under the documented key and with the documented fields', async () => {
     const connector = await world.addConnector()
     const { userId } = await world.connect()
     await me.call('crm.whoami')
@@ -711,11 +724,11 @@ describe('what is remembered', () => {
     [3900, 3600],
     [3901, 3600],
     [1e12, 3600],
-  ])('expires_in %s: for %s seconds', (expiresIn, seconds) => {
+  ])('keeps a token with expires_in %s for %s seconds', (expiresIn, seconds) => {
     expect(timeToLive(expiresIn)).toBe(seconds)
   })
 
-  test('is a token whose lifetime is a numeric string', async () => {
+  test('keeps a token whose lifetime is a numeric string', async () => {
     const connector = await world.addConnector()
     const { userId } = await world.connect()
     world.tools.answer = { expires_in: '1800' }
@@ -723,21 +736,18 @@ describe('what is remembered', () => {
     expect(await cached(connector, userId)).toMatchObject({ expires_at: world.clock.now + 1800_000 })
   })
 
-  test.each([300, 0, -1, null, undefined, 'soon'])(
-    'expires_in %s: a token is used, and not remembered',
-    async (expires_in) => {
-      const connector = await world.addConnector()
-      const { userId } = await world.connect()
-      world.tools.answer = { expires_in }
-      expect(await me.call('crm.whoami')).toEqual(asMember())
-      expect(await cached(connector, userId)).toBeUndefined()
-      const before = world.idp.tokenRequests().length
-      await me.call('crm.whoami')
-      expect(world.idp.tokenRequests()).toHaveLength(before + 1)
-    },
-  )
+  test.each([300, 0, -1, null, undefined, 'soon'])('doesn’t keep a token with expires_in %s', async (expires_in) => {
+    const connector = await world.addConnector()
+    const { userId } = await world.connect()
+    world.tools.answer = { expires_in }
+    expect(await me.call('crm.whoami')).toEqual(asMember())
+    expect(await cached(connector, userId)).toBeUndefined()
+    const before = world.idp.tokenRequests().length
+    await me.call('crm.whoami')
+    expect(world.idp.tokenRequests()).toHaveLength(before + 1)
+  })
 
-  test('is not used after its time', async () => {
+  test('ignores an expired token', async () => {
     await world.addConnector()
     await world.connect()
     await me.call('crm.whoami')
@@ -751,7 +761,7 @@ describe('what is remembered', () => {
   })
 
   // Abuse case 46.
-  test('a hundred who come at once share one exchange', async () => {
+  test('lets a hundred concurrent calls share one exchange', async () => {
     await world.addConnector()
     await world.connect()
     const answers = await Promise.all(Array.from({ length: 100 }, () => me.call('crm.whoami')))
@@ -761,7 +771,7 @@ describe('what is remembered', () => {
   })
 
   // Abuse case 46.
-  test('a ciphertext that was moved to another person’s key is not used', async () => {
+  test('ignores a ciphertext that was moved to another user’s key', async () => {
     const connector = await world.addConnector()
     const ann = await world.connect({ sub: 'ann', email: 'admin@demo.test', email_verified: true })
     await (await world.caller('admin@demo.test')).call('crm.whoami')
@@ -776,7 +786,7 @@ describe('what is remembered', () => {
     expect(await me.call('crm.whoami')).toEqual(asMember())
   })
 
-  test('a token that the server refuses is dropped, and the call made once more', async () => {
+  test('drops a token that the server rejects and retries the call', async () => {
     const connector = await world.addConnector()
     const { userId } = await world.connect()
     await me.call('crm.whoami')
@@ -796,7 +806,7 @@ describe('what is remembered', () => {
     expect((await cached(connector, userId))?.access_token).not.toBe(before?.access_token)
   })
 
-  test('a token without the scope that a call needs is dropped too', async () => {
+  test('drops a token that lacks the scope of a call', async () => {
     const connector = await world.addConnector({ scopes: ['mcp:tools:read'] })
     await world.connect()
     await expect(me.call('crm.whoami')).rejects.toEqual(failure('tools_call', expect.stringContaining('a scope')))
@@ -805,8 +815,8 @@ describe('what is remembered', () => {
   })
 
   // Abuse case 47.
-  describe('is not used', () => {
-    test('for a connector that was deleted, also when another takes its name', async () => {
+  describe('ignores tokens', () => {
+    test('of a deleted connector, even if another takes its name', async () => {
       const connector = await world.addConnector()
       await world.connect()
       await me.call('crm.whoami')
@@ -819,7 +829,7 @@ describe('what is remembered', () => {
       expect(world.idp.tokenRequests()).toHaveLength(2)
     })
 
-    test('for a person who was erased, nor kept', async () => {
+    test('of a deleted end user, and deletes them', async () => {
       const connector = await world.addConnector()
       const { userId } = await world.connect()
       await me.call('crm.whoami')
@@ -831,7 +841,7 @@ describe('what is remembered', () => {
       expect(world.tools.asked).toEqual([])
     })
 
-    test('with more scopes than are allowed by now', async () => {
+    test('with more scopes than are still allowed', async () => {
       const connector = await world.addConnector({ scopes: [...bothScopes, 'mcp:tools:extra'] })
       await world.connect()
       world.tools.answer = { scope: 'mcp:tools:read mcp:tools:call mcp:tools:extra' }
@@ -845,7 +855,7 @@ describe('what is remembered', () => {
       ])
     })
 
-    test('when the organization trusts another provider, which vouches for a user with the same sub', async () => {
+    test('of a previous provider, even if the new one has a user with the same sub', async () => {
       await world.addConnector()
       await world.connect()
       await me.call('crm.whoami')
@@ -859,7 +869,7 @@ describe('what is remembered', () => {
       }
     })
 
-    test('when the organization trusts another provider', async () => {
+    test('when the organization changes its identity provider', async () => {
       await world.addConnector()
       await world.connect()
       await me.call('crm.whoami')
@@ -874,7 +884,7 @@ describe('what is remembered', () => {
 })
 
 describe('with access tokens of five minutes', () => {
-  /** The tool server itself asks the provider for its keys, which does not count. */
+  /** Excludes the tool server's own requests for the provider's keys. */
   const byTheHub = (peer: Delegation['idp'] | Delegation['tools'], name: string) =>
     peer.asked.flatMap(({ method, path, headers }) =>
       headers.get('user-agent') === 'inlay' || path === '/mcp' ? [`${method} ${name}${path}`] : [],
@@ -885,7 +895,7 @@ describe('with access tokens of five minutes', () => {
     world.idp.asked.length = 0
     world.tools.asked.length = 0
   }
-  /** A tool whose calls go on until the test lets them end. */
+  /** Registers a tool whose calls run until the test ends them. */
   function holdCalls(count: number) {
     const { promise: end, resolve: letGo } = Promise.withResolvers<void>()
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
@@ -907,7 +917,7 @@ describe('with access tokens of five minutes', () => {
     forget()
   })
 
-  test('the first call reads the documents and connects, with one exchange and one redemption', async () => {
+  test('the first call reads the documents, exchanges and redeems once, and connects', async () => {
     expect(await me.call('crm.whoami')).toEqual(asMember())
     expect(everything()).toEqual([
       'GET provider/.well-known/openid-configuration',
@@ -920,7 +930,7 @@ describe('with access tokens of five minutes', () => {
     ])
   })
 
-  test('every further call costs an exchange, a redemption and the call', async () => {
+  test('every further call needs an exchange, a redemption and the call', async () => {
     await me.call('crm.whoami')
     for (const minutes of [0, 1, 3]) {
       forget()
@@ -930,7 +940,7 @@ describe('with access tokens of five minutes', () => {
     }
   })
 
-  test('calls that run at the same time share one token, also when they start one after the other', async () => {
+  test('overlapping calls share one token, even if they start one after the other', async () => {
     await me.call('crm.whoami')
     forget()
     const { begun, letGo } = holdCalls(1)
@@ -943,10 +953,10 @@ describe('with access tokens of five minutes', () => {
     expect(world.idp.tokenRequests()).toHaveLength(1)
     expect(world.tools.tokenRequests()).toHaveLength(1)
     await me.call('crm.whoami')
-    expect(world.idp.tokenRequests(), 'after the last of them').toHaveLength(2)
+    expect(world.idp.tokenRequests(), 'after the last call ends').toHaveLength(2)
   })
 
-  test('twenty first calls at the same time share the documents and the exchange', async () => {
+  test('twenty concurrent first calls share the documents and the exchange', async () => {
     await Promise.all(Array.from({ length: 20 }, () => me.call('crm.whoami')))
     expect(everything().filter((line) => !line.endsWith('/mcp') || line.includes('well-known'))).toEqual([
       'GET provider/.well-known/openid-configuration',
@@ -968,7 +978,7 @@ describe('with access tokens of five minutes', () => {
     expect(world.idp.tokenRequests()).toHaveLength(2)
   })
 
-  test('a shared token that the server refuses is replaced once, for all calls', async () => {
+  test('a shared token that the server rejects is replaced once for all calls', async () => {
     const { begun, letGo } = holdCalls(1)
     const waiting = me.call('crm.wait')
     await begun
@@ -1010,12 +1020,12 @@ describe('with access tokens of five minutes', () => {
         },
       ],
       [
-        'after the user was erased',
+        'after the end user was deleted',
         async () => world.asAdmin('DELETE', `/end-users/${(await world.connect()).userId}`),
         () => expect(me.call('crm.whoami')).rejects.toEqual(failure('identity')),
       ],
       [
-        'after the organization trusts another provider',
+        'after the organization changed its identity provider',
         () => world.asAdmin('PATCH', '/identity-providers/config', { allowed_audiences: ['another'] }),
         async () => {
           await expect(me.call('crm.whoami')).rejects.toEqual(failure('identity'))
@@ -1074,7 +1084,7 @@ describe('with access tokens of five minutes', () => {
       await world.asAdmin('PATCH', '/identity-providers/config', { allowed_audiences: ['shop'] })
     })
 
-    test('when an exchange fails, so that a server may move its token endpoint', async () => {
+    test('when an exchange fails, because the server may have moved its token endpoint', async () => {
       await me.call('crm.whoami')
       world.clock.now += 30_000
       forget()
@@ -1092,7 +1102,7 @@ describe('with access tokens of five minutes', () => {
       expect(await me.call('crm.whoami')).toEqual(asMember())
     })
 
-    test('once in thirty seconds, however often exchanges fail', async () => {
+    test('at most once in thirty seconds while exchanges fail', async () => {
       await me.call('crm.whoami')
       world.idp.instead = (request) =>
         request.url.endsWith('/token') ? Response.json({ error: 'invalid_target' }, { status: 400 }) : undefined
@@ -1111,7 +1121,7 @@ describe('with access tokens of five minutes', () => {
 describe('an ID token', () => {
   const held = async (userId: string) => world.service.kv.get(`identity:${await world.organization('demo')}:${userId}`)
 
-  test('is held only where there is a connector, and from the first one on', async () => {
+  test('is held only after the first connector is added', async () => {
     const { userId } = await world.connect()
     expect(await held(userId)).toBeUndefined()
     await world.addConnector()
@@ -1124,7 +1134,7 @@ describe('an ID token', () => {
     })
   })
 
-  test('is nowhere in the database', async () => {
+  test('never appears in the database or the logs', async () => {
     await world.addConnector()
     const { idToken } = await world.connect()
     await me.call('crm.whoami')
@@ -1133,7 +1143,7 @@ describe('an ID token', () => {
     expect(world.logged()).not.toContain(idToken.slice(-40))
   })
 
-  test('of the same account under another address is not found under the first', async () => {
+  test('isn’t found under the account’s previous address', async () => {
     await world.addConnector()
     await world.connect({ sub: 'two', email: 'admin@demo.test', email_verified: true })
     const admin = await world.caller('admin@demo.test')
@@ -1142,18 +1152,18 @@ describe('an ID token', () => {
     await expect(admin.call('crm.whoami')).rejects.toEqual(failure('identity'))
   })
 
-  test('is that of the account that last came with the address', async () => {
+  test('belongs to the account that last used the address', async () => {
     await world.addConnector()
     const admin = await world.caller('admin@demo.test')
     for (const sub of ['first', 'second', 'first']) {
       await world.connect({ sub, email: 'admin@demo.test', email_verified: true })
       expect(await admin.call('crm.whoami')).toEqual(asPerson(sub))
-      expect(await admin.call('crm.whoami'), 'once more').toEqual(asPerson(sub))
+      expect(await admin.call('crm.whoami'), 'from the cache').toEqual(asPerson(sub))
     }
   })
 })
 
-/** As somebody could who may write to the store, but has no secret. */
+/** Simulates an attacker who can write to the store but has no key. */
 async function moveCiphertext({ redisUrl, redisPrefix, dataDir }: Delegation['config'], from: string, to: string) {
   if (redisUrl) {
     const redis = connectRedis(redisUrl)
@@ -1166,7 +1176,7 @@ async function moveCiphertext({ redisUrl, redisPrefix, dataDir }: Delegation['co
   }
 }
 
-/** Everything that a query could find. */
+/** Dumps all related tables. */
 async function dump({ service, organization }: Delegation): Promise<string> {
   return service.database.asOrg(await organization('demo'), async (sql) => {
     const rows = [

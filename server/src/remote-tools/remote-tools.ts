@@ -17,21 +17,21 @@ import { createAccessTokens } from './connector-tokens.ts'
 import { type Delegate, readSetup, requireDelegate, type Setup } from './delegates.ts'
 import { answerWithinMs, createRemoteClients, listRemoteTools } from './remote-clients.ts'
 
-/** The tools of an organization's connectors, called as the person who asks. They are named `<connector>.<tool>`. */
+/** The tools of an organization's connectors, named `<connector>.<tool>` and called on behalf of the caller. */
 export interface RemoteTools {
-  /** No tools for whom no identity is held. A server that cannot be asked is left out, and the administrator told. */
+  /** Skips servers that fail, and records the failure for the administrator. Empty without a held identity. */
   list(caller: OrgCaller): Promise<{ tools: PageTool[]; isRemote(toolName: string): boolean }>
-  /** Undefined when the name is that of no connector's tool. */
+  /** Undefined if no connector has this name. */
   find(caller: OrgCaller, toolName: string): Promise<ConnectorTool | undefined>
   close(): Promise<void>
 }
 
 export interface RemoteTool {
-  /** For whoever decides on calls. */
+  /** Sent to the governance provider, recorded, and returned in the result's `_meta`. */
   source: { tabId: string; origin: string; url: string; title: string }
-  /** Null if the definition isn't known when the tool is called. */
+  /** Null if the definition isn't known before the call. */
   definitionHash: string | null
-  /** Resolves also when the tool itself failed, or the user declined; throws a Failure when there is no response. */
+  /** Resolves even if the tool failed or the user declined; throws a Failure if there is no result. */
   call(
     args: Record<string, unknown>,
     call: ToolCall,
@@ -40,16 +40,16 @@ export interface RemoteTool {
 }
 
 export interface ConnectorTool extends RemoteTool {
-  /** With its connector's. */
+  /** `<connector>.<tool>`. */
   name: string
-  /** The definition of a tool that may change something; undefined for one that only reads. */
+  /** The definition if the tool may change something; undefined if it only reads. */
   findWriting(): Promise<PageTool | undefined>
   /** The requests of `work` share one access token, even one that is too short-lived to cache. */
   share<T>(work: () => Promise<T>): Promise<T>
 }
 
 const cachedOrganizations = 1_000
-/** Users at connectors whose read-only tools are cached; at most 512 names each. */
+/** Cached sets of read-only tools, one per user and connector, with at most 512 names each. */
 const cachedReaders = 1_000
 
 export function createRemoteTools(service: Service, builtInNames: ReadonlySet<string>): RemoteTools {
@@ -62,7 +62,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
     topicsOf: ({ organizationId }) => [topics.connectors(organizationId), topics.provider(organizationId)],
   })
 
-  /** The names of the tools that only read, by the server's own annotations. */
+  /** Names of the tools that only read, according to the server's annotations. */
   const readers = new FreshCache<{ organizationId: string; names: ReadonlySet<string> }>({
     changes,
     clock,
@@ -74,7 +74,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
     setups.get(organizationId) ??
     ((await setups.load(organizationId, () => readSetup(service, organizationId))) as Setup)
 
-  /** Tells the administrator, and gives back what the caller is told. */
+  /** Records a failed step for the administrator and returns the error for the caller. */
   function report(organizationId: string, connector: StoredConnector, error: unknown): unknown {
     if (!(error instanceof StepFailed)) return error
     const told = keepFailure(activity, organizationId, connector.name, error)
@@ -93,7 +93,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
     }
   }
 
-  /** Tools that only read cost no list most of the time. About any other the user is told what the server says now. */
+  /** Uses the cache only for tools that only read. For others, the user sees the server's current definition. */
   async function findWritingOf(delegate: Delegate, toolName: string): Promise<PageTool | undefined> {
     const { organizationId } = delegate
     let listed: PageTool[] | undefined
@@ -115,7 +115,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
       const options = {
         signal,
         onprogress: (progress: Progress) => call.progress(readProgress(progress)),
-        // The exchange itself ends a little earlier, and says more.
+        // The fetch times out slightly earlier, with a more specific error.
         timeout: callDeadlineMs + answerWithinMs,
         resetTimeoutOnProgress: true,
         maxTotalTimeout: longestCallMs + answerWithinMs,
@@ -133,7 +133,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
       return await inTime(listOf(await requireDelegate(service, caller, setup, connector)))
     } catch (error) {
       if (!(error instanceof StepFailed)) throw error
-      // Whoever has not connected is not told of it with every list, nor is anybody else.
+      // A user who hasn't connected yet isn't a failure, so lists don't report it.
       if (error.step !== 'identity' && error.step !== 'consent') report(caller.organization.id, connector, error)
       return []
     }
@@ -148,7 +148,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
     },
 
     async find(caller, toolName) {
-      // Most names are those of pages' tools.
+      // Without a dot, the name can only be that of a page's tool.
       if (!toolName.includes('.')) return undefined
       const organizationId = caller.organization.id
       const setup = await setupOf(organizationId)
@@ -174,7 +174,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
         async findWriting() {
           if (read_only_tools.includes(ownName)) return undefined
           const writing = await asCaller((delegate) => findWritingOf(delegate, toolName))
-          // The user is asked next. Until the call runs, the caller's identity may have ended.
+          // The caller's identity may expire while the user is asked, so the call looks it up again.
           if (writing) delegate = undefined
           return writing
         },
@@ -190,7 +190,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
   }
 }
 
-/** However many steps there are: the other tools are waited for too. */
+/** Limits the total time of all steps, because the lists of other servers wait for this one. */
 async function inTime<T>(work: Promise<T>): Promise<T> {
   const stop = new AbortController()
   const late = delay(answerWithinMs, undefined, { signal: stop.signal }).then(() => {
@@ -199,7 +199,7 @@ async function inTime<T>(work: Promise<T>): Promise<T> {
   try {
     return await Promise.race([work, late])
   } finally {
-    // Whichever of the two fails later, nobody waits for it.
+    // Prevents an unhandled rejection of the promise that settles later.
     Promise.allSettled([work, late])
     stop.abort()
   }
@@ -207,11 +207,11 @@ async function inTime<T>(work: Promise<T>): Promise<T> {
 
 const isActive = ({ status }: StoredConnector) => status === 'active'
 
-/** Names of connectors have no dot in them. */
+/** Connector names contain no dots. */
 const findConnector = ({ connectors }: Setup, toolName: string): StoredConnector | undefined =>
   connectors.find((connector) => isActive(connector) && toolName.startsWith(`${connector.name}.`))
 
-const refused = ({ message }: Error) => `The tool server answers with an error: ${message}`
+const refused = ({ message }: Error) => `The tool server returned an error: ${message}`
 
 const readProgress = ({ progress, total, message }: Progress) => ({
   progress,
@@ -219,7 +219,7 @@ const readProgress = ({ progress, total, message }: Progress) => ({
   ...(message !== undefined && { message: cleanLine(message, maxTitleLength) }),
 })
 
-/** The same limits and the same cleaning as for what pages say. A name that is too long with its connector's is left out. */
+/** Applies the same limits and cleaning as for pages. Tools whose prefixed name is too long are left out. */
 function readTools(tools: readonly unknown[], namespace: string, builtInNames: ReadonlySet<string>): PageTool[] {
   const definitions = tools.flatMap((tool) => {
     const { name, ...rest } = tool as { name: string }
@@ -229,7 +229,8 @@ function readTools(tools: readonly unknown[], namespace: string, builtInNames: R
   try {
     return [...addDefinitions<PageTool>(new Map(), definitions, builtInNames, (tool) => tool).tools.values()]
   } catch (error) {
-    if (error instanceof OverLimit) throw new StepFailed('tools_list', `Too much to list: ${error.message}`)
+    if (error instanceof OverLimit)
+      throw new StepFailed('tools_list', `The tool server lists too much: ${error.message}`)
     throw error
   }
 }

@@ -9,7 +9,7 @@ import * as connectorCheck from './connector-check.ts'
 
 export const remoteToolsRoom: Room<Service> = {
   tags: {
-    Connectors: 'Remote tool servers that Inlay calls as the user who asks.',
+    Connectors: 'Remote tool servers that Inlay calls on behalf of the user.',
   },
   routes: [
     route(contract.listConnectors, connectors.listConnectors),

@@ -46,7 +46,7 @@ async function tokenKey(email = member): Promise<string> {
 }
 const stored = async (email?: Email) => app.service.kv.get<ConsentedToken>(await tokenKey(email))
 
-/** Somebody allows it, and sees that they are connected. */
+/** Connects a member's account through the consent pages. */
 async function connect(email = member) {
   const ours = await new Browser(app.url).open(`/connect/${connectorId}`)
   await ours.press(email)
@@ -68,8 +68,8 @@ const bothOf = ({ access_token, refresh_token }: ConsentedToken) => [
 ]
 const revokedForms = () => third.revoked.map(({ form }) => form)
 
-describe('whoever disconnects', () => {
-  test('has both tokens revoked at the third party, when Inlay has them no more', async () => {
+describe('disconnecting', () => {
+  test('revokes both tokens at the third party after Inlay has deleted them', async () => {
     const { ours, tokens } = await connect()
     const heldMeanwhile: unknown[] = []
     third.instead['/revoke'] = async (response) => {
@@ -85,9 +85,9 @@ describe('whoever disconnects', () => {
 
   test.each<[string, string[] | undefined, 'basic' | 'post']>([
     ['in a header', ['client_secret_basic', 'client_secret_post'], 'basic'],
-    ['in a header where nothing is said', undefined, 'basic'],
+    ['in a header by default', undefined, 'basic'],
     ['in the form', ['client_secret_post'], 'post'],
-  ])('is revoked by the client that has the tokens, with its secret %s', async (_, methods, expected) => {
+  ])('authenticates the revocation with the client’s secret %s', async (_, methods, expected) => {
     await addConnector({ client_id: 'inlay-there', client_secret: 'secret-of-inlay-there' })
     third.metadata = methods ? { token_endpoint_auth_methods_supported: methods } : {}
     const { ours } = await connect()
@@ -106,7 +106,7 @@ describe('whoever disconnects', () => {
     }
   })
 
-  test('is revoked by a client without a secret, by its name alone', async () => {
+  test('sends only the client ID if the client has no secret', async () => {
     const { ours } = await connect()
     await ours.press('Disconnect')
     for (const { form, authorization } of third.revoked) {
@@ -115,7 +115,7 @@ describe('whoever disconnects', () => {
     }
   })
 
-  test('is revoked nowhere when the third party has no place for it', async () => {
+  test('skips the revocation if the third party has no revocation endpoint', async () => {
     const { ours } = await connect()
     third.metadata = { revocation_endpoint: undefined }
     await ours.press('Disconnect')
@@ -124,7 +124,7 @@ describe('whoever disconnects', () => {
     expect(await refusals()).toEqual([])
   })
 
-  test('is not told that a server ends refresh tokens only', async () => {
+  test('reports nothing if the server only revokes refresh tokens', async () => {
     const { ours } = await connect()
     third.instead['/revoke'] = (response) =>
       third.revoked.length === 1 ? response.end() : response.writeHead(400).end('{"error": "unsupported_token_type"}')
@@ -135,48 +135,48 @@ describe('whoever disconnects', () => {
 
   test.each<[string, () => void, RegExp]>([
     [
-      'refuses the client',
+      'rejects the client',
       () => {
         third.instead['/revoke'] = (response) => response.writeHead(401).end('{"error":"invalid_client"}')
       },
       /^third: http:.*\/revoke answered with status 401: invalid_client$/,
     ],
     [
-      'repeats what it was sent',
+      'returns the token in its response',
       () => {
         third.instead['/revoke'] = (response) => response.writeHead(503).end(third.revoked[0]?.form.token)
       },
       /^third: http:.*\/revoke answered with status 503$/,
     ],
     [
-      'hangs up',
+      'closes the connection',
       () => {
         third.instead['/revoke'] = (response) => response.destroy()
       },
       /^third: The exchange with .* failed/,
     ],
     [
-      'never answers',
+      'never responds',
       () => {
         third.instead['/revoke'] = () => undefined
       },
       /^third: The server did not revoke the tokens in time$/,
     ],
     [
-      'has another place for it, which is none',
+      'has an invalid revocation endpoint',
       () => {
         third.metadata = { revocation_endpoint: 'javascript:alert(1)' }
       },
       /^third: .* revocation_endpoint must start with https/,
     ],
     [
-      'is another by now',
+      'has changed its issuer',
       () => {
         third.metadata = { issuer: 'https://elsewhere.example' }
       },
-      /^third: The authorization server’s metadata is that of another issuer$/,
+      /^third: The authorization server’s metadata is for another issuer$/,
     ],
-  ])('is disconnected even if the third party %s, and the administrator told', async (_, spoil, message) => {
+  ])('works even if the third party %s, and reports it to the administrator', async (_, spoil, message) => {
     const { ours, tokens } = await connect()
     spoil()
     await ours.press('Disconnect')
@@ -198,7 +198,7 @@ describe('whoever disconnects', () => {
     }
   })
 
-  test('keeps nothing of a renewal that was under way', async () => {
+  test('discards a renewal in progress', async () => {
     const { ours, tokens } = await connect()
     await app.service.kv.set(await tokenKey(), { ...tokens, expires_at: 0 }, 3600)
     third.instead['/token'] = async (response) => {
@@ -212,38 +212,35 @@ describe('whoever disconnects', () => {
   })
 })
 
-test('a renewal that does not say for which scopes is for those before', async () => {
+test('a renewal without scopes keeps the previous ones', async () => {
   const { tokens } = await connect()
   await app.service.kv.set(await tokenKey(), { ...tokens, scopes: ['notes:read'], expires_at: 0 }, 3600)
   const me = await callerFor(app, member, 'demo')
-  // It refuses every token; but this one was renewed before.
+  // The server rejects every token, but this one is renewed first.
   await expect(me.call('third.any')).rejects.toMatchObject({ envelope: { code: 'DELEGATION_FAILED' } })
   expect(await stored()).toMatchObject({ access_token: expect.not.stringMatching(tokens.access_token) })
   expect(await stored()).toMatchObject({ scopes: ['notes:read'] })
 })
 
-// Redis has a clock of its own.
-test.skipIf(inject('engines').redisUrl)(
-  'a registration is kept while it is used, and made anew after a month',
-  async () => {
-    const day = 24 * 60 * 60 * 1000
-    const registrations: number[] = []
-    for (const days of [0, 20, 20, 31]) {
-      app.clock.now += days * day
-      const { ours } = await connect()
-      registrations.push(third.registrations)
-      await ours.press('Disconnect')
-    }
-    expect(registrations).toEqual([1, 1, 1, 2])
-  },
-)
+// Redis uses its own clock.
+test.skipIf(inject('engines').redisUrl)('a registration is kept while in use and renewed after a month', async () => {
+  const day = 24 * 60 * 60 * 1000
+  const registrations: number[] = []
+  for (const days of [0, 20, 20, 31]) {
+    app.clock.now += days * day
+    const { ours } = await connect()
+    registrations.push(third.registrations)
+    await ours.press('Disconnect')
+  }
+  expect(registrations).toEqual([1, 1, 1, 2])
+})
 
-test('a disconnection that a crash cuts short is finished by the next one', async () => {
+test('disconnecting again finishes a disconnection that a crash interrupted', async () => {
   const { tokens } = await connect()
   const [organizationId, user] = [await app.organization('demo'), await findUserByEmail(app.service, member)]
   const disconnectAgain = () => disconnectPerson(app.service, organizationId, user?.id ?? '')
   const asked = Promise.withResolvers<void>()
-  // Nothing more happens on this node until the next one is done.
+  // Simulates a crash: the first disconnection hangs here.
   third.instead['/revoke'] = () => asked.resolve()
   const cutShort = disconnectAgain()
   await asked.promise
@@ -255,10 +252,10 @@ test('a disconnection that a crash cuts short is finished by the next one', asyn
   await cutShort
   third.revoked.length = 0
   await disconnectAgain()
-  expect(revokedForms(), 'there is nothing left to tell').toEqual([])
+  expect(revokedForms(), 'nothing is left to revoke').toEqual([])
 })
 
-test('a connector that is deleted takes the tokens of all members with it', async () => {
+test('deleting a connector revokes the tokens of all members', async () => {
   const held = [(await connect()).tokens, (await connect('admin@demo.test')).tokens]
   await asAdmin('DELETE', `/connectors/${connectorId}`)
   expect([await stored(), await stored('admin@demo.test')]).toEqual([undefined, undefined])
@@ -266,7 +263,7 @@ test('a connector that is deleted takes the tokens of all members with it', asyn
   expect(sent.sort()).toEqual(held.flatMap(({ access_token, refresh_token }) => [access_token, refresh_token]).sort())
 })
 
-test('a connector is deleted although its third party is gone', async () => {
+test('a connector can be deleted while its third party is unreachable', async () => {
   await connect()
   third.metadata = { revocation_endpoint: 'http://127.0.0.1:9/revoke' }
   expect((await asAdmin('DELETE', `/connectors/${connectorId}`)).body).toEqual({ success: true })
@@ -277,7 +274,7 @@ test('a connector is deleted although its third party is gone', async () => {
 test.each<[string, (id: string) => Promise<unknown>]>([
   ['deactivated', async (id) => deactivateMember(app.service, await trail(), id)],
   ['removed', (id) => asAdmin('DELETE', `/organizations/current/members/${id}`)],
-])('a member who is %s is disconnected, and nobody else', async (_, leave) => {
+])('a member who is %s is disconnected, and other members aren’t', async (_, leave) => {
   const { tokens } = await connect()
   await connect('admin@demo.test')
   const { body: members } = await asAdmin('GET', '/organizations/current/members')
@@ -289,25 +286,29 @@ test.each<[string, (id: string) => Promise<unknown>]>([
   expect(await stored('admin@demo.test')).toBeDefined()
 })
 
-describe('a server whose metadata names', () => {
+describe('metadata with', () => {
   test.each<[string, Record<string, unknown>, string]>([
     [
-      'a file to go to',
+      'a file URL for authorization',
       { authorization_endpoint: 'file:///etc/passwd' },
       'authorization_endpoint must start with https',
     ],
-    ['a script to go to', { authorization_endpoint: 'javascript:alert(1)' }, 'authorization_endpoint'],
+    ['a script URL for authorization', { authorization_endpoint: 'javascript:alert(1)' }, 'authorization_endpoint'],
     [
-      'plain http on another host to go to',
+      'an http URL on another host for authorization',
       { authorization_endpoint: 'http://elsewhere.example/authorize' },
       'authorization_endpoint must start with https',
     ],
-    ['credentials', { authorization_endpoint: 'https://user:pw@elsewhere.example/' }, 'a user name or a password'],
-    ['a token endpoint that is a file', { token_endpoint: 'file:///token' }, 'token_endpoint must start with https'],
-    ['registration by another protocol', { registration_endpoint: 'ftp://x.example/' }, 'registration_endpoint'],
-    ['revocation by another protocol', { revocation_endpoint: 'ftp://x.example/' }, 'revocation_endpoint'],
+    [
+      'credentials in a URL',
+      { authorization_endpoint: 'https://user:pw@elsewhere.example/' },
+      'a user name or a password',
+    ],
+    ['a file URL for tokens', { token_endpoint: 'file:///token' }, 'token_endpoint must start with https'],
+    ['another protocol for registration', { registration_endpoint: 'ftp://x.example/' }, 'registration_endpoint'],
+    ['another protocol for revocation', { revocation_endpoint: 'ftp://x.example/' }, 'revocation_endpoint'],
     ['another issuer', { issuer: 'https://elsewhere.example' }, 'elsewhere.example'],
-  ])('%s is not gone to, and both the page and the test say why', async (_, metadata, message) => {
+  ])('%s is refused, and both the page and the test explain why', async (_, metadata, message) => {
     third.metadata = metadata
     const ours = await new Browser(app.url).open(`/connect/${connectorId}`)
     await ours.press('admin@demo.test')

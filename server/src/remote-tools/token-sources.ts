@@ -7,23 +7,23 @@ import { type ExchangeProvider, findProvider } from '../delegation/token-exchang
 import type { Service } from '../foundation/service.ts'
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
 
-/** Where assertions and access tokens come from, as the identity provider and the tool server publish it. */
+/** Issuers of assertions and access tokens, as published by the identity provider and the tool server. */
 interface TokenSources {
   provider: ExchangeProvider
   server: ServerMetadata
 }
 
-/** The published documents of each connector, cached. They hold no secrets and belong to no user. */
+/** Caches the published documents of each connector, which contain no secrets and no user data. */
 export interface TokenSourcesCache {
-  /** When `work` fails with cached documents, it is repeated once with new ones, because the servers may have moved. */
+  /** If `work` fails with cached documents, it runs once more with new ones, because endpoints may have moved. */
   use<T>(who: Consenting, trusted: TrustedIssuer, work: (sources: TokenSources) => Promise<T>): Promise<T>
 }
 
 const freshMs = 5 * 60_000
-/** Failures read the documents again, at most once in this time. */
+/** Minimum time between rereads after failures. */
 const rereadMs = 30_000
 const maxEntries = 1_000
-/** Longer documents are used but not cached, in characters. */
+/** Maximum length of cached documents, in characters. Longer ones are used but not cached. */
 const maxLength = 8 * 1024
 
 interface Entry {
@@ -45,7 +45,7 @@ export function createTokenSourcesCache(service: Pick<Service, 'fetch' | 'clock'
 
   return {
     async use({ organizationId, connector }, trusted, work) {
-      // After a change of the connector or the provider the key is another one.
+      // The key changes with the connector and the provider.
       const key = [organizationId, connector.id, connector.updated_at, describeProvider(trusted)].join(' ')
       const cached = entries.get(key)
       const isFresh = cached && clock() - cached.since < freshMs
