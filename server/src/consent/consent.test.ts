@@ -266,7 +266,7 @@ describe('the page', () => {
     const ours = await openPage()
     await ours.press('Connect')
     expect(ours.page?.status).toBe(400)
-    expect(ours.text).toContain('The exchange with 127.0.0.1:9 failed')
+    expect(ours.text).toContain('The request to 127.0.0.1:9 failed')
   })
 
   test('cannot be framed, and runs no scripts', async () => {

@@ -123,7 +123,7 @@ describe('blocks the call on', () => {
   test('a dropped connection', async () => {
     const { url } = await startInterceptor((_, response) => void response.destroy())
     expect(await ask(url)).toEqual(
-      refusal(expect.stringMatching(/^The exchange with .* failed.*Check that the interc/)),
+      refusal(expect.stringMatching(/^The request to .* failed.*Check that the interceptor/)),
     )
   })
 

@@ -1,4 +1,4 @@
-/** Milliseconds since the Unix epoch. Whatever depends on time takes a clock, so that tests can move it. */
+/** Returns milliseconds since the Unix epoch. Code that depends on time takes a clock, so that tests can set it. */
 export type Clock = () => number
 
 export const systemClock: Clock = () => Date.now()

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 
 /**
- * The interface's error table. The key is `data.code`, which is unique; the outer code and the status are not.
- * Errors that only one capability knows live in that capability, made with `failure`.
+ * The errors that every operation can return. The key is `data.code`, which is unique; the outer code and the status
+ * are not. Errors of a single capability are defined in that capability.
  */
 export const errorTable = {
   VALIDATION_ERROR: variant(400, 'BAD_REQUEST', 'Invalid request data', {
-    field: z.string().describe('Dotted path of the field that is wrong; empty for the whole body'),
-    details: z.string().describe('What is wrong with it'),
+    field: z.string().describe('Dotted path of the invalid field; empty for the whole body'),
+    details: z.string().describe('Why the field is invalid'),
   }),
   AUTH_REQUIRED: variant(401, 'UNAUTHORIZED', 'Authentication required'),
   ACCESS_DENIED: variant(403, 'FORBIDDEN', 'Access denied', {
@@ -17,7 +17,7 @@ export const errorTable = {
   PAYMENT_REQUIRED: variant(403, 'PAYMENT_REQUIRED', 'Subscription required'),
   RESOURCE_NOT_FOUND: variant(404, 'NOT_FOUND', 'Resource not found', {
     resource: z.string().describe('Type of the resource, such as `publishable_key`'),
-    resourceId: z.string().describe('ID that was not found'),
+    resourceId: z.string().describe('ID that wasn’t found'),
   }),
   DUPLICATE_RESOURCE: variant(409, 'CONFLICT', 'Resource already exists', {
     resource: z.string().describe('Type of the resource, such as `publishable_key`'),
@@ -27,7 +27,7 @@ export const errorTable = {
 
 export type ErrorCode = keyof typeof errorTable
 
-/** A row of an error table; `code` is the outer one. */
+/** A row of an error table; `code` is the outer code. */
 export interface ErrorVariant {
   status: number
   code: string
@@ -44,7 +44,7 @@ export function variant<Data extends z.ZodRawShape = Record<never, never>>(
   return { status, code, message, data }
 }
 
-/** What a caller may see of a failure. The private cause travels as `cause` and ends in the log. */
+/** The part of a failure that is sent to the caller. Internal details stay in `cause`, which is only logged. */
 export interface Envelope {
   defined: boolean
   code: string
@@ -63,7 +63,7 @@ export class Failure extends Error {
   override name = 'Failure'
   readonly envelope: Envelope
   readonly headers: Record<string, string>
-  /** What to do about it, for assistants. It stands beside the envelope, whose text the interface fixes. */
+  /** Tells assistants what to do about the failure. Kept out of the envelope, whose fields are fixed. */
   readonly advice: string | undefined
 
   constructor(envelope: Envelope, options: FailureOptions = {}) {
@@ -74,7 +74,7 @@ export class Failure extends Error {
   }
 }
 
-/** A failure outside the table: `defined` is false. */
+/** A failure that isn't in an error table: `defined` is false. */
 export function failure(
   status: number,
   code: string,
@@ -93,7 +93,7 @@ function defined<Code extends ErrorCode>(
   return fail(errorTable[code], code, data, options)
 }
 
-/** A failure of a documented variant, of this table or of a capability's own. */
+/** A failure of a documented variant, from `errorTable` or from a capability's own table. */
 export function fail(
   { status, code: outer, message }: ErrorVariant,
   code: string,
@@ -120,6 +120,6 @@ export const payloadTooLarge = (limit: number, isLastOfConnection = false) =>
   })
 export const serviceUnavailable = (message: string, cause?: unknown) =>
   failure(503, 'SERVICE_UNAVAILABLE', message, { cause, headers: { 'retry-after': '5' } })
-/** Whether an engine is away, as opposed to a fault in the request or in the program. */
+/** Whether a store is unavailable, as opposed to a fault in the request or in the program. */
 export const isUnavailable = (error: unknown): boolean =>
   error instanceof Failure && error.envelope.code === 'SERVICE_UNAVAILABLE'

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createFairQueue, QueueFull } from './fair-queue.ts'
 
-/** Jobs that end when they are told to, and the order in which they started. */
+/** A queue whose jobs end on demand, and the order in which they started. */
 function useQueue(options: { atATime: number; waiting: number }) {
   const queue = createFairQueue(options)
   const started: string[] = []
@@ -22,7 +22,7 @@ function useQueue(options: { atATime: number; waiting: number }) {
   }
 }
 
-test('jobs of one lane run in order, only so many at a time', async () => {
+test('runs the jobs of one lane in order, and only as many at a time as allowed', async () => {
   const { add, started, running, finishOne } = useQueue({ atATime: 2, waiting: 10 })
   const jobs = ['1', '2', '3', '4', '5'].map((name) => add('a', name))
   expect(started).toEqual(['1', '2'])
@@ -33,7 +33,7 @@ test('jobs of one lane run in order, only so many at a time', async () => {
   expect(await Promise.all(jobs)).toEqual(['1', '2', '3', '4', '5'])
 })
 
-test('lanes take turns: a newcomer does not wait for everything that one lane sent before', async () => {
+test('lets lanes take turns: a new lane does not wait for all earlier jobs of another', async () => {
   const { add, started, running, finishOne } = useQueue({ atATime: 1, waiting: 10 })
   const jobs = [add('a', 'a1'), add('a', 'a2'), add('a', 'a3'), add('a', 'a4'), add('b', 'b1'), add('c', 'c1')]
   while (running.length > 0) await finishOne()
@@ -41,7 +41,7 @@ test('lanes take turns: a newcomer does not wait for everything that one lane se
   expect(started).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'a4'])
 })
 
-test('a full queue refuses the lane that fills it, and gives its last place to another', async () => {
+test('rejects the lane that fills the queue, and gives its last place to another lane', async () => {
   const { add, running, finishOne } = useQueue({ atATime: 1, waiting: 3 })
   const jobs = ['a1', 'a2', 'a3', 'a4'].map((name) => add('a', name))
   expect(await add('a', 'a5')).toBe('refused')
@@ -51,14 +51,14 @@ test('a full queue refuses the lane that fills it, and gives its last place to a
   expect(await Promise.all([...jobs, newcomer])).toEqual(['a1', 'a2', 'a3', 'refused', 'b1'])
 })
 
-test('a queue full of lanes with one job each refuses the next one', async () => {
+test('rejects a new lane when the queue is full of lanes with one job each', async () => {
   const { add, running, finishOne } = useQueue({ atATime: 1, waiting: 2 })
   const jobs = [add('a'), add('b'), add('c'), add('d')]
   while (running.length > 0) await finishOne()
   expect(await Promise.all(jobs)).toEqual(['a', 'b', 'c', 'refused'])
 })
 
-test('a failed job gives its place back', async () => {
+test('frees the slot of a failed job', async () => {
   const queue = createFairQueue({ atATime: 1, waiting: 1 })
   const failing = queue('a', async () => {
     throw new Error('failed')
@@ -68,7 +68,7 @@ test('a failed job gives its place back', async () => {
   expect(await next).toBe('ran')
 })
 
-test('every job either runs or is refused, and the bounds hold', async () => {
+test('runs or rejects every job, within its limits', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.constantFrom('a', 'b', 'c', 'finish'), { maxLength: 60 }), async (steps) => {
       const { add, running, started, finishOne } = useQueue({ atATime: 2, waiting: 4 })

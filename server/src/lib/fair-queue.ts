@@ -1,4 +1,4 @@
-/** The queue is full, and the lane has no claim to a place in it. */
+/** The queue is full, and the lane already has its share of it. */
 export class QueueFull extends Error {
   override name = 'QueueFull'
 }
@@ -9,11 +9,11 @@ interface Waiting {
 }
 
 /**
- * Runs a few jobs at a time and lets a bounded number wait. Lanes take turns, and when the queue is full a lane with fewer
- * waiting jobs takes the place of the latest job of the longest lane, so that no lane can keep the others out.
+ * Runs a few jobs at a time and queues a bounded number. Lanes take turns. When the queue is full, a job from a shorter
+ * lane replaces the newest job of the longest lane, so that no lane can starve the others.
  */
 export function createFairQueue({ atATime, waiting: limit }: { atATime: number; waiting: number }) {
-  /** In the order of their turns. */
+  /** The lane at the front is next. */
   const lanes = new Map<string, Waiting[]>()
   let running = 0
   let waiting = 0
@@ -39,7 +39,7 @@ export function createFairQueue({ atATime, waiting: limit }: { atATime: number; 
 
   function wait(lane: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const job = { start: resolve, refuse: () => reject(new QueueFull('The place went to a lane with fewer jobs')) }
+      const job = { start: resolve, refuse: () => reject(new QueueFull('A lane with fewer jobs took the place')) }
       const jobs = lanes.get(lane)
       if (jobs) jobs.push(job)
       else lanes.set(lane, [job])
@@ -56,7 +56,7 @@ export function createFairQueue({ atATime, waiting: limit }: { atATime: number; 
     try {
       return await work()
     } finally {
-      // The place is handed on directly, so that no newcomer can slip in between.
+      // Hands the slot directly to the next job, so that a new job can't jump the queue.
       const job = next()
       if (job) job.start()
       else running -= 1

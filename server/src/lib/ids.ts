@@ -4,12 +4,13 @@ let lastTime = ''
 let counter = 0
 
 /**
- * Ids of one process sort by creation, so that primary keys stay clustered and a list by id is in the order things were
- * made. Node's own are random within a millisecond; here the twelve bits after the time count (RFC 9562, section 6.2).
+ * Returns a UUIDv7. The ids of one process sort by creation, so that primary keys stay clustered and sorting by id is
+ * sorting by age. Node's own are random within a millisecond; here the 12 bits after the time are a counter (RFC 9562,
+ * section 6.2).
  */
 export function newId(): string {
   let id = randomUUIDv7()
-  // A millisecond has room for two thousand at least; whoever makes more waits for the next one.
+  // The counter fits at least 2,048 ids in a millisecond. When it overflows, wait for the next millisecond.
   while (timeOf(id) <= lastTime && counter === 0xfff) id = randomUUIDv7()
   if (timeOf(id) > lastTime) {
     lastTime = timeOf(id)
@@ -24,7 +25,7 @@ const timeOf = (id: string) => id.slice(0, 13)
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** An id that does not look like one is answered like an unknown one, before it reaches a uuid column. */
+/** Lets callers treat malformed ids like unknown ones before they reach a uuid column, which would throw. */
 export const isId = (text: string): boolean => uuid.test(text)
 
 const pooledBytes = 6 * 1024
@@ -32,8 +33,8 @@ let pool = ''
 let used = 0
 
 /**
- * Random characters of base64url, 6 bits each. The system is asked for many at once, because that takes it as long as a
- * few do.
+ * Random base64url characters, 6 bits each. They come from a pool, because the system takes about as long for a few
+ * bytes as for many.
  */
 export function randomText(length: number): string {
   if (used + length > pool.length) {

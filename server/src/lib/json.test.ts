@@ -37,7 +37,7 @@ describe('accepts', () => {
   })
 })
 
-describe('refuses', () => {
+describe('rejects', () => {
   test.each([
     ['a duplicate key', '{"name":1,"name":2}', 'Duplicate key "name"'],
     ['a duplicate after a nested value', '{"a":{"b":[1,{"c":2}]},"a":1}', 'Duplicate key "a"'],
@@ -50,8 +50,8 @@ describe('refuses', () => {
     ['an escaped __proto__', '{"\\u005f_proto__":1}', 'Forbidden key "__proto__"'],
     ['constructor', '[{"a":{"constructor":1}}]', 'Forbidden key "constructor"'],
     ['prototype', '{"a":1,"prototype":1}', 'Forbidden key "prototype"'],
-    ['NUL, which PostgreSQL cannot hold', '{"a":"x\\u0000"}', 'Text must not contain NUL'],
-    ['half a character', '["a\\ud800b"]', 'Text must not contain half of a surrogate pair'],
+    ['NUL, which PostgreSQL cannot store', '{"a":"x\\u0000"}', 'Text must not contain NUL'],
+    ['a lone surrogate', '["a\\ud800b"]', 'Text must not contain half of a surrogate pair'],
     ['nothing', '', 'Malformed JSON at position 0'],
     ['only spaces', '  ', 'Malformed JSON at position 2'],
     ['a missing end', '{"a":[1,', 'Malformed JSON at position 8'],
@@ -64,12 +64,12 @@ describe('refuses', () => {
     ['a bare word', 'hello', 'Malformed JSON, unexpected "h"'],
     ['a byte order mark', '\ufeff{}', 'Malformed JSON, unexpected "\ufeff"'],
     ['NaN', 'NaN', 'Malformed JSON'],
-    ['a misleading text', '[1,, " at position 7"]', 'Malformed JSON, unexpected ","'],
+    ['text that looks like an error position', '[1,, " at position 7"]', 'Malformed JSON, unexpected ","'],
   ])('%s', (_name, text, message) => {
     expect(messageOf(text)).toBe(message)
   })
 
-  test('deep nesting, of objects as of arrays', () => {
+  test('objects and arrays that are nested too deep', () => {
     expect(parseJson(nest(64))).toStrictEqual(JSON.parse(nest(64)))
     expect(messageOf(nest(65))).toBe('Nested deeper than 64 levels')
     expect(messageOf(`${'{"a":'.repeat(65)}1${'}'.repeat(65)}`)).toBe('Nested deeper than 64 levels')
@@ -79,7 +79,7 @@ describe('refuses', () => {
     expect(() => parseJson('[]', { maxDepth: 0 })).toThrow('Nested deeper than 0 levels')
   })
 
-  test('an object with more than 1 000 keys, before it is made', () => {
+  test('an object with more than 1,000 keys, before it is created', () => {
     const withKeys = (count: number) => `{${Array.from({ length: count }, (_, index) => `"${index}":1`).join(',')}}`
     const tooMany = 'An object has more than 1000 keys'
     expect(Object.keys(parseJson(withKeys(1_000)) as object)).toHaveLength(1_000)
@@ -92,7 +92,7 @@ describe('refuses', () => {
     expect(messageOf(`"${' '.repeat(10_000)}`)).toContain('Malformed JSON')
   })
 
-  test('without echoing more than 64 characters', () => {
+  test('without echoing more than 64 characters of the text', () => {
     const long = 'k'.repeat(1000)
     expect(messageOf(`{"${long}":1,"${long}":2}`)).toBe(`Duplicate key "${'k'.repeat(63)}…"`)
     expect(messageOf(`[${long}]`)).not.toContain('kk')
@@ -102,7 +102,7 @@ describe('refuses', () => {
 describe('agrees with JSON.parse', () => {
   const json = fc.json({ maxDepth: 8 }).filter((text) => !/\\u0000|"(__proto__|constructor|prototype)"/.test(text))
 
-  test('on what JSON.stringify writes, compact or indented', () => {
+  test('about the output of JSON.stringify, compact or indented', () => {
     fc.assert(
       fc.property(json, fc.constantFrom(undefined, 2, '\t'), (compact, indent) => {
         const text = JSON.stringify(JSON.parse(compact), null, indent)
@@ -111,7 +111,7 @@ describe('agrees with JSON.parse', () => {
     )
   })
 
-  test('on which texts are malformed', () => {
+  test('about which texts are malformed', () => {
     const damaged = fc
       .tuple(json, fc.nat(), fc.nat(3), fc.constantFrom('', '"', '\\', '{', '}', '[', ']', ',', ':', '0', 'x', ' '))
       .map(([text, at, removed, inserted]) => {
@@ -131,7 +131,7 @@ describe('agrees with JSON.parse', () => {
     )
   })
 
-  test('except on every object with a repeated key', () => {
+  test('except about objects with a duplicate key', () => {
     const key = fc.string({ unit: 'binary' }).filter((text) => !/\0|^(__proto__|constructor|prototype)$/.test(text))
     fc.assert(
       fc.property(fc.uniqueArray(key, { minLength: 1 }), fc.nat(), fc.boolean(), (keys, pick, escaped) => {

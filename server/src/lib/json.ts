@@ -4,12 +4,12 @@ export class InvalidJson extends Error {
 
 const forbiddenKeys = new Set(['__proto__', 'constructor', 'prototype'])
 
-/** Maximum number of keys of one object. */
+/** Maximum number of keys in one object. */
 const maxKeys = 1_000
-/** A shorter text has no room for more keys than that. */
+/** Shorter text can't hold more than `maxKeys` keys. */
 const shortestWithTooMany = maxKeys * '"":0,'.length
 
-/** `JSON.parse` for text from outside: it also refuses what two readers could understand differently. */
+/** `JSON.parse` for untrusted text. Also rejects text that parsers interpret differently, such as duplicate keys. */
 export function parseJson(text: string, { maxDepth = 64 }: { maxDepth?: number } = {}): unknown {
   if (text.length > shortestWithTooMany) requireBounds(text, maxDepth)
   const value = parseSyntax(text)
@@ -17,7 +17,7 @@ export function parseJson(text: string, { maxDepth = 64 }: { maxDepth?: number }
   return value
 }
 
-/** Of text without escapes: those outside of strings, one for each key that was written. */
+/** Counts the colons outside of strings, one for each key in the text. The text must not contain escapes. */
 function countColons(text: string): number {
   let count = 0
   let found = text.indexOf(':')
@@ -35,7 +35,7 @@ function countColons(text: string): number {
   return count
 }
 
-/** Of keys that arrived: fewer than were written if one came twice. Negative for what has to be refused. */
+/** Counts the keys of a parsed value: fewer than in the text if one was repeated, negative if it must be rejected. */
 function countKeys(value: unknown, depthLeft: number): number {
   if (typeof value !== 'object' || value === null) return 0
   if (depthLeft === 0) return Number.NEGATIVE_INFINITY
@@ -59,7 +59,7 @@ function parseSyntax(text: string): unknown {
   }
 }
 
-/** The engine's own message may quote much of the text, so only its position or one character is taken from it. */
+/** V8's message may quote a lot of the text, so this keeps only its position or one character. */
 function describeSyntaxError(text: string, message: string): string {
   if (message === 'Unexpected end of JSON input') return `Malformed JSON at position ${text.length}`
   const position = /at position (\d+) \(line \d+ column \d+\)$/.exec(message)?.[1]
@@ -78,11 +78,11 @@ const openArray = 0x5b
 const closeArray = 0x5d
 
 /**
- * Before an object is made: an engine needs half a second for one with 74 000 keys that look like numbers, which it keeps
- * sorted. The text may be malformed, which is for others to say.
+ * Checks the limits before parsing, because V8 takes half a second for an object with 74,000 numeric keys, which it
+ * keeps sorted. Malformed text is left for the parser to report.
  */
 function requireBounds(text: string, maxDepth: number): void {
-  /** How many keys each value has that is open. */
+  /** Number of keys so far in each open object or array, outermost first. */
   const keys: number[] = []
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index)
@@ -104,7 +104,7 @@ function requireBounds(text: string, maxDepth: number): void {
 
 const tooDeep = (maxDepth: number) => new InvalidJson(`Nested deeper than ${maxDepth} levels`)
 
-/** Names what is wrong, in one pass: the text is well-formed, so its structure follows from a few characters. */
+/** Throws the reason that a text is rejected. The text is well-formed, so a few characters reveal its structure. */
 function checkStructure(text: string, maxDepth: number) {
   const stack: (Set<string> | null)[] = []
   let keys: Set<string> | null = null
@@ -131,7 +131,7 @@ function checkStructure(text: string, maxDepth: number) {
   }
 }
 
-/** PostgreSQL holds neither NUL nor half a character; only an escape can bring one. */
+/** PostgreSQL can store neither NUL nor lone surrogates, and only escapes can produce them. */
 function checkEscapes(literal: string) {
   if (!literal.includes('\\u')) return
   const value: string = JSON.parse(literal)
@@ -139,7 +139,7 @@ function checkEscapes(literal: string) {
   if (!value.isWellFormed()) throw new InvalidJson('Text must not contain half of a surrogate pair')
 }
 
-/** The index after the closing quote of the string that starts at `start`, or 0 without one. */
+/** The index after the closing quote of the string that starts at `start`, or 0 if the string isn't closed. */
 function findStringEnd(text: string, start: number): number {
   let end = text.indexOf('"', start + 1)
   while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
@@ -163,5 +163,5 @@ function quoteKey(key: string): string {
   return JSON.stringify(shortenKey(key))
 }
 
-/** A key for a message: the sender chose it, and may have chosen a long one. */
+/** Shortens a key for a message, because the sender may have chosen a long one. */
 export const shortenKey = (key: string): string => (key.length > 64 ? `${key.slice(0, 63)}…` : key)

@@ -29,7 +29,7 @@ const credentials = [
   ['a password without a user', `redis://:${canary}@cache.example.com`],
 ] as const
 
-/** What must not be found in a log: the text between the words that may stay. */
+/** The secret part of a credential, which must never be logged. */
 const secretPart = (credential: string) => (credential === envelope ? envelope.slice(12) : canary)
 
 describe('removes', () => {
@@ -53,11 +53,11 @@ describe('removes', () => {
   })
 
   test.each<[string, (log: Log, text: string) => void]>([
-    ['of an error that is logged alone', (log, text) => log.error(new Error(text))],
-    ['of an error that is logged without a message', (log, text) => log.error({ err: new Error(text) })],
-    ['of the message itself', (log, text) => log.error(text)],
-    ['of an error that is only text', (log, text) => log.error({ err: text }, 'failed')],
-  ])('credentials %s', (_, write) => {
+    ['an error that is logged alone', (log, text) => log.error(new Error(text))],
+    ['an error that is logged without a message', (log, text) => log.error({ err: new Error(text) })],
+    ['the message itself', (log, text) => log.error(text)],
+    ['an error that is only text', (log, text) => log.error({ err: text }, 'failed')],
+  ])('credentials from %s', (_, write) => {
     for (const [name, credential] of credentials) {
       const line = logged((log) => write(log, `Refused ${credential}`))
       expect(line, name).not.toContain(secretPart(credential))
@@ -71,7 +71,7 @@ describe('removes', () => {
   })
 })
 
-describe('leaves alone', () => {
+describe('keeps', () => {
   test.each([
     'The database is not reachable',
     'connect ECONNREFUSED 127.0.0.1:5432',
@@ -85,7 +85,7 @@ describe('leaves alone', () => {
     expect(removeCredentials(text)).toBe(text)
   })
 
-  test('the code and the kind of an error', () => {
+  test('the code and the type of an error', () => {
     const error = Object.assign(new RangeError('too far'), { code: 'ECONNRESET' })
     expect(JSON.parse(logged((log) => log.warn({ err: error }, 'failed')))).toMatchObject({
       level: 'warn',
@@ -100,19 +100,19 @@ describe('leaves alone', () => {
   })
 })
 
-test('an error that is its own cause is logged', () => {
+test('logs an error whose chain of causes is circular', () => {
   const [first, second] = [new Error('first'), new Error('second')]
   first.cause = second
   second.cause = first
   expect(logged((log) => log.error({ err: first }, 'failed'))).toContain('second')
 })
 
-test('lines below the level are not written', () => {
+test('drops lines below the level', () => {
   expect(logged((log) => log.info('quiet'), 'warn')).toBe('')
 })
 
 test.runIf(existsSync('/dev/full'))(
-  'a log that cannot be written, for want of room, does not end the process',
+  'keeps the process running when the log cannot be written because the disk is full',
   async () => {
     const script = `
     import { createLog } from ${JSON.stringify(import.meta.resolve('./log.ts'))}

@@ -3,8 +3,8 @@ import { pino } from 'pino'
 export type Log = pino.Logger
 
 /**
- * Structured lines on standard output. Secrets never reach them: requests are logged by method, route and status, not
- * by URL, header or body, and what looks like a credential is cut out of the finished line.
+ * Logs JSON lines to standard output, without secrets: requests are logged by method, route and status, not by URL,
+ * header or body, and anything that looks like a credential is removed from the finished line.
  */
 export function createLog(level: string, destination?: pino.DestinationStream): Log {
   return pino(
@@ -24,12 +24,12 @@ export function createLog(level: string, destination?: pino.DestinationStream): 
   )
 }
 
-/** Lines that wait because they can't be written. Beyond so many bytes new ones are dropped. */
+/** Maximum size of the lines that wait to be written, in bytes. Beyond it, new lines are dropped. */
 const mostWaitingBytes = 16 * 1024 * 1024
 
 /**
- * Lines are written together, at the latest after half a second, and the rest at exit. A file on a full disk must neither
- * end the process, by an error that nobody handles, nor keep it from ending, by trying again for ever.
+ * Writes lines in batches, at least every half second and at exit. A full disk must neither crash the process with an
+ * unhandled error nor keep it from exiting by retrying forever.
  */
 function openStandardOutput(): pino.DestinationStream {
   const options = { fd: 1, sync: false, minLength: 15 * 1024, periodicFlush: 500, maxLength: mostWaitingBytes }
@@ -53,8 +53,8 @@ export interface FinishedRequest {
 }
 
 /**
- * The lines of requests, by far the most, in one piece. They hold nothing that a caller wrote, so the search for
- * credentials is spared.
+ * Writes request lines, by far the most common ones, in one batch. They contain no text from callers, so they need no
+ * search for credentials.
  */
 export function createRequestLog(log: Log): (requests: readonly FinishedRequest[]) => void {
   const destination = (log as unknown as Record<symbol, pino.DestinationStream>)[pino.symbols.streamSym]
@@ -69,7 +69,7 @@ export function createRequestLog(log: Log): (requests: readonly FinishedRequest[
   }
 }
 
-/** Keys, JWTs, sealed envelopes, bearer tokens, passwords in connection strings; the words before the last two may stay. */
+/** Keys, JWTs, sealed envelopes, bearer tokens and passwords in URLs. The groups are the text before the latter two. */
 const credential =
   /\bpk_(?:live|test)_\w{6,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\bv1\.[0-9a-f]{8}\.[\w-]+\.[\w-]+|(\bBearer +)[\w.~+/=-]{8,}|(:\/\/[^\s/:@"]*:)[^\s@"]+(?=@)/gi
 

@@ -53,7 +53,7 @@ describe('a name', () => {
     ['a\uFFFEb', 'Contains U+FFFE (not a character) at position 2'],
     ['a\u200Db', 'Contains U+200D (zero width joiner) at position 2'],
     ['a\u200Cb', 'Contains U+200C (zero width non-joiner) at position 2'],
-    // After a letter that never joins the next one, the non-joiner changes nothing that anybody sees.
+    // After a letter that never joins the next one, the non-joiner has no visible effect.
     ['دا\u200Cر', 'Contains U+200C (zero width non-joiner) at position 3'],
     ['\u0301a', 'Must not begin with a combining mark'],
   ])('must not be %j', (text, problem) => {
@@ -63,17 +63,17 @@ describe('a name', () => {
   })
 
   test.each([
-    [' a', 'Contains a space at an end, at position 1'],
-    ['a ', 'Contains a space at an end, at position 2'],
+    [' a', 'Contains a leading or trailing space at position 1'],
+    ['a ', 'Contains a leading or trailing space at position 2'],
     ['a  b', 'Contains two spaces in a row at position 3'],
     ['a\u00A0b', 'Contains U+00A0 (no-break space) at position 2'],
     ['a\u3000b', 'Contains U+3000 (unusual space) at position 2'],
-  ])('has single plain spaces between words only: %j is tidied when somebody enters it', (text, problem) => {
+  ])('has only single plain spaces between words: %j is tidied on input', (text, problem) => {
     expect(nameProblem(text)).toBe(problem)
     expect(name(100).parse(text)).toBe(text.includes('b') ? 'a b' : 'a')
   })
 
-  test('is as long as it is allowed to be', () => {
+  test('has a maximum length, without the spaces around it', () => {
     expect(name(5).safeParse('12345').success).toBe(true)
     expect(name(5).safeParse('  12345  ').success).toBe(true)
     expect(name(5, { long: 'Too long' }).safeParse('123456').error?.issues[0]?.message).toBe('Too long')
@@ -81,10 +81,10 @@ describe('a name', () => {
   })
 })
 
-describe('whatever text comes', () => {
+describe('for any text', () => {
   const text = fc.string({ unit: 'binary' })
 
-  test('what was cleaned is a name or empty, short enough, and cleaning it again changes nothing', () => {
+  test('a cleaned name is valid or empty, short enough, and unchanged by cleaning it again', () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 1, max: 30 }), (given, max) => {
         const cleaned = cleanName(given, max)
@@ -95,7 +95,7 @@ describe('whatever text comes', () => {
     )
   })
 
-  test('an accepted name stays as it is, and none of the characters in it is invisible by itself', () => {
+  test('an accepted name is unchanged by parsing it again, and has no control or bidirectional characters', () => {
     fc.assert(
       fc.property(text, (given) => {
         const { data } = name(100).safeParse(given)
@@ -107,7 +107,7 @@ describe('whatever text comes', () => {
     )
   })
 
-  test('an invisible character is refused wherever it stands between letters, and its place is named', () => {
+  test('an invisible character anywhere among letters is rejected, with its position', () => {
     const letters = fc.string({ unit: fc.constantFrom(...'abcdeXYZ') })
     const invisible = fc.constantFrom(
       ...'\u200B\u200C\u200D\u200E\u202A\u202E\u2060\u2069\uFEFF\u00AD\u3164\u2800\u061C',

@@ -1,18 +1,18 @@
 /**
- * The one rule for names that people read and choose by: organizations, keys, people, skills, connectors, directories,
- * registered clients. Two different names must look different, and a name must not change how the text around it looks.
- * So a name has no control, bidirectional or invisible characters, and its only white space is single spaces between words.
+ * The rules for every display name: organizations, keys, users, skills, connectors, directories, registered clients.
+ * Two different names must look different, and a name must not change how the text around it looks. So a name has no
+ * control, bidirectional or invisible characters, and its only white space is single spaces between words.
  */
 
-/** Characters that show nothing, act on their neighbours, or have no agreed meaning. */
+/** Characters that are invisible, change their neighbors, or have no agreed meaning. */
 const refused =
   /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\u2800\uFFFC]/u
 
 /**
- * Two uses of invisible characters are legitimate and visible in their effect. An emoji may be a sequence with joiners,
- * selectors or tags: those on Unicode's own list of emoji are accepted as a whole. Some scripts spell words with joiners,
- * so they are accepted where they change the shape, which is RFC 5892's rule (appendix A): both after a virama, and the
- * non-joiner after an Arabic letter that would otherwise join the next one. Elsewhere they are refused.
+ * Two uses of invisible characters are legitimate and have a visible effect. An emoji can be a sequence with joiners,
+ * selectors or tags; sequences on Unicode's list of emoji are accepted. Some scripts spell words with joiners, which
+ * are accepted where they change the shape (RFC 5892, appendix A): both kinds after a virama, and the non-joiner after
+ * an Arabic letter that would otherwise join the next one.
  */
 const accepted = (() => {
   const virama = '[\\u094D\\u09CD\\u0A4D\\u0ACD\\u0B4D\\u0BCD\\u0C4D\\u0CCD\\u0D4D\\u0DCA]'
@@ -25,10 +25,10 @@ const accepted = (() => {
   )
 })()
 
-/** What is wrong with a name, for its author to read, or undefined. Positions count characters from 1. */
+/** Explains to the author why a name is invalid, or returns undefined. Positions count characters from 1. */
 export function nameProblem(text: string): string | undefined {
   if (text === '') return 'Must not be empty'
-  // Each accepted sequence stays as many harmless characters, so that positions stay what the author counts.
+  // Replaces each accepted sequence with as many harmless characters, so that positions stay the same.
   const checked = [...text.replace(accepted, (sequence) => 'x'.repeat([...sequence].length))]
   const index = checked.findIndex((character, at) => refused.test(character) || isStraySpace(checked, at))
   if (index >= 0) return `Contains ${describe(checked[index] ?? '', checked)} at position ${index + 1}`
@@ -36,14 +36,14 @@ export function nameProblem(text: string): string | undefined {
   return undefined
 }
 
-/** Composes letters with their marks, and makes every run of spaces of any width one plain space. */
+/** Composes letters with their marks, trims, and collapses every run of spaces of any kind to one plain space. */
 export const tidyName = (text: string): string =>
   text
     .normalize('NFC')
     .replace(/\p{Zs}+/gu, ' ')
     .replace(/^ | $/g, '')
 
-/** Makes a name of text that cannot be refused, such as a profile from an identity provider. Empty when nothing is left. */
+/** Turns text that can't be rejected, such as a name from an identity provider, into a valid or empty name. */
 export function cleanName(text: string, max: number): string {
   const visible = text
     .toWellFormed()
@@ -103,7 +103,8 @@ const characterNames: Record<number, string> = {
 }
 
 function describe(character: string, text: readonly string[]): string {
-  if (character === ' ') return text[0] === ' ' || text.at(-1) === ' ' ? 'a space at an end,' : 'two spaces in a row'
+  if (character === ' ')
+    return text[0] === ' ' || text.at(-1) === ' ' ? 'a leading or trailing space' : 'two spaces in a row'
   const code = character.codePointAt(0) ?? 0
   const number = `U+${code.toString(16).toUpperCase().padStart(4, '0')}`
   return `${number} (${characterNames[code] ?? kindOf(character)})`

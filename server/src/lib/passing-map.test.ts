@@ -9,7 +9,7 @@ const step = fc.oneof(
   fc.record({ kind: fc.constant('clear' as const) }),
 )
 
-test('is a map', () => {
+test('behaves like a Map', () => {
   fc.assert(
     fc.property(fc.array(step), (steps) => {
       const passing = new PassingMap<object>()
@@ -31,7 +31,7 @@ test('is a map', () => {
   )
 })
 
-test('what goes while others are looked at is not looked at any more', () => {
+test('iteration skips entries that are deleted or added meanwhile', () => {
   const passing = new PassingMap<object>()
   for (const key of ['a', 'b', 'c']) passing.set(key, {})
   const seen: string[] = []

@@ -1,7 +1,8 @@
 /**
- * A map for what comes and goes all the time, such as calls under way. V8 copies a `Map` that is used so every few dozen
- * changes, and lets each copy hold the next. Once one copy has grown old all later ones grow old with it, and with them
- * whatever was in them: memory that only a full collection gives back. The table of a plain object has no such link.
+ * A map for short-lived entries, such as calls in progress. V8 copies the table of a `Map` with many insertions and
+ * deletions every few dozen changes, and each table references the next. Once one table reaches the old generation, all
+ * later ones follow with their values, and only a full collection frees them. A plain object's table has no such
+ * reference.
  */
 export class PassingMap<V extends object> {
   #entries: Record<string, V> = Object.create(null)
@@ -32,7 +33,7 @@ export class PassingMap<V extends object> {
     this.#size = 0
   }
 
-  /** Those that are there at the start, but for those that have gone by their turn. */
+  /** Iterates over the entries that exist at the start, and skips those that are deleted before their turn. */
   *[Symbol.iterator](): IterableIterator<[key: string, value: V]> {
     for (const key of Object.keys(this.#entries)) {
       const value = this.#entries[key]

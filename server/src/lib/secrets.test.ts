@@ -9,11 +9,11 @@ const former = createSecrets([oldest as string])
 const text = fc.string({ unit: 'binary', maxLength: 200 })
 
 describe('an envelope', () => {
-  test('opens in its place, with what was sealed', () => {
+  test('opens in its place, with the sealed value', () => {
     fc.assert(fc.property(text, text, (plain, place) => secrets.open(secrets.seal(plain, place), place) === plain))
   })
 
-  test('opens nowhere else', () => {
+  test('does not open in another place', () => {
     fc.assert(
       fc.property(text, text, text, (plain, place, other) => {
         fc.pre(place !== other)
@@ -22,7 +22,7 @@ describe('an envelope', () => {
     )
   })
 
-  test('does not show what was sealed, and never looks the same twice', () => {
+  test('hides the sealed value, and is different each time', () => {
     const [first, second] = [secrets.seal('canary', 'place'), secrets.seal('canary', 'place')]
     expect(first).toMatch(/^v1\.[0-9a-f]{8}\.[\w-]{16}\.[\w-]+$/)
     expect(Buffer.from(first.split('.')[3] ?? '', 'base64url').toString('latin1')).not.toContain('canary')
@@ -30,7 +30,7 @@ describe('an envelope', () => {
   })
 
   const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/=. \0é'
-  test('does not open with any one character changed', () => {
+  test('does not open after any character is changed', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 20 }), fc.nat(), fc.constantFrom(...letters), (plain, at, letter) => {
         const envelope = secrets.seal(plain, 'place')
@@ -43,7 +43,7 @@ describe('an envelope', () => {
     )
   })
 
-  test('does not open with one character more or less', () => {
+  test('does not open after a character is added or removed', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 20 }), fc.nat(), fc.constantFrom(...letters), (plain, at, letter) => {
         const envelope = secrets.seal(plain, 'place')
@@ -65,7 +65,7 @@ describe('an envelope', () => {
     expect(() => secrets.open(secrets.seal('x', 'place').replace('v1', 'v2'), 'place')).toThrow(UnreadableSecret)
   })
 
-  test('of an unknown secret says which one is missing, and not what it holds', () => {
+  test('with an unknown secret fails with the id of the secret, and without the value', () => {
     const envelope = former.seal('canary', 'place')
     expect(() => secrets.open(envelope, 'place')).toThrow(
       new UnreadableSecret(`No secret with the id ${envelope.split('.')[1]} is configured`),
@@ -74,31 +74,31 @@ describe('an envelope', () => {
 })
 
 describe('a list of secrets', () => {
-  test('opens what each of them sealed', () => {
+  test('opens envelopes of each secret', () => {
     for (const secret of [oldest, older, newest]) {
       expect(rotated.open(createSecrets([secret as string]).seal('x', 'place'), 'place')).toBe('x')
     }
   })
 
-  test('seals with the first', () => {
+  test('seals with the first secret', () => {
     expect(secrets.open(rotated.seal('x', 'place'), 'place')).toBe('x')
     expect(() => former.open(rotated.seal('x', 'place'), 'place')).toThrow(UnreadableSecret)
   })
 
-  test('knows which envelopes are still to be sealed again', () => {
+  test('recognizes envelopes that must be sealed again', () => {
     expect(rotated.isCurrent(rotated.seal('x', 'place'))).toBe(true)
     expect(rotated.isCurrent(secrets.seal('x', 'place'))).toBe(true)
     expect(rotated.isCurrent(former.seal('x', 'place'))).toBe(false)
     expect(rotated.isCurrent('plain text')).toBe(false)
   })
 
-  test('is not empty', () => {
-    expect(() => createSecrets([])).toThrow('At least one secret is needed')
+  test('must not be empty', () => {
+    expect(() => createSecrets([])).toThrow('At least one secret is required')
   })
 })
 
 describe('a derived key', () => {
-  test('is the same for the same secret and purpose, and another for any other', () => {
+  test('is the same for the same secret and purpose, and different for any other', () => {
     const keys = ['encryption', 'database login'].flatMap((purpose) => rotated.derive(purpose))
     expect(new Set(keys.map(({ key }) => key.toString('hex'))).size).toBe(6)
     expect(rotated.derive('database login')[0]).toEqual(secrets.derive('database login')[0])
@@ -109,7 +109,7 @@ describe('a derived key', () => {
   })
 })
 
-test('a fingerprint is the same for the same value only, and does not hold it', () => {
+test('a fingerprint identifies a value without containing it', () => {
   expect(fingerprint('pk_live_1')).toBe(fingerprint('pk_live_1'))
   expect(fingerprint('pk_live_1')).not.toBe(fingerprint('pk_live_2'))
   expect(fingerprint('pk_live_1')).toMatch(/^[\w-]{43}$/)

@@ -2,22 +2,22 @@ import { createCipheriv, createDecipheriv, hash, hkdfSync } from 'node:crypto'
 import { randomText } from './ids.ts'
 
 /**
- * Encryption at rest. An envelope names the key that made it, so a new secret can be put in front of the list while
- * everything sealed by an older one stays readable until it is sealed again.
- * The associated data is the place the value lives in: a ciphertext moved to another row or key does not open.
+ * Encryption at rest. An envelope contains the id of its key, so a new secret can be added to the front of the list,
+ * and values sealed with an older one stay readable until they are sealed again. The associated data is the value's
+ * place, so a ciphertext that was moved to another row or key can't be opened.
  */
 export interface Secrets {
   /** `v1.<key id>.<iv>.<ciphertext and tag>` */
   seal(plaintext: string, place: string): string
   open(envelope: string, place: string): string
-  /** False for an envelope that a rotation has still to seal again. */
+  /** False for an envelope that a key rotation hasn't sealed again yet. */
   isCurrent(envelope: string): boolean
-  /** Each secret of the list, newest first, turned into an unrelated key for one purpose. */
+  /** Derives an independent key for one purpose from each secret, newest first. */
   derive(purpose: string): DerivedKey[]
 }
 
 export interface DerivedKey {
-  /** Public name of the secret the key comes from. */
+  /** Public id of the secret that the key is derived from. */
   id: string
   key: Buffer
 }
@@ -26,7 +26,10 @@ export class UnreadableSecret extends Error {
   override name = 'UnreadableSecret'
 }
 
-/** For values that are worth nothing when they can't be opened: moved here from elsewhere, or sealed by a secret that is gone. */
+/**
+ * Use for values that can be discarded if they can't be opened: they were moved, or their secret is no longer
+ * configured.
+ */
 export function ignoreUnreadable(error: unknown): undefined {
   if (!(error instanceof UnreadableSecret)) throw error
 }
@@ -38,7 +41,7 @@ export function createSecrets(secrets: readonly string[]): Secrets {
 
   const encryptionKeys = derive('encryption')
   const [current] = encryptionKeys
-  if (!current) throw new Error('At least one secret is needed')
+  if (!current) throw new Error('At least one secret is required')
   const keyById = new Map(encryptionKeys.map(({ id, key }) => [id, key]))
 
   return {
@@ -63,20 +66,20 @@ export function createSecrets(secrets: readonly string[]): Secrets {
           .setAuthTag(bytes.subarray(-16))
         return decipher.update(bytes.subarray(0, -16), undefined, 'utf8') + decipher.final('utf8')
       } catch (cause) {
-        throw new UnreadableSecret('The value was changed, or belongs to another place', { cause })
+        throw new UnreadableSecret('The value was modified, or belongs to another place', { cause })
       }
     },
   }
 }
 
-/** Several texts decode to the same bytes; only the one that was written is taken. */
+/** Several texts decode to the same bytes; only the canonical one is accepted. */
 function decode(text: string): Buffer {
   const bytes = Buffer.from(text, 'base64url')
-  if (bytes.toString('base64url') !== text) throw new UnreadableSecret('The value was changed')
+  if (bytes.toString('base64url') !== text) throw new UnreadableSecret('The value was modified')
   return bytes
 }
 
-/** What is stored of a value that is looked up but never shown: keys, tokens, tickets. */
+/** Stored instead of values that are looked up but never shown: keys, tokens, tickets. */
 export const fingerprint = (value: string): string => hash('sha256', value, 'base64url')
 
 const hkdf = (secret: string, info: string): Buffer => Buffer.from(hkdfSync('sha256', secret, 'inlay', info, 32))

@@ -1,7 +1,7 @@
 /**
- * Whether an issuer vouches for the address among its claims. Entra ID has no `email_verified`. Its optional claim `xms_edov`
- * (email domain owner verified) comes as a boolean, a number or a string. With other issuers, users might set a claim of
- * that name.
+ * Whether the issuer has verified the email address in its claims. Entra ID has no `email_verified`; its optional claim
+ * `xms_edov` (email domain owner verified) is a boolean, a number or a string. Other issuers may let users set a claim
+ * of that name, so it's ignored there.
  */
 export function isEmailVerified(issuer: string, { email_verified, xms_edov }: Record<string, unknown>): boolean {
   if (email_verified !== undefined) return email_verified === true

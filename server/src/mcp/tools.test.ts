@@ -220,7 +220,7 @@ describe('results of the tools', () => {
     })
     expect(await answer('test_idp_connection', wanted, 'member'), 'private networks are for admins').toEqual({
       success: false,
-      error: `${new URL(provider.issuer).hostname} leads to a private or reserved address, which this server does not allow`,
+      error: `${new URL(provider.issuer).hostname} points to a private or reserved address, which this server does not allow`,
     })
     await provider.stop()
     expect(await answer('test_idp_connection', wanted)).toEqual({ success: false, error: sentence })

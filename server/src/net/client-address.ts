@@ -5,15 +5,15 @@ import ipaddr from 'ipaddr.js'
 type Address = ipaddr.IPv4 | ipaddr.IPv6
 type Request = Pick<IncomingMessage, 'headers'> & { socket: { remoteAddress?: string | undefined } }
 
-/** IPv6 networks hand a whole /64 to one customer, so its addresses count as one client. */
+/** Providers assign a whole IPv6 /64 to one customer, so its addresses count as one client. */
 const ipv6Bits = 64
 
-/** IPv4 as usual; IPv6 as its /64 network. */
+/** Returns an IPv4 address, or the /64 network of an IPv6 address. */
 export type ClientAddress = (request: Request) => string
 
 /**
  * Reads the client's address from the socket, or from `X-Forwarded-For` if the socket belongs to a trusted proxy.
- * `onUntrustedProxy` is called once, when another address sends that header.
+ * Calls `onUntrustedProxy` once, the first time that any other address sends that header.
  */
 export function createClientAddress(
   trustedProxies: readonly string[],

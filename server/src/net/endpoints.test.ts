@@ -13,7 +13,7 @@ test.each<[string, string, boolean]>([
   ['http://127.0.0.1:9000/authorize', http, true],
   ['http://[::1]:9000/authorize', http, true],
   ['http://10.0.0.5/token', http, false],
-])('%s, named by %s, can be used', (address, namedBy, isLink) => {
+])('accepts %s from a document at %s', (address, namedBy, isLink) => {
   expect(problem(address, namedBy, isLink)).toBeUndefined()
 })
 
@@ -36,10 +36,10 @@ test.each<[unknown, string, RegExp]>([
   ['https://:password@id.example/', https, /user name/],
   ['https://id.example/#fragment', https, /fragment/],
   [`x:${'y'.repeat(1_000)}`, https, /^.{0,200}$/],
-])('%s, named by %s, is never a link', (address, namedBy, message) => {
+])('rejects %s as a link from a document at %s', (address, namedBy, message) => {
   expect(problem(address, namedBy, true)).toMatch(message)
 })
 
-test('a document that came over https names nothing that is called over http', () => {
+test('rejects an http endpoint from a document that was fetched over https', () => {
   expect(problem('http://10.0.0.5/token', https, false)).toMatch(/must start with https/)
 })

@@ -1,18 +1,19 @@
 import { isLocal } from './origins.ts'
 
 interface Endpoint {
-  /** The field of the document, for the message. */
+  /** The document's field, for the message. */
   name: string
   address: unknown
-  /** The address that led to the document. */
+  /** The address that the document was found at. */
   namedBy: string
-  /** True for an address that people are sent to, instead of called by this server. */
+  /** True for an address that users are redirected to; false for one that this server calls. */
   isLink?: boolean
 }
 
 /**
- * Why an endpoint that a document names can't be used; undefined if it can. It must be https, unless the document itself
- * came over plain http, as it may in development. People are then sent to loopback only: safe-fetch doesn't check links.
+ * Explains why an endpoint from a document can't be used, or returns undefined. It must be https, unless the document
+ * was fetched over plain http, as in development. Even then users are only redirected to loopback, because safe-fetch
+ * doesn't check redirects of a browser.
  */
 export function findEndpointProblem({ name, address, namedBy, isLink = false }: Endpoint): string | undefined {
   const url = typeof address === 'string' ? URL.parse(address) : null

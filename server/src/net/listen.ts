@@ -1,8 +1,9 @@
 import { type AddressInfo, createServer, type Server } from 'node:net'
 
 /**
- * Listens, and returns everything that now accepts connections for the server. `localhost` stands for both loopback
- * addresses: names resolve to either, and a server listens on one address only, so a second one hands its connections over.
+ * Listens, and returns every listener that accepts connections for the server. For `localhost` it listens on both
+ * loopback addresses, because the name can resolve to either. A server can only listen on one address, so a second
+ * server passes its connections on.
  */
 export async function listen(server: Server, port: number, host: string | undefined): Promise<Server[]> {
   if (host !== 'localhost') {
@@ -10,7 +11,7 @@ export async function listen(server: Server, port: number, host: string | undefi
     return [server]
   }
   await bind(server, port, '127.0.0.1')
-  // With the options that an HTTP server gives its own sockets.
+  // The same options that an HTTP server uses for its own sockets.
   const second = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => server.emit('connection', socket))
   try {
     await bind(second, (server.address() as AddressInfo).port, '::1')
@@ -19,7 +20,7 @@ export async function listen(server: Server, port: number, host: string | undefi
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return [server]
     await new Promise((resolve) => server.close(resolve))
-    // A port that was picked may be free for one family only.
+    // A port that the system picked may be free for one address family only.
     if (port === 0) return listen(server, port, host)
     throw error
   }

@@ -92,7 +92,7 @@ describe('parseOrigin', () => {
     ['https://ｅxample.com', /written as example\.com/],
     ['https://exa\u00admple.com', /written as example\.com/],
     ['https://example。com', /written as example\.com/],
-  ])('refuses %j', (text, message) => {
+  ])('rejects %j', (text, message) => {
     expect(() => parseOrigin(text)).toThrow(InvalidOrigin)
     expect(() => parseOrigin(text)).toThrow(message)
   })
@@ -143,7 +143,7 @@ describe('parseOriginPattern', () => {
     ['https://*.example.com/', /slash/],
     ['http://*.example.com', /localhost/],
     ['https://*.\nexample.com', /spaces/],
-  ])('refuses %j', (text, message) => {
+  ])('rejects %j', (text, message) => {
     expect(() => parseOriginPattern(text)).toThrow(InvalidOrigin)
     expect(() => parseOriginPattern(text)).toThrow(message)
   })
@@ -194,11 +194,11 @@ describe('matchesOrigin', () => {
     ['nothing', ''],
     ['two origins', 'https://example.com, https://example.com'],
     ['a line break', 'https://example.com\r\n'],
-  ])('refuses %s: %j', (_name, origin) => {
+  ])('rejects %s: %j', (_name, origin) => {
     expect(matchesOrigin(origin, patterns)).toBe(false)
   })
 
-  test('refuses everything when nothing is allowed', () => {
+  test('rejects every origin if the list is empty', () => {
     expect(matchesOrigin('https://example.com', [])).toBe(false)
     expect(matchesOrigin('null', ['null'])).toBe(false)
   })
@@ -255,7 +255,7 @@ describe('for any text', () => {
     }
   }
 
-  test('the canonical form is a fixed point, an origin to every URL parser, and matches itself', () => {
+  test('the canonical form is canonical itself, is an origin to every URL parser, and matches itself', () => {
     let accepted = 0
     fc.assert(
       fc.property(text, (origin) => {
@@ -274,7 +274,7 @@ describe('for any text', () => {
     expect(accepted).toBeGreaterThan(100)
   })
 
-  test('a wildcard covers exactly one label', () => {
+  test('a wildcard matches exactly one label', () => {
     const label = fc.stringMatching(/^[a-z0-9]{1,10}$/)
     fc.assert(
       fc.property(fc.array(label, { maxLength: 4 }), (labels) => {

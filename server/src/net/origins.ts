@@ -6,7 +6,7 @@ export class InvalidOrigin extends Error {
   override readonly name = 'InvalidOrigin'
 }
 
-/** The canonical form of `https://host[:port]`: lower case, punycode, no default port. */
+/** Returns the canonical form of `https://host[:port]`: lower case, punycode, no default port. */
 export function parseOrigin(text: string): string {
   const { scheme, host, port } = splitOrigin(text)
   const url = URL.parse(`${scheme}://${host}${port === undefined ? '' : `:${port}`}`)
@@ -18,7 +18,7 @@ export function parseOrigin(text: string): string {
   return url.origin
 }
 
-/** An origin, or one with a wildcard for its first label: `https://*.preview.example.com`. */
+/** Like `parseOrigin`, but also accepts a wildcard as the first label: `https://*.preview.example.com`. */
 export function parseOriginPattern(text: string): string {
   const [, scheme, parent] = /^([a-z]+:\/\/)\*\.(.*)$/is.exec(text) ?? []
   if (scheme === undefined || parent === undefined) return parseOrigin(text)
@@ -28,8 +28,8 @@ export function parseOriginPattern(text: string): string {
 }
 
 /**
- * Whether the text of an Origin header is one of the patterns, as `parseOriginPattern` returned them. A wildcard stands
- * for exactly one label, as in a certificate.
+ * Whether an Origin header matches one of the patterns, as returned by `parseOriginPattern`. A wildcard matches exactly
+ * one label, as in a certificate.
  */
 export function matchesOrigin(origin: string, patterns: readonly string[]): boolean {
   try {
@@ -41,7 +41,7 @@ export function matchesOrigin(origin: string, patterns: readonly string[]): bool
   }
 }
 
-/** The pattern with a wildcard that covers a canonical origin: `https://a.example.com` → `https://*.example.com`. */
+/** The wildcard pattern that covers a canonical origin: `https://a.example.com` → `https://*.example.com`. */
 export const wildcardOf = (origin: string): string => origin.replace(/\/\/[^.]+\./, '//*.')
 
 function splitOrigin(text: string) {
@@ -51,9 +51,9 @@ function splitOrigin(text: string) {
   if ((scheme !== 'https' && scheme !== 'http') || authority === undefined) {
     throw new InvalidOrigin('An origin must start with https://')
   }
-  if (rest) throw new InvalidOrigin('An origin must end after the host and the port, without even a slash')
+  if (rest) throw new InvalidOrigin('An origin must end after the host and port, without a trailing slash')
   if (authority.includes('@')) throw new InvalidOrigin('An origin must not contain a user name or a password')
-  if (authority.includes('*')) throw new InvalidOrigin('A wildcard may only be the whole first label of a pattern')
+  if (authority.includes('*')) throw new InvalidOrigin('A wildcard must be the whole first label of the host')
 
   const [, host = '', port] = /^(.*?)(?::([^:\]]*))?$/.exec(authority) ?? []
   if (port !== undefined && !(/^[1-9]\d{0,4}$/.test(port) && Number(port) <= 65_535)) {
@@ -64,7 +64,7 @@ function splitOrigin(text: string) {
 
 /**
  * URL parsers accept many spellings of one host (`127.1`, `ex%61mple.com`, full-width letters). Only the canonical one
- * passes, so that what a person reads in a list of origins is what it means.
+ * is accepted, so that a list of origins means what it looks like.
  */
 function checkHost(written: string, canonical: string) {
   const folded = written.toLowerCase().normalize('NFC')
@@ -83,7 +83,7 @@ function checkWildcardParent(host: string) {
   if (isLocal(host)) return
   const child = `any.${host}`
   const domain = getDomain(child, { allowPrivateDomains: true, extractHostname: false })
-  // A child that is a registrable domain, or itself a public suffix, may belong to a stranger.
+  // A child that is a registrable domain, or itself a public suffix, may belong to a third party.
   if (domain === null || domain === child) {
     throw new InvalidOrigin(`A wildcard must not cover ${host}, where anyone can register a name`)
   }

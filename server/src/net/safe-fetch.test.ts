@@ -31,7 +31,7 @@ async function listen(server: Server): Promise<number> {
 const serve = async (handler: RequestListener) => `http://127.0.0.1:${await listen(createServer(handler))}`
 const serveTls = (handler: RequestListener) => listen(createTlsServer({ key, cert }, handler))
 
-/** Answers each lookup with the next list of addresses, the last one for ever. */
+/** Returns the next list of addresses for each lookup, and repeats the last one. */
 function resolveTo(...answers: string[][]) {
   let calls = 0
   return vi.fn<LookupAll>((_hostname, _options, callback) => {
@@ -103,14 +103,14 @@ describe('addresses', () => {
     ['IPv6 protocol assignments', '[2001:1::1]'],
     ['IPv6 segment routing', '[5f00::1]'],
     ['the name localhost', 'localhost'],
-  ])('refuses %s: %s', async (_name, host) => {
+  ])('rejects %s: %s', async (_name, host) => {
     const safeFetch = createFetch({ allowedPrivateNetworks: [] })
     for (const scheme of ['http', 'https']) {
       await expect(safeFetch(`${scheme}://${host}/`)).rejects.toMatchObject({ reason: 'blocked_address' })
     }
   })
 
-  test('refuses every address of the private ranges', async () => {
+  test('rejects every address of the private ranges', async () => {
     const safeFetch = createFetch({ allowedPrivateNetworks: [] })
     const byte = fc.nat(255)
     const group = fc.nat(0xffff).map((value) => value.toString(16))
@@ -138,9 +138,9 @@ describe('addresses', () => {
     ['a private address', ['10.0.0.1']],
     ['public and private addresses', ['8.8.8.8', '127.0.0.1']],
     ['public IPv4 and private IPv6', ['8.8.8.8', '::1']],
-    ['something that is no address', ['8.8.8.8', 'example.com']],
+    ['something that is not an address', ['8.8.8.8', 'example.com']],
     ['an address with a zone', ['fe80::1%eth0.1']],
-  ])('refuses a name that resolves to %s', async (_name, addresses) => {
+  ])('rejects a name that resolves to %s', async (_name, addresses) => {
     const safeFetch = createFetch({ allowedPrivateNetworks: [], lookup: resolveTo(addresses) })
     await expect(safeFetch('https://name.test/')).rejects.toMatchObject({ reason: 'blocked_address' })
   })
@@ -155,7 +155,7 @@ describe('addresses', () => {
     ['::169.254.169.254', ['::/0']] as const,
     ['::ffff:169.254.169.254', ['::/0', '0.0.0.0/0']] as const,
     ['fd00::5efe:169.254.169.254', ['fd00::/8']] as const,
-  ])('refuses %s although %j are allowed', async (address, allowedPrivateNetworks) => {
+  ])('rejects %s even if %j are allowed', async (address, allowedPrivateNetworks) => {
     const safeFetch = createFetch({ allowedPrivateNetworks, lookup: resolveTo([address]) })
     await expect(safeFetch('https://name.test/')).rejects.toMatchObject({ reason: 'blocked_address' })
   })
@@ -165,7 +165,7 @@ describe('addresses', () => {
     ['169.254.169.254', '169.254.0.0/16'],
     ['168.63.129.16', '168.63.129.16/32'],
     ['fd00:ec2::254', 'fd00:ec2::254/128'],
-  ])('tries %s if %s is allowed', async (address, network) => {
+  ])('connects to %s if %s is allowed', async (address, network) => {
     const safeFetch = createFetch({
       allowedPrivateNetworks: [network],
       lookup: resolveTo([address]),
@@ -175,14 +175,14 @@ describe('addresses', () => {
     expect(error.reason).not.toBe('blocked_address')
   })
 
-  test('keeps the address out of the message', async () => {
+  test('leaves the address out of the message', async () => {
     const safeFetch = createFetch({ lookup: resolveTo(['10.9.8.7']) })
     const error = await safeFetch('https://name.test/').catch((error: Error) => error)
     expect(error).toMatchObject({ message: expect.not.stringContaining('10.9.8.7'), cause: expect.any(Error) })
     expect(String((error as Error).cause)).toContain('10.9.8.7')
   })
 
-  test('connects to the address that it checked, not to a later answer', async () => {
+  test('connects to the address that it checked, even if the name resolves differently later', async () => {
     const lookup = resolveTo(['127.0.0.1'], ['169.254.169.254'])
     const safeFetch = createFetch({ lookup })
     const origin = await serve((_request, response) => response.setHeader('connection', 'close').end('checked'))
@@ -193,7 +193,7 @@ describe('addresses', () => {
     await expect(safeFetch(url)).rejects.toMatchObject({ reason: 'blocked_address' })
   })
 
-  test('allows only the networks it was given', async () => {
+  test('allows only the configured private networks', async () => {
     const safeFetch = createFetch({ allowedPrivateNetworks: ['127.0.0.1/32'] })
     const origin = await serve((_request, response) => response.end('ok'))
 
@@ -203,7 +203,7 @@ describe('addresses', () => {
     await expect(safeFetch(neighbour)).rejects.toMatchObject({ reason: 'blocked_address' })
   })
 
-  test('refuses a malformed network', () => {
+  test('rejects a malformed network', () => {
     expect(() => createSafeFetch({ allowedPrivateNetworks: ['10.0.0.0'] })).toThrow()
   })
 
@@ -227,7 +227,7 @@ describe('URLs', () => {
     'https://',
     '/relative',
     'https://exa mple.com/',
-  ])('refuses %s', async (url) => {
+  ])('rejects %s', async (url) => {
     const lookup = resolveTo(['127.0.0.1'])
     await expect(createFetch({ lookup })(url)).rejects.toMatchObject({ reason: 'invalid_url' })
     expect(lookup).not.toHaveBeenCalled()
@@ -239,14 +239,14 @@ describe('URLs', () => {
     'http://[64:ff9b::8.8.8.8]/',
     'http://public.test/',
     'http://half-public.test/',
-  ])('refuses plain http to a public address: %s', async (url) => {
+  ])('rejects plain http to a public address: %s', async (url) => {
     const lookup = resolveTo(url.includes('half') ? ['127.0.0.1', '8.8.8.8'] : ['8.8.8.8'])
     await expect(createFetch({ lookup })(url)).rejects.toMatchObject({ reason: 'invalid_url' })
   })
 })
 
 describe('requests and responses', () => {
-  test('sends what fetch would send and returns what it would return', async () => {
+  test('sends the same request as fetch and returns the same response', async () => {
     const origin = await serve(async (request, response) => {
       const body = (await request.toArray()).join('')
       response.writeHead(418, 'Teapot', [
@@ -299,7 +299,7 @@ describe('requests and responses', () => {
     ['unknown', (text) => text],
     ['gzip, unknown', (text) => text],
     ['', (text) => text],
-  ])('reads a body that is encoded with "%s", as far as it knows how', async (encoding, encode) => {
+  ])('decodes a body encoded with "%s" if it knows every encoding', async (encoding, encode) => {
     const origin = await serve((_request, response) =>
       response.setHeader('content-encoding', encoding).end(encode('hello')),
     )
@@ -307,20 +307,20 @@ describe('requests and responses', () => {
     expect(await (await createFetch({ streamIdleMs: 5_000 })(origin)).text()).toBe('hello')
   })
 
-  test.each(['gzip', 'deflate', 'br'])('takes an empty body for one, although it says %s', async (encoding) => {
+  test.each(['gzip', 'deflate', 'br'])('accepts an empty body with the encoding %s', async (encoding) => {
     const origin = await serve((_request, response) => response.setHeader('content-encoding', encoding).end())
     expect(await (await createFetch()(origin)).text()).toBe('')
   })
 
   test.each([
-    ['is not what it says', 'gzip', 'no gzip at all'],
-    ['is encoded too often', Array(6).fill('gzip').join(), gzipSync('hello')],
-  ])('refuses a body that %s', async (_, encoding, body) => {
+    ['is not encoded as declared', 'gzip', 'no gzip at all'],
+    ['has too many encodings', Array(6).fill('gzip').join(), gzipSync('hello')],
+  ])('rejects a body that %s', async (_, encoding, body) => {
     const origin = await serve((_request, response) => response.setHeader('content-encoding', encoding).end(body))
     await expect(createFetch()(origin)).rejects.toMatchObject({ reason: 'connection' })
   })
 
-  test('says itself what belongs to the connection', async () => {
+  test('sets the headers of the connection itself', async () => {
     const origin = await serve((request, response) => response.end(JSON.stringify(request.headers)))
     const headers = { host: 'elsewhere.example', connection: 'close', 'content-length': '1', expect: '100-continue' }
     const given = { ...headers, 'transfer-encoding': 'chunked', upgrade: 'websocket', 'x-mine': 'kept' }
@@ -354,7 +354,7 @@ describe('requests and responses', () => {
     const safeFetch = createFetch({ lookup })
     for (let index = 0; index < 5; index++) {
       await safeFetch(origin.replace('127.0.0.1', 'name.test'))
-      // undici offers a connection again one turn of the event loop after its last answer.
+      // undici reuses a connection one turn of the event loop after its last response.
       await setImmediate()
     }
     expect(ports.size).toBe(1)
@@ -363,12 +363,12 @@ describe('requests and responses', () => {
 })
 
 describe('limits', () => {
-  test('gives up on a server that does not answer', async () => {
+  test('times out on a server that does not respond', async () => {
     const origin = await serve(() => {})
     await expect(createFetch({ timeoutMs: 50 })(origin)).rejects.toMatchObject({ reason: 'timeout' })
   })
 
-  test('gives up on a body that drips', async () => {
+  test('times out on a body that trickles', async () => {
     const origin = await serve((_request, response) => {
       const timer = setInterval(() => response.write('.'), 5)
       response.on('close', () => clearInterval(timer))
@@ -376,12 +376,12 @@ describe('limits', () => {
     await expect(createFetch({ timeoutMs: 50 })(origin)).rejects.toMatchObject({ reason: 'timeout' })
   })
 
-  test('gives up on a name that never resolves', async () => {
+  test('times out on a name that never resolves', async () => {
     const safeFetch = createFetch({ timeoutMs: 50, lookup: () => {} })
     await expect(safeFetch('https://name.test/')).rejects.toMatchObject({ reason: 'timeout' })
   })
 
-  test('gives up on a TLS handshake that never ends', async () => {
+  test('times out on a TLS handshake that never ends', async () => {
     const server = createTcpServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     onTestFinished(() => void server.close())
@@ -389,14 +389,14 @@ describe('limits', () => {
     await expect(createFetch({ timeoutMs: 50 })(url)).rejects.toMatchObject({ reason: 'timeout' })
   })
 
-  test('takes a body of the greatest size and none larger', async () => {
+  test('accepts a body of the maximum size and rejects a larger one', async () => {
     const origin = await serve((request, response) => response.end('x'.repeat(Number(request.url?.slice(1)))))
     const safeFetch = createFetch({ maxBytes: 100_000 })
     expect(await (await safeFetch(`${origin}/100000`)).text()).toHaveLength(100_000)
     await expect(safeFetch(`${origin}/100001`)).rejects.toMatchObject({ reason: 'too_large' })
   })
 
-  test('cuts an endless body and the connection under it', async () => {
+  test('stops an endless body and closes its connection', async () => {
     const closed = Promise.withResolvers<void>()
     const origin = await serve((_request, response) => {
       const chunk = Buffer.alloc(64 * 1024)
@@ -410,7 +410,7 @@ describe('limits', () => {
     await closed.promise
   })
 
-  test.each(['gzip', 'gzip, gzip'])('cuts a bomb compressed with %s', async (encoding) => {
+  test.each(['gzip', 'gzip, gzip'])('stops a decompression bomb with %s', async (encoding) => {
     let bomb = gzipSync(Buffer.alloc(16 * 1024 * 1024))
     if (encoding === 'gzip, gzip') bomb = gzipSync(bomb)
     expect(bomb.byteLength).toBeLessThan(1024 * 1024)
@@ -418,7 +418,7 @@ describe('limits', () => {
     await expect(createFetch()(origin)).rejects.toMatchObject({ reason: 'too_large' })
   })
 
-  test('stops when the caller aborts, with the reason of the caller', async () => {
+  test('stops when the caller aborts, with the caller’s reason', async () => {
     const controller = new AbortController()
     const origin = await serve(() => controller.abort(new Error('changed my mind')))
     const safeFetch = createFetch()
@@ -428,7 +428,7 @@ describe('limits', () => {
 })
 
 describe('a stream', () => {
-  /** What a server writes, when it is told to, and when its connection closes. */
+  /** A server that writes on demand, and reports when its connection closes. */
   async function startStream() {
     const closed = Promise.withResolvers<void>()
     const opened = Promise.withResolvers<ServerResponse>()
@@ -445,7 +445,7 @@ describe('a stream', () => {
     return { reader, next: async () => Buffer.from((await reader.read()).value ?? []).toString() }
   }
 
-  test('hands over each part as it comes', async () => {
+  test('delivers each chunk as it arrives', async () => {
     const { origin, opened } = await startStream()
     const { next, reader } = read(await createFetch({ streamIdleMs: 5_000 })(origin))
     expect(await next()).toBe('one')
@@ -455,7 +455,7 @@ describe('a stream', () => {
     expect(await reader.read()).toEqual({ done: true, value: undefined })
   })
 
-  test('is what a whole body is, in all else', async () => {
+  test('otherwise behaves like a whole body', async () => {
     const safeFetch = createFetch({ streamIdleMs: 5_000 })
     const origin = await serve((request, response) => {
       if (request.url === '/moved') response.writeHead(302, { location: '/elsewhere' }).end()
@@ -471,7 +471,7 @@ describe('a stream', () => {
     await expect(strict(origin)).rejects.toMatchObject({ reason: 'blocked_address' })
   })
 
-  test('is cut, with the connection under it, where it gets too large', async () => {
+  test('fails and closes its connection when it gets too large', async () => {
     const { origin, opened, closed } = await startStream()
     const { next } = read(await createFetch({ streamIdleMs: 5_000, maxBytes: 5 })(origin))
     expect(await next()).toBe('one')
@@ -480,7 +480,7 @@ describe('a stream', () => {
     await closed
   })
 
-  test('is cut when it pauses for too long', async () => {
+  test('fails when it pauses for too long', async () => {
     const { origin, closed } = await startStream()
     const { next } = read(await createFetch({ streamIdleMs: 50 })(origin))
     expect(await next()).toBe('one')
@@ -488,12 +488,12 @@ describe('a stream', () => {
     await closed
   })
 
-  test('is not waited for when it does not begin', async () => {
+  test('fails when it does not begin in time', async () => {
     const origin = await serve(() => {})
     await expect(createFetch({ streamIdleMs: 50 })(origin)).rejects.toMatchObject({ reason: 'timeout' })
   })
 
-  test('is cut when it drips for too long in all', async () => {
+  test('fails when it takes too long in total', async () => {
     const closed = Promise.withResolvers<void>()
     const origin = await serve((_request, response) => {
       const timer = setInterval(() => response.write('.'), 5)
@@ -507,7 +507,7 @@ describe('a stream', () => {
     await closed.promise
   })
 
-  test('that breaks off says so', async () => {
+  test('fails when it breaks off', async () => {
     const { origin, opened } = await startStream()
     const { next } = read(await createFetch({ streamIdleMs: 5_000 })(origin))
     await next()
@@ -515,7 +515,7 @@ describe('a stream', () => {
     await expect(next()).rejects.toMatchObject({ reason: 'connection' })
   })
 
-  test('ends with its connection when the caller aborts', async () => {
+  test('closes its connection when the caller aborts', async () => {
     const { origin, closed } = await startStream()
     const controller = new AbortController()
     const { next } = read(await createFetch({ streamIdleMs: 5_000 })(origin, { signal: controller.signal }))
@@ -526,7 +526,7 @@ describe('a stream', () => {
     await closed
   })
 
-  test('ends with its connection when the reader stops, also in the middle of a wait', async () => {
+  test('closes its connection when the reader cancels, even while it waits for data', async () => {
     const { origin, closed } = await startStream()
     const { next, reader } = read(await createFetch({ streamIdleMs: 5_000 })(origin))
     await next()
@@ -554,9 +554,9 @@ describe('failures', () => {
   test.each([
     ['cut before the headers', ''],
     ['cut inside the body', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf'],
-    ['no HTTP at all', 'SSH-2.0-OpenSSH\r\n'],
+    ['not HTTP at all', 'SSH-2.0-OpenSSH\r\n'],
     ['an impossible status', 'HTTP/1.1 999 What\r\ncontent-length: 0\r\n\r\n'],
-  ])('reports an answer that is %s', async (_name, answer) => {
+  ])('reports a response that is %s', async (_name, answer) => {
     const server = createTcpServer((socket) => socket.once('data', () => socket.end(answer))).listen(0, '127.0.0.1')
     await once(server, 'listening')
     onTestFinished(() => void server.close())
@@ -564,7 +564,7 @@ describe('failures', () => {
     await expect(createFetch()(url)).rejects.toMatchObject({ reason: 'connection' })
   })
 
-  test('reports a certificate that nobody vouches for', async () => {
+  test('reports an untrusted certificate', async () => {
     const port = await serveTls((_request, response) => response.end('ok'))
     await expect(createFetch()(`https://127.0.0.1:${port}`)).rejects.toMatchObject({ reason: 'tls' })
   })
@@ -574,7 +574,7 @@ describe('failures', () => {
     await expect(createFetch()(origin.replace('http:', 'https:'))).rejects.toMatchObject({ reason: 'tls' })
   })
 
-  test('accepts a trusted certificate for the host of the URL only', async () => {
+  test('accepts a trusted certificate only for the URL’s host', async () => {
     const trusted = getCACertificates('default')
     onTestFinished(() => setDefaultCACertificates(trusted))
     setDefaultCACertificates([cert])

@@ -27,19 +27,19 @@ export type LookupAll = (
 ) => void
 
 export type SafeFetchOptions = {
-  /** CIDRs of networks that may be reached although they are not public, over plain http too. */
+  /** CIDRs of private networks that requests may reach, also over plain http. */
   allowedPrivateNetworks: readonly string[]
-  /** Bounds the whole exchange: name resolution, connection, headers and body. */
+  /** Limits the whole request: name resolution, connection, headers and body. */
   timeoutMs?: number
-  /** Bounds the response body as the caller receives it, that is decompressed. */
+  /** Limits the response body after decompression. */
   maxBytes?: number
-  /** Hands the body over while it arrives, within the same bounds, if it never pauses for longer than this. */
+  /** Streams the body, within the same limits, and fails if it pauses for longer than this. */
   streamIdleMs?: number
   lookup?: LookupAll
 }
 
 interface SafeFetchInit extends RequestInit {
-  /** Told why a body that is handed over while it arrives does not end. Not every reader passes that on. */
+  /** Called with the reason when a streamed body breaks off, because not every reader passes it on. */
   onBroken?: ((reason: unknown) => void) | undefined
 }
 
@@ -48,7 +48,7 @@ export interface SafeFetch {
   close(): Promise<void>
 }
 
-/** A `fetch` for addresses that someone else chose: it reaches public hosts only and never waits or reads without end. */
+/** A `fetch` for untrusted addresses: it only reaches public hosts, and limits time and size. */
 export function createSafeFetch({
   allowedPrivateNetworks,
   timeoutMs = 5_000,
@@ -106,7 +106,7 @@ function parseUrl(input: string | URL): URL {
   return url
 }
 
-/** The platform's Request understands every kind of body, and says of which type it is. */
+/** The platform's Request handles every type of body and sets its content type. */
 async function readRequest(input: string | URL | Request, init: RequestInit | undefined) {
   const request = new Request(input, { ...init, signal: null })
   const body = typeof init?.body === 'string' ? init.body : request.body && Buffer.from(await request.arrayBuffer())
@@ -115,7 +115,7 @@ async function readRequest(input: string | URL | Request, init: RequestInit | un
   return { method: request.method as 'GET', headers, body }
 }
 
-/** These follow from the URL and the body. Another `host` would be taken for the name on the certificate. */
+/** Derived from the URL and the body. A different `host` would also be checked against the certificate. */
 const ofConnection = new Set([
   ...['host', 'connection', 'keep-alive', 'upgrade', 'expect', 'te', 'trailer'],
   ...['content-length', 'transfer-encoding'],
@@ -123,7 +123,7 @@ const ofConnection = new Set([
 
 const hasNoBody = new Set([204, 205, 304])
 
-/** As in every browser the end of the body is the end: servers say of empty bodies, too, that they are compressed. */
+/** Like browsers, tolerates a truncated stream, because some servers declare an encoding for an empty body. */
 const decoders = new Map([
   ['gzip', () => createGunzip({ finishFlush: constants.Z_SYNC_FLUSH })],
   ['x-gzip', () => createGunzip({ finishFlush: constants.Z_SYNC_FLUSH })],
@@ -132,7 +132,7 @@ const decoders = new Map([
 ])
 const mostEncodings = 5
 
-/** A body that is compressed as nobody asked for comes as it is. */
+/** Passes a body with an unknown encoding through unchanged. */
 function decode(body: Readable, contentEncoding: string | string[] = ''): Readable {
   const encodings = String(contentEncoding)
     .toLowerCase()
@@ -143,14 +143,14 @@ function decode(body: Readable, contentEncoding: string | string[] = ''): Readab
   const streams = encodings.reverse().map((encoding) => decoders.get(encoding)?.())
   const known = streams.filter((stream) => stream !== undefined)
   if (known.length === 0 || known.length < streams.length) return body
-  // Whoever reads the last of them is told of every failure.
+  // The last stream reports the failures of all.
   return pipeline([body, ...known], () => undefined) as unknown as Readable
 }
 
-/** Something that is waited for in an exchange. */
+/** Runs one asynchronous part of a request. */
 type Step = <T>(work: () => Promise<T>) => Promise<T>
 
-/** Says why a step failed, and leaves nothing of the exchange behind. One that takes longer than it may fails. */
+/** Aborts the request when a step fails or takes longer than `idleMs`, and explains why. */
 async function limitStep<T>(
   work: () => Promise<T>,
   explain: (error: unknown) => unknown,
@@ -158,7 +158,7 @@ async function limitStep<T>(
   host: string,
   idleMs: number | undefined,
 ): Promise<T> {
-  const giveUp = () => stop.abort(new SafeFetchError('timeout', `${host} said nothing for ${idleMs} ms`))
+  const giveUp = () => stop.abort(new SafeFetchError('timeout', `${host} sent nothing for ${idleMs} ms`))
   const timer = idleMs === undefined ? undefined : setTimeout(giveUp, idleMs)
   try {
     return await work()
@@ -186,7 +186,7 @@ async function readAll(chunks: AsyncIterable<Uint8Array>) {
   return Buffer.concat(read)
 }
 
-/** Whoever stops reading ends the exchange, also while the next part is waited for. */
+/** Canceling the stream aborts the request, even while it waits for the next chunk. */
 function streamBody(
   chunks: AsyncIterator<Uint8Array>,
   step: Step,
@@ -207,12 +207,12 @@ function streamBody(
       },
       cancel: (reason) => stop.abort(reason),
     },
-    // Nothing is read, and no pause counted, before somebody asks.
+    // Reads, and counts pauses, only while the consumer asks for data.
     { highWaterMark: 0 },
   )
 }
 
-/** Without what describes the bytes on the wire, no longer the body that the caller reads. */
+/** Omits the headers that describe the bytes on the wire, because the caller gets the decoded body. */
 function readHeaders(source: Record<string, string | string[] | undefined>): Headers {
   const headers = new Headers()
   for (const [name, value = []] of Object.entries(source)) for (const each of [value].flat()) headers.append(name, each)
@@ -221,8 +221,8 @@ function readHeaders(source: Record<string, string | string[] | undefined>): Hea
 }
 
 /**
- * The address is checked here, on the very answer that is then connected to: a name that resolves to something else
- * a moment later gains nothing.
+ * Checks the resolved addresses that the socket then connects to, so that a name that resolves differently a moment
+ * later (DNS rebinding) can't bypass the check.
  */
 function createConnector(allowed: Network[], lookup: LookupAll, timeout: number): buildConnector.connector {
   const connectorFor = (protocol: string) => {
@@ -239,20 +239,20 @@ function createConnector(allowed: Network[], lookup: LookupAll, timeout: number)
 
   return (options, callback) => {
     const { protocol, hostname } = options
-    // Sockets do not look up a literal address.
+    // Sockets don't call `lookup` for a literal address.
     const failure = isIP(hostname) ? refuse(protocol, hostname, [{ address: hostname }], allowed) : null
     if (failure) throw failure
     return protocol === 'https:' ? connectHttps(options, callback) : connectHttp(options, callback)
   }
 }
 
-/** Addresses stay out of the messages, which tenants see, and go to the causes, which the operator logs. */
+/** Puts the address in the cause, which is only logged, and not in the message, which organizations see. */
 function refuse(protocol: string, host: string, addresses: Pick<LookupAddress, 'address'>[], allowed: Network[]) {
   if (addresses.length === 0) return explainDnsFailure(host)
   const outside = addresses.map(({ address }) => address).filter((address) => !isAllowed(address, allowed))
   const blocked = outside.find((address) => !isPublic(address))
   if (blocked !== undefined) {
-    const message = `${host} leads to a private or reserved address, which this server does not allow`
+    const message = `${host} points to a private or reserved address, which this server does not allow`
     return new SafeFetchError('blocked_address', message, { cause: new Error(`${blocked} is not a public address`) })
   }
   if (protocol === 'http:' && outside.length > 0) {
@@ -262,7 +262,7 @@ function refuse(protocol: string, host: string, addresses: Pick<LookupAddress, '
 }
 
 /**
- * Where clouds serve credentials and their own control messages: AWS, Google, Azure and others on link-local addresses,
+ * Where cloud providers serve credentials and control messages: link-local addresses (AWS, Google, Azure and others),
  * Azure's wire server, Alibaba Cloud, Oracle Cloud, and the IPv6 addresses of AWS and Google.
  */
 const cloudNetworks = [
@@ -270,7 +270,7 @@ const cloudNetworks = [
   ...['fd00:ec2::/32', 'fd20:ce::254/128'],
 ].map((cidr): Network => ipaddr.parseCIDR(cidr))
 
-/** A network that the operator allows doesn't include a cloud's addresses, unless it was allowed for them alone. */
+/** A network that the operator allows doesn't include cloud addresses, unless it consists of nothing else. */
 function isAllowed(address: string, allowed: Network[]): boolean {
   const ip = parseAddress(address)
   if (!ip) return false
@@ -285,7 +285,7 @@ const isInside = (ip: IpAddress, [network, bits]: Network): boolean =>
 
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3')
 const nat64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
-/** Not for hosts, and unknown to the library: protocol assignments, and documentation (RFC 9637). */
+/** Reserved ranges that the library doesn't know: protocol assignments, and documentation (RFC 9637). */
 const reservedIpv6 = ['2001::/23', '3fff::/20'].map((cidr) => ipaddr.IPv6.parseCIDR(cidr))
 
 function isPublic(address: string): boolean {
@@ -302,7 +302,7 @@ function isPublic(address: string): boolean {
 const isPublicIpv4 = (ip: ipaddr.IPv4): boolean =>
   ip.range() === 'unicast' && !cloudNetworks.some((network) => isInside(ip, network))
 
-/** The IPv4 hosts that an IPv6 address may be a way to, by each of the known transitions. */
+/** The IPv4 hosts that an IPv6 address may lead to through the known transition mechanisms. */
 function embeddedIpv4(ip: IpAddress): ipaddr.IPv4[] {
   if (ip instanceof ipaddr.IPv4) return []
   const bytes = ip.toByteArray()
@@ -314,7 +314,7 @@ function embeddedIpv4(ip: IpAddress): ipaddr.IPv4[] {
       // The relay, and the client, which is stored inverted.
       return [at(4), at(12, 0xff)]
     case 'rfc6052':
-      // Under the prefix of 48 bits it may also follow that, around byte 8 (RFC 6052, section 2.2).
+      // With a 48-bit prefix, the IPv4 address may also follow the prefix, around byte 8 (RFC 6052, section 2.2).
       return ip.match(nat64) ? [at(12)] : [at(12), new ipaddr.IPv4([6, 7, 9, 10].map((index) => bytes[index] ?? 0))]
     case 'rfc6145':
       return [at(12)]
@@ -325,7 +325,7 @@ function embeddedIpv4(ip: IpAddress): ipaddr.IPv4[] {
   return isCompatible || isIsatap ? [at(12)] : []
 }
 
-/** IPv4-mapped IPv6 addresses come back as the IPv4 address that they reach. */
+/** Returns the IPv4 address for an IPv4-mapped IPv6 address. */
 function parseAddress(address: string): IpAddress | null {
   return isIP(address) && ipaddr.isValid(address) ? ipaddr.process(address) : null
 }
@@ -347,5 +347,5 @@ function explainFailure(host: string, error: unknown): SafeFetchError {
   if (tlsCode.test(code)) return new SafeFetchError('tls', `${host} has no valid TLS certificate (${code})`, { cause })
   if (code.includes('TIME')) return new SafeFetchError('timeout', `${host} did not answer in time`, { cause })
   const detail = code || (cause instanceof Error ? cause.message : String(cause))
-  return new SafeFetchError('connection', `The exchange with ${host} failed (${detail})`, { cause })
+  return new SafeFetchError('connection', `The request to ${host} failed (${detail})`, { cause })
 }

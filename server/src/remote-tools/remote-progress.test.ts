@@ -157,7 +157,7 @@ describe.each(['2026-07-28', '2025-11-25'])('a streamed response of a server of 
       ({ response }) => response.end(),
       /^raw: The tool server closed the stream before it sent a result$/,
     ],
-    ['breaks off', ({ response }) => response.destroy(), /^raw: The exchange with .* failed/],
+    ['breaks off', ({ response }) => response.destroy(), /^raw: The request to .* failed/],
     [
       'gets too large',
       (stream) => stream.say({ ...progressOf(stream, 2), padding: 'x'.repeat(1024 * 1024) }),

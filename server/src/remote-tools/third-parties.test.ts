@@ -153,7 +153,7 @@ describe('disconnecting', () => {
       () => {
         third.instead['/revoke'] = (response) => response.destroy()
       },
-      /^third: The exchange with .* failed/,
+      /^third: The request to .* failed/,
     ],
     [
       'never responds',

@@ -11,20 +11,22 @@ function openBus(prefix: string, onError?: (error: Error) => void): Bus {
   return bus
 }
 
-/** A node, and another one of the same installation; on one machine both are the same. */
+/** Two nodes of one installation; without Redis, both are the same node. */
 function openNodes(onError?: (error: Error) => void): { prefix: string; bus: Bus; other: Bus } {
   const prefix = newId()
   const bus = openBus(prefix, onError)
   return { prefix, bus, other: redisUrl ? openBus(prefix) : bus }
 }
 
-/** Remembers what it was told. */
+/** Records the messages that it receives. */
 function listener() {
   const heard: unknown[] = []
   return { heard, hear: (message: unknown) => void heard.push(message) }
 }
 
-/** Messages of one channel stay in order: a node that hears this one has heard, or missed, all before it. */
+/**
+ * Messages of one channel arrive in order, so a node that receives this one has received or missed all earlier ones.
+ */
 async function publishLast({ bus, other }: { bus: Bus; other: Bus }, channel: string): Promise<void> {
   const { heard, hear } = listener()
   const end = await bus.subscribe(channel, hear)
@@ -33,7 +35,7 @@ async function publishLast({ bus, other }: { bus: Bus; other: Bus }, channel: st
   await end()
 }
 
-test('a message reaches every subscriber of its channel once, and only those', async () => {
+test('delivers a message once to every subscriber of its channel, and to no others', async () => {
   const nodes = openNodes()
   const { bus } = nodes
   const [first, second, stranger] = [listener(), listener(), listener()]
@@ -49,7 +51,7 @@ test('a message reaches every subscriber of its channel once, and only those', a
   expect(stranger.heard).toEqual(['last'])
 })
 
-test('a message has reached its own node when publishing returns', async () => {
+test('delivers a message on its own node before publishing returns', async () => {
   const { bus } = openNodes()
   const { heard, hear } = listener()
   await bus.subscribe('news', hear)
@@ -57,7 +59,7 @@ test('a message has reached its own node when publishing returns', async () => {
   expect(heard).toEqual([1])
 })
 
-test('messages of another node arrive in order', async () => {
+test('delivers the messages of another node in order', async () => {
   const { bus, other } = openNodes()
   const { heard, hear } = listener()
   await bus.subscribe('news', hear)
@@ -66,7 +68,7 @@ test('messages of another node arrive in order', async () => {
   await vi.waitFor(() => expect(heard).toEqual(messages))
 })
 
-test('whoever ended a subscription hears nothing more, while others do', async () => {
+test('stops delivering to an ended subscription, and continues for the others', async () => {
   const nodes = openNodes()
   const [leaving, staying] = [listener(), listener()]
   const end = await nodes.bus.subscribe('news', leaving.hear)
@@ -79,7 +81,7 @@ test('whoever ended a subscription hears nothing more, while others do', async (
   expect(staying.heard).toEqual([1, 'last'])
 })
 
-test('a channel whose last subscriber left can be subscribed again', async () => {
+test('accepts a new subscription after the last one of a channel ended', async () => {
   const nodes = openNodes()
   const [first, second] = [listener(), listener()]
   await (await nodes.bus.subscribe('news', first.hear))()
@@ -89,11 +91,11 @@ test('a channel whose last subscriber left can be subscribed again', async () =>
   expect(second.heard).toEqual(['last'])
 })
 
-test('a message to nobody is no error', async () => {
+test('accepts a message without subscribers', async () => {
   await expect(openNodes().bus.publish('news', 1)).resolves.toBeUndefined()
 })
 
-test('of two subscriptions at once each is in force when it returns', async () => {
+test('returns from each of two concurrent subscriptions once it is active', async () => {
   const { bus, other } = openNodes()
   const [first, second] = [listener(), listener()]
   const firstInForce = bus.subscribe('news', first.hear)
@@ -107,7 +109,7 @@ test('of two subscriptions at once each is in force when it returns', async () =
 })
 
 describe.runIf(redisUrl)('over Redis', () => {
-  test('installations with prefixes of their own do not hear each other', async () => {
+  test('isolates installations with different prefixes', async () => {
     const [ours, theirs] = [openNodes(), openNodes()]
     const { heard, hear } = listener()
     await ours.bus.subscribe('news', hear)
@@ -117,9 +119,9 @@ describe.runIf(redisUrl)('over Redis', () => {
   })
 
   test.each([
-    ['is no JSON', 'not json', /JSON/],
+    ['is not JSON', 'not json', /JSON/],
     ['a subscriber fails on', '{"from":"another node","message":{"fail":true}}', /failed/],
-  ])('a message that %s is reported, and the next one is heard', async (_, text, problem) => {
+  ])('reports a message that %s, and delivers the next one', async (_, text, problem) => {
     const onError = vi.fn()
     const { prefix, bus, other } = openNodes(onError)
     const heard: unknown[] = []

@@ -1,10 +1,12 @@
-/** Messages between nodes. Each is delivered at most once: a node whose connection breaks misses those sent meanwhile. */
+/**
+ * Messages between nodes, delivered at most once: a node whose connection breaks misses the messages sent meanwhile.
+ */
 export interface Bus {
-  /** Delivers to this node before it returns its promise. */
+  /** Delivers to this node synchronously, before it returns the promise. */
   publish(channel: string, message: unknown): Promise<void>
-  /** Returns once the subscription is in force. The function it returns ends it. */
+  /** Resolves once the subscription is active, with a function that ends it. */
   subscribe<T>(channel: string, handler: (message: T) => void): Promise<() => Promise<void>>
-  /** Calls the handler after every reconnect, once the subscriptions are in force again. */
+  /** Calls the handler after every reconnect, once the subscriptions are active again. */
   onMissed(handler: () => void): void
   close(): Promise<void>
 }
@@ -19,7 +21,7 @@ export function openLocalBus(): Bus {
       addHandler(handlers, channel, handler)
       return async () => void handlers.get(channel)?.delete(handler)
     },
-    onMissed: () => undefined, // Within one process nothing is lost.
+    onMissed: () => undefined, // Messages within one process are never lost.
     close: async () => handlers.clear(),
   }
 }

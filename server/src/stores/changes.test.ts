@@ -23,13 +23,13 @@ function listen(changes: Changes): string[] {
   return heard
 }
 
-test('an announcement has taken effect on its own node when it returns', async () => {
+test('an announcement takes effect on its own node before it returns', async () => {
   const { changes, heard } = await openNode(newId())
   changes.announce('user:1', 'key:2')
   expect(heard).toEqual(['user:1', 'key:2'])
 })
 
-test('a watcher that fails keeps neither the others nor the caller from going on', async () => {
+test('a failing watcher affects neither the other watchers nor the caller', async () => {
   const { changes } = await openNode(newId())
   changes.watch({
     changed() {
@@ -42,7 +42,7 @@ test('a watcher that fails keeps neither the others nor the caller from going on
   expect(heard).toEqual(['user:1'])
 })
 
-test('a watch that has ended hears nothing', async () => {
+test('an ended watch receives nothing', async () => {
   const { changes } = await openNode(newId())
   const heard: string[] = []
   changes.watch({ changed: (topic) => heard.push(topic), missed: () => undefined })()
@@ -58,7 +58,7 @@ describe.runIf(redisUrl)('over Redis', () => {
     await vi.waitFor(() => expect(other.heard).toEqual(['user:1']))
   })
 
-  test('a node whose subscription broke is told that it missed something, and then hears the next announcement', async () => {
+  test('a node whose subscription broke is told that it missed changes, and then receives the next one', async () => {
     const prefix = newId()
     const [one, other] = [await openNode(prefix), await openNode(prefix)]
     const redis = connectRedis(redisUrl as string)
@@ -69,7 +69,7 @@ describe.runIf(redisUrl)('over Redis', () => {
     await vi.waitFor(() => expect(other.heard.at(-1)).toBe('user:1'))
   })
 
-  test('what is announced while Redis is away is not an error, and is sent when it is back', async () => {
+  test('an announcement succeeds while Redis is unavailable, and is sent when it returns', async () => {
     const prefix = newId()
     const proxy = await startEngineProxy(redisUrl as string)
     const [behind, other] = [await openNode(prefix, proxy.url), await openNode(prefix)]
@@ -82,7 +82,7 @@ describe.runIf(redisUrl)('over Redis', () => {
     await vi.waitFor(() => expect(new Set(other.heard)).toEqual(new Set(['user:1', 'user:2'])), 15_000)
   })
 
-  test('of too many unsent announcements the other nodes learn that they missed something', async () => {
+  test('after too many unsent announcements, the other nodes are told that they missed changes', async () => {
     const prefix = newId()
     const proxy = await startEngineProxy(redisUrl as string)
     const [behind, other] = [await openNode(prefix, proxy.url), await openNode(prefix)]

@@ -2,13 +2,13 @@ import type { Log } from '../lib/log.ts'
 import type { Bus } from './bus.ts'
 
 /**
- * Tells every node what has changed, so that nothing cached or held open outlives the access it was granted under. A
- * message may be lost: watchers also bound the age of what they keep (`recheckMs`), and start over when `missed` says so.
+ * Notifies every node of changes, so that no cached value or open connection outlives the access it was granted under.
+ * Messages can be lost, so watchers also limit the age of what they keep (`recheckMs`) and drop everything on `missed`.
  */
 export interface Changes {
   /**
-   * Call it after the commit. It takes effect on this node before it returns, and never fails: the change is already
-   * stored, so a message that could not be sent is sent again.
+   * Call it after the commit. It takes effect on this node before it returns. It never fails, because the change is
+   * already committed; if a message can't be sent, it is retried.
    */
   announce(...topics: string[]): void
   /** Returns a function that ends the watch. */
@@ -18,14 +18,14 @@ export interface Changes {
 
 interface Watcher {
   changed(topic: string): void
-  /** Messages may have been lost: anything may have changed. */
+  /** Called when messages may have been lost, so anything may have changed. */
   missed(): void
 }
 
-/** Upper bound for how long a node relies on a fact without reading it from the database again. */
+/** Maximum age of a cached value before a node reads it from the database again. */
 export const recheckMs = 30_000
 
-/** What can change, as `<kind>:<id>`. */
+/** The kinds of changes, each as `<kind>:<id>`. */
 export const topics = {
   /** A user's profile, memberships or sessions. */
   user: (id: string) => `user:${id}`,
@@ -33,7 +33,7 @@ export const topics = {
   token: (id: string) => `token:${id}`,
   /** A browser session of the authorization server ended. */
   session: (uid: string) => `session:${uid}`,
-  /** An authorization, and with it every token that came from it. */
+  /** A grant ended, and with it every token issued under it. */
   grant: (id: string) => `grant:${id}`,
   key: (id: string) => `key:${id}`,
   /** An organization's identity provider or allowed domains. */
@@ -46,12 +46,12 @@ export const topics = {
 
 const channel = 'changes'
 const resendAfterMs = 1_000
-/** Beyond so many unsent topics the other nodes are told that they missed something. */
+/** Maximum number of unsent topics. Beyond it, the other nodes are only told that they missed something. */
 const mostUnsent = 1_000
 
 type Message = { topics: string[] } | { missed: true }
 
-/** `bus` carries nothing else: a large message on the same connection would delay or disconnect this one. */
+/** Needs a `bus` of its own, because a large message on the same connection could delay or disconnect it. */
 export async function openChanges(bus: Bus, log: Log): Promise<Changes> {
   const watchers = new Set<Watcher>()
   let unsent = new Set<string>()
@@ -73,7 +73,7 @@ export async function openChanges(bus: Bus, log: Log): Promise<Changes> {
     try {
       await bus.publish(channel, message)
     } catch (error) {
-      log.warn({ err: error }, 'a change could not be announced to the other nodes and will be sent again')
+      log.warn({ err: error }, 'could not announce a change to the other nodes; retrying')
       if ('missed' in message || unsent.size + message.topics.length > mostUnsent) {
         hasUnsentTooMany = true
         unsent = new Set()

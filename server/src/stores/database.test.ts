@@ -34,7 +34,7 @@ beforeAll(async () => {
 })
 afterAll(() => close())
 
-/** A pool for one test; with one connection, everything that the test does meets on it. */
+/** A pool for one test. With one connection, all transactions of the test share it. */
 function openPool(options: Partial<DatabaseOptions> = {}): Database {
   const pool = openDatabase({ connection, auditKey, connections: 1, ...options })
   onTestFinished(() => pool.close())
@@ -52,7 +52,7 @@ const invite = (sql: Sql, organizationId: string, email: string) => sql`
   insert into invitations (organization_id, id, email, role, invited_by)
   values (${organizationId}, ${newId()}, ${email}, 'member', 'somebody')`
 
-/** Whose rows a transaction sees, without a word about organizations in its SQL. */
+/** The organizations whose rows a transaction sees with SQL that doesn't filter by organization. */
 const visible = async (sql: Sql) => {
   const rows = await sql<{ id: string }>`
     select id from organizations union select organization_id from invitations order by id`
@@ -71,12 +71,12 @@ describe('a transaction sees', () => {
     ['no rows of an organization that does not exist', () => database.asOrg(newId(), visible), () => []],
     ['no rows without an organization', () => database.asOrg('', visible), () => []],
     ['no rows as the service', () => database.asService(visible), () => []],
-    ['no rows but departures as the finisher', () => database.asFinisher(visible), () => []],
-    ['no rows but expired contents as the expirer', () => database.asExpirer(visible), () => []],
-    ['no rows of a stranger', () => database.asUser(newId(), visible), () => []],
-    ['no rows of an address nobody invited', () => database.asInvitee('nobody@example.com', visible), () => []],
-    ['no rows of an empty person', () => database.asUser('', visible), () => []],
-    ['no rows of an empty address', () => database.asInvitee('', visible), () => []],
+    ['no rows except departures as the finisher', () => database.asFinisher(visible), () => []],
+    ['no rows except expired contents as the expirer', () => database.asExpirer(visible), () => []],
+    ['no rows as an unknown user', () => database.asUser(newId(), visible), () => []],
+    ['no rows as an address without an invitation', () => database.asInvitee('nobody@example.com', visible), () => []],
+    ['no rows as an empty user', () => database.asUser('', visible), () => []],
+    ['no rows as an empty address', () => database.asInvitee('', visible), () => []],
     [
       'the organization that invited an address',
       () => database.asInvitee(`${acme}@example.com`, visible),
@@ -86,12 +86,12 @@ describe('a transaction sees', () => {
     expect(await see()).toEqual(expected())
   })
 
-  test('nothing at all for an organization that is no id', async () => {
+  test('nothing for an organization that is not an id', async () => {
     await expect(database.asOrg('x', visible)).rejects.toThrow('invalid input syntax for type uuid')
   })
 
   test.each([
-    ['that never named an organization', "select 'unset'"],
+    ['that never set an organization', "select 'unset'"],
     ['with an empty organization', "select set_config('inlay.organization_id', '', false)"],
   ])('nothing on a connection %s', async (_, statement) => {
     const client = new pg.Client(connection)
@@ -120,7 +120,7 @@ describe('a connection forgets its organization after', () => {
         }),
     ],
     [
-      'an error of the work',
+      'an error in the work',
       (pool) =>
         pool.asOrg(acme, async (sql) => {
           await visible(sql)
@@ -128,7 +128,7 @@ describe('a connection forgets its organization after', () => {
         }),
     ],
     [
-      'an error of the work before its first statement',
+      'an error in the work before its first statement',
       (pool) =>
         pool.asOrg(acme, () => {
           throw new Error('stop')
@@ -142,7 +142,7 @@ describe('a connection forgets its organization after', () => {
         }),
     ],
     [
-      'one of several statements on their way failed',
+      'a failure of one of several statements in flight',
       (pool) => pool.asOrg(acme, (sql) => Promise.all([sql`select 1 / 0`, visible(sql), visible(sql)])),
     ],
   ])('%s', async (_, before) => {
@@ -156,7 +156,7 @@ describe('a connection forgets its organization after', () => {
   })
 })
 
-test('a statement that is sent after its transaction has ended is refused, not run in the next one', async () => {
+test('rejects a statement that is sent after its transaction ended, instead of running it in the next one', async () => {
   const pool = openPool()
   const late = Promise.withResolvers<void>()
   let straggler: Promise<unknown> | undefined
@@ -174,7 +174,7 @@ test('a statement that is sent after its transaction has ended is refused, not r
   expect(seen).toBe('refused')
 })
 
-test('fifty transactions at once over ten connections never see the rows of another', async () => {
+test('50 concurrent transactions over 10 connections never see the rows of another organization', async () => {
   const tenants = [acme, globex, ...Array.from({ length: 8 }, newId)]
   await Promise.all(tenants.slice(2).map((id) => found(id)))
   const pool = openPool({ connections: 10 })
@@ -209,7 +209,7 @@ describe('writes', () => {
     expect(await invited('single@example.com')).toBe(1)
   })
 
-  test('of a single statement that fails half way are gone', async () => {
+  test('of a single statement that fails halfway are rolled back', async () => {
     const half = database.asOrg(
       acme,
       (sql) => sql`
@@ -223,9 +223,9 @@ describe('writes', () => {
 
   test.each<[string, (sql: Sql) => Promise<unknown>, string]>([
     ['a failed statement', (sql) => sql`select 1 / 0`, 'division by zero'],
-    ['an error of the work', () => Promise.reject(new Error('stop')), 'stop'],
+    ['an error in the work', () => Promise.reject(new Error('stop')), 'stop'],
     [
-      'an error that the work swallowed, which is told',
+      'an error that the work swallowed, which is reported',
       (sql) => sql`select 1 / 0`.catch(() => undefined),
       'The transaction was rolled back by an earlier error',
     ],
@@ -240,7 +240,7 @@ describe('writes', () => {
     expect(await invited(email)).toBe(0)
   })
 
-  test('are rolled back by a statement that nobody waited for, and its error is the cause', async () => {
+  test('are rolled back by a failed statement that was not awaited, with its error as the cause', async () => {
     const email = `${newId()}@example.com`
     const work = database.asOrg(acme, async (sql) => {
       await invite(sql, acme, email)
@@ -252,7 +252,7 @@ describe('writes', () => {
 })
 
 describe('statements', () => {
-  test('that are the same may be on their way at once on a new connection', async () => {
+  test('with the same text can be in flight together on a new connection', async () => {
     const pool = openPool()
     const same = (sql: Sql) => sql<{ one: number }>`select 1 as one`
     expect(await pool.asService((sql) => Promise.all([same(sql), same(sql)]))).toEqual([[{ one: 1 }], [{ one: 1 }]])
@@ -271,7 +271,7 @@ describe('statements', () => {
     ])
   })
 
-  test('that fail lead back to where they were made', async () => {
+  test('that fail have the stack of their caller', async () => {
     async function divide(sql: Sql): Promise<void> {
       await sql`select 1 / 0`
     }
@@ -294,7 +294,7 @@ describe('values', () => {
     expect(isoTimestamp(text)).toBe(iso)
   })
 
-  test('every timestamp comes back as JavaScript writes it, in columns and inside JSON', async () => {
+  test('timestamps have the format of JavaScript, in columns and inside JSON', async () => {
     const moment = fc.date({
       min: new Date('0001-01-01T00:00:00Z'),
       max: new Date('9999-12-31T23:59:59.999Z'),
@@ -314,7 +314,7 @@ describe('values', () => {
     )
   })
 
-  test('whole numbers are numbers, dates are text, bytes are bytes', async () => {
+  test('integers are numbers, dates are strings, bytes are buffers', async () => {
     const [row] = await database.asService(
       (sql) => sql`
         select 9007199254740991::bigint as large, count(*) as counted, 1.5::numeric as decimal, 7 as small,
@@ -335,7 +335,7 @@ describe('values', () => {
 })
 
 describe('when the database fails', () => {
-  test('a statement that takes too long is unavailable, and the limit is the usual one afterwards', async () => {
+  test('a slow statement is unavailable, and the next one has the usual timeout', async () => {
     const pool = openPool()
     const slow = pool.asService(async (sql) => {
       await sql`set local statement_timeout = '20ms'`
@@ -345,7 +345,7 @@ describe('when the database fails', () => {
     expect(await pool.asService((sql) => sql`show statement_timeout`)).toEqual([{ statement_timeout: '8s' }])
   })
 
-  /** A role may end its own sessions; PostgreSQL answers when the session is gone. */
+  /** A role may end its own sessions; PostgreSQL responds when the session has ended. */
   const kill = (pid: number) => database.asService((sql) => sql`select pg_terminate_backend(${pid}, 10000)`)
   const pidOf = async (sql: Sql) => (await sql<{ pid: number }>`select pg_backend_pid() as pid`)[0]?.pid ?? 0
 
@@ -359,7 +359,7 @@ describe('when the database fails', () => {
       },
     ],
     ['before the commit', (_, pid) => kill(pid)],
-  ])('a connection that is killed %s is unavailable, and the next call has a new one', async (_, work) => {
+  ])('a connection that is killed %s is unavailable, and the next call gets a new one', async (_, work) => {
     const pool = openPool()
     const email = `${newId()}@example.com`
     let failed: unknown
@@ -377,7 +377,7 @@ describe('when the database fails', () => {
     expect(await invited(email)).toBe(0)
   })
 
-  test('a connection that is killed while it is idle is reported and replaced', async () => {
+  test('a connection that is killed while idle is reported and replaced', async () => {
     const onIdleError = vi.fn()
     const pool = openPool({ onIdleError })
     await kill(await pool.asService(pidOf))
@@ -385,7 +385,7 @@ describe('when the database fails', () => {
     expect(await pool.asOrg(acme, visible)).toEqual([acme])
   })
 
-  /** PostgreSQL behind a way that can fall silent, in both directions, without closing. */
+  /** PostgreSQL behind a proxy that can stop forwarding in both directions without closing connections. */
   async function useSilence() {
     const { host = '', port = 5432 } = new pg.Client(connection)
     const held: (() => void)[] = []
@@ -414,7 +414,7 @@ describe('when the database fails', () => {
     }
   }
 
-  test('one that falls silent is unavailable soon, also to who comes later, and is used again when it speaks', async () => {
+  test('one that stops responding is soon unavailable, also for new transactions, and is used again when it responds', async () => {
     const { state, speak, connection } = await useSilence()
     const pool = openPool({ connection, connections: 2, answerWithinMs: 500 })
     const email = `${newId()}@example.com`
@@ -435,10 +435,10 @@ describe('when the database fails', () => {
     const openedInSilence = state.opened
     speak()
     expect(await pool.asOrg(acme, visible)).toEqual([acme])
-    expect(state.opened, 'what did not answer is not used again').toBeGreaterThan(openedInSilence)
+    expect(state.opened, 'unresponsive connections are not reused').toBeGreaterThan(openedInSilence)
   })
 
-  test('more transactions than may wait for a connection are unavailable at once', async () => {
+  test('transactions beyond the queue for connections are unavailable at once', async () => {
     const pool = openPool({ mostWaiting: 3 })
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
     const first = pool.asService(() => held)
@@ -451,7 +451,7 @@ describe('when the database fails', () => {
   test.each([
     ['that cannot be reached', { host: '/nowhere' }],
     ['that does not exist', { database: 'no_such_database' }],
-    ['that refuses the password', { password: 'wrong' }],
+    ['that rejects the password', { password: 'wrong' }],
   ])('a database %s is unavailable', async (_, other) => {
     const pool = openPool({ connection: { ...connection, ...other } })
     await expect(pool.asService((sql) => sql`select 1`)).rejects.toEqual(unavailable)

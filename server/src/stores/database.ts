@@ -5,8 +5,8 @@ import { serviceUnavailable } from '../lib/errors.ts'
 import type { DerivedKey } from '../lib/secrets.ts'
 
 /**
- * Plain SQL in tagged templates: values become parameters, the text becomes a prepared statement.
- * Rows come back with the interface's names and ISO timestamps, so a row can be a response.
+ * Plain SQL in tagged templates: values become parameters, and the text becomes a prepared statement.
+ * Rows have the API's field names and ISO timestamps, so a row can be returned as a response.
  */
 export interface Sql {
   <Row = Record<string, unknown>>(strings: TemplateStringsArray, ...values: unknown[]): Promise<Row[]>
@@ -15,49 +15,48 @@ export interface Sql {
 }
 
 export interface Database {
-  /** A transaction that sees one organization's rows, and no others whatever its SQL says. */
+  /** A transaction that only sees one organization's rows, whatever its SQL is. */
   asOrg<T>(organizationId: string, work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees the organizations and memberships of one person. */
+  /** A transaction that sees the organizations and memberships of one user. */
   asUser<T>(userId: string, work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees the invitations to one verified address. */
+  /** A transaction that sees the invitations to one verified email address. */
   asInvitee<T>(email: string, work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees the publishable key with a hash. */
+  /** A transaction that sees the publishable key with the given hash. */
   asKeyHolder<T>(keyHash: string, work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees the unfinished departures of all organizations, and no other rows of any tenant. */
+  /** A transaction that sees the unfinished departures of all organizations, and no other tenant rows. */
   asFinisher<T>(work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees the expired contents of tool calls of all organizations, and no other rows of any tenant. */
+  /** A transaction that sees the expired contents of all organizations' tool calls, and no other tenant rows. */
   asExpirer<T>(work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees no tenant's rows: for tables that belong to nobody, such as users. */
+  /** A transaction that sees no tenant rows, for tables that belong to no organization, such as users. */
   asService<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
-/** SQLSTATEs that a caller turns into an answer. */
 export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
   error instanceof pg.DatabaseError && error.code === '23505' && (!constraint || error.constraint === constraint)
 
-/** The constraint that a statement would have broken, if that is why it failed. */
+/** The constraint that a statement violated, if that is why it failed. */
 export const violatedConstraint = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError && error.code?.startsWith('23') ? error.constraint : undefined
 
-/** Out of resources such as disk, shutting down, or cancelled by a timeout: trying again later may help. */
+/** Out of resources such as disk, shutting down, or canceled by a timeout: a retry may succeed. */
 const isOverload = (error: unknown): boolean => error instanceof pg.DatabaseError && /^(53|57)/.test(error.code ?? '')
 
 export interface DatabaseOptions {
   connection: pg.ClientConfig
   auditKey: DerivedKey
   connections?: number
-  /** The time limit of a statement. Maintenance that takes longer has connections of its own, as the schema's owner. */
+  /** Timeout of a statement. Longer maintenance uses separate connections as the schema's owner. */
   answerWithinMs?: number
-  /** How many transactions may wait for a connection. */
+  /** Maximum number of transactions that wait for a connection. */
   mostWaiting?: number
   onIdleError?: (error: Error) => void
 }
 
-/** What is under way on a connection. */
+/** Tracks a connection, to detect that PostgreSQL has stopped responding on it. */
 interface Watched {
   unanswered: number
-  /** The tick in which something was last sent into silence, or answered. */
+  /** The tick of the last response, or of the first query sent since then. */
   heardAt: number
 }
 
@@ -71,7 +70,7 @@ export function openDatabase({
   mostWaiting = 5_000,
   onIdleError,
 }: DatabaseOptions): Database {
-  // PostgreSQL itself ends a statement that takes too long, before the client loses patience with the connection.
+  // PostgreSQL cancels a slow statement before the client gives up on the connection.
   const statementMs = Math.round(answerWithinMs * 0.8)
   const pool = new pg.Pool({
     ...connection,
@@ -81,10 +80,10 @@ export function openDatabase({
     connectionTimeoutMillis: answerWithinMs / 2,
     options: `-c timezone=UTC -c statement_timeout=${statementMs} -c idle_in_transaction_session_timeout=15s`,
   })
-  // Without a listener a connection that dies while idle would end the process.
+  // Without a listener, an idle connection that dies would crash the process.
   pool.on('error', (error) => onIdleError?.(error))
 
-  // Counted in ticks of our own: a process that was itself stopped or blocked must not take PostgreSQL for silent.
+  // Counts ticks instead of time, so that a process that was itself suspended or blocked doesn't blame PostgreSQL.
   let tick = 0
   const watched = new Map<pg.PoolClient, Watched>()
   pool.on('connect', (client) => void watched.set(client, { unanswered: 0, heardAt: tick }))
@@ -99,7 +98,10 @@ export function openDatabase({
 
   async function connect(): Promise<pg.PoolClient> {
     if (pool.waitingCount >= mostWaiting)
-      throw serviceUnavailable('The database is overloaded', new Error('Too many transactions wait for a connection'))
+      throw serviceUnavailable(
+        'The database is overloaded',
+        new Error('Too many transactions are waiting for a connection'),
+      )
     try {
       return await pool.connect()
     } catch (error) {
@@ -110,9 +112,9 @@ export function openDatabase({
   async function transaction<T>(setting: string, value: string, work: (sql: Sql) => Promise<T>): Promise<T> {
     const client = await connect()
     const state = watched.get(client) as Watched
-    // An error that the server did not report leaves the connection in an unknown state: it is not used again.
+    // After an error that PostgreSQL didn't report, the connection is in an unknown state and must not be reused.
     let broken: Error | undefined
-    /** The first error of a statement, which the work may have swallowed. */
+    /** The first failed statement's error, which `work` may have swallowed. */
     let failure: Error | undefined
     const onError = (error: Error) => {
       broken = error
@@ -120,7 +122,7 @@ export function openDatabase({
     client.on('error', onError)
     const send = (text: string, values: unknown[]) =>
       new Promise<pg.ResultBuilder>((resolve, reject) => {
-        // Made by hand: given as an object, a query is copied first, which takes as long as all the rest of sending it.
+        // Passing a config object instead would copy it, which takes as long as the rest of sending the query.
         const query = new pg.Query<never, unknown[]>(text, values, (error, result) => {
           state.unanswered -= 1
           state.heardAt = tick
@@ -137,7 +139,7 @@ export function openDatabase({
     let latest: Promise<unknown> | undefined
     let isOver = false
     const run = <Row>(strings: TemplateStringsArray, ...values: unknown[]) => {
-      // What a failed work left running must not reach into the transaction that has the connection next.
+      // Statements left over from failed work must not run in the connection's next transaction.
       if (isOver) return Promise.reject(new Error('The transaction has ended'))
       const rows = send(joinText(strings), values).then((result) => result.rows as Row[], leadBack)
       statements += 1
@@ -151,17 +153,17 @@ export function openDatabase({
     }
 
     try {
-      // Sent without waiting: they travel with the first statement.
+      // Not awaited, so that both travel with the first statement.
       const opened = Promise.all([send('begin', []), send('select set_config($1, $2, true)', [setting, value])])
       opened.catch(ignore)
       const result = work(sql)
-      // When the whole work is one statement its commit travels along too: one round trip in all.
+      // If `work` is a single statement, the commit travels with it too: one round trip in total.
       const isWhole = statements === 1 && (result as Promise<unknown>) === latest
       const ended = isWhole ? commit() : result.then(commit)
       ended.catch(ignore)
       const outcome = await result
       await opened
-      // Work that swallowed an error ends in a rollback, which PostgreSQL reports as success.
+      // If `work` swallowed an error, the commit becomes a rollback, which PostgreSQL reports as success.
       if ((await ended).command !== 'COMMIT') {
         if (isOverload(failure)) throw failure
         throw new Error('The transaction was rolled back by an earlier error', { cause: failure })
@@ -169,7 +171,7 @@ export function openDatabase({
       return outcome
     } catch (error) {
       isOver = true
-      // Its answer comes after those of everything still on its way.
+      // The rollback's response arrives after those of all statements still in flight.
       if (!broken) await send('rollback', []).catch(ignore)
       if (broken) throw serviceUnavailable('The database is not reachable', broken)
       throw isOverload(error) ? serviceUnavailable('The database is overloaded', error) : error
@@ -194,7 +196,7 @@ export function openDatabase({
   }
 }
 
-/** Everything that waits on the connection fails, and the pool never uses it again. */
+/** Fails everything that waits on the connection, and removes it from the pool. */
 function cut(client: pg.PoolClient, afterMs: number): void {
   const { stream } = (client as unknown as { connection: { stream: Duplex } }).connection
   stream.destroy(new Error(`PostgreSQL did not answer within ${afterMs} ms`))
@@ -203,7 +205,9 @@ function cut(client: pg.PoolClient, afterMs: number): void {
 const texts = new WeakMap<TemplateStringsArray, string>()
 const names = new Map<string, string>()
 
-/** `select * from t where a = ` + ` and b = ` → `select * from t where a = $1 and b = $2`, once per place in the code. */
+/**
+ * `select * from t where a = ` + ` and b = ` → `select * from t where a = $1 and b = $2`, once per place in the code.
+ */
 function joinText(strings: TemplateStringsArray): string {
   let text = texts.get(strings)
   if (text === undefined) {
@@ -224,13 +228,13 @@ function statementName(text: string): string {
 
 const ignore = () => undefined
 
-/** An answer's error tells of the socket it came from. Caught here, it tells who has asked. */
+/** Replaces the stack of an error, which leads to the socket, with one that leads to the statement's caller. */
 function leadBack(error: Error): never {
   Error.captureStackTrace(error)
   throw error
 }
 
-/** `2026-11-15 03:02:21.123+00` → `2026-11-15T03:02:21.123Z`; PostgreSQL leaves trailing zeros out, the interface does not. */
+/** `2026-11-15 03:02:21.12+00` → `2026-11-15T03:02:21.120Z`; PostgreSQL omits trailing zeros. */
 export function isoTimestamp(text: string): string {
   const [seconds = '', fraction = ''] = text.slice(0, -3).split('.')
   return `${seconds.replace(' ', 'T')}.${fraction.padEnd(3, '0').slice(0, 3)}Z`

@@ -12,7 +12,9 @@ interface Fact {
   version: number
 }
 
-/** A bus between a node that changes facts and one that caches them. The test decides what arrives, when and in which order. */
+/**
+ * A bus between a node that changes values and one that caches them. The test decides which messages arrive, and when.
+ */
 function openUnreliableBus() {
   const underWay: unknown[] = []
   let receive = (_: unknown): void => undefined
@@ -64,7 +66,7 @@ const command = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.nat(20_000) }) },
 )
 
-test('whatever is lost, late or out of order, a fact is never used after its change was heard, nor longer than 30 seconds', async () => {
+test('never uses a value after its change was received, nor for longer than 30 seconds, even if messages are lost, late or reordered', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(command, { minLength: 30, maxLength: 80 }), async (commands) => {
       const bus = openUnreliableBus()
@@ -77,16 +79,16 @@ test('whatever is lost, late or out of order, a fact is never used after its cha
       const versions: Record<string, number> = { a: 0, b: 0 }
       /** When a version was replaced by the next one. */
       const replacedAt: Record<string, number[]> = { a: [], b: [] }
-      /** The oldest version that the caching node may still use, from what it was told. */
+      /** The oldest version that the caching node may still use, based on the messages it received. */
       const heard: Record<string, number> = { a: 0, b: 0 }
       const sent: Record<string, number[]> = { a: [], b: [] }
       const loaded: Fact[] = []
-      /** Loads wait before they read and before they return; each step lets one go on. */
+      /** Loads wait before they read and before they return; each step lets one continue. */
       const waiting: (() => void)[] = []
       const pause = () => new Promise<void>((resolve) => void waiting.push(resolve))
 
       const check = ({ key, version }: Fact, how: string) => {
-        expect(version, `${how}: not from before a change that was heard`).toBeGreaterThanOrEqual(heard[key] as number)
+        expect(version, `${how}: not from before a received change`).toBeGreaterThanOrEqual(heard[key] as number)
       }
       const checkAge = ({ key, version }: Fact) => {
         const replaced = replacedAt[key]?.[version] ?? Number.POSITIVE_INFINITY
@@ -106,7 +108,7 @@ test('whatever is lost, late or out of order, a fact is never used after its cha
           sent[next.key]?.push(versions[next.key] as number)
           writer.announce(next.key)
         } else if (next.do === 'deliver') {
-          // Messages name the fact and not its version: the first to arrive may be of any write up to now.
+          // Messages contain the key and not the version, so the first to arrive may belong to any earlier write.
           for (const key of bus.deliver(next.number)) {
             const oldest = sent[key]?.shift() as number
             heard[key] = Math.max(heard[key] as number, oldest)
@@ -152,7 +154,7 @@ async function openCache(options: { isUnavailable?: (error: unknown) => boolean 
   }
 }
 
-test('callers that want the same value wait for one load', async () => {
+test('loads a value once for concurrent callers', async () => {
   const { cache } = await openCache()
   let loads = 0
   const load = async () => {
@@ -166,14 +168,14 @@ test('callers that want the same value wait for one load', async () => {
   expect(loads).toBe(1)
 })
 
-test('neither an absent value nor a failure is cached', async () => {
+test('caches neither an absent value nor a failure', async () => {
   const { cache } = await openCache()
   expect(await cache.load('k', async () => undefined)).toBeUndefined()
   await expect(cache.load('k', () => Promise.reject(new Error('no')))).rejects.toThrow('no')
   expect(await cache.load('k', async () => 'value')).toBe('value')
 })
 
-test('a value that changes during every load fails instead of being served from before the change', async () => {
+test('fails if a value changes during every load, instead of returning an outdated one', async () => {
   const { cache, changes } = await openCache()
   const load = async () => {
     await nextTurn()
@@ -184,14 +186,14 @@ test('a value that changes during every load fails instead of being served from 
   expect(cache.get('k')).toBeUndefined()
 })
 
-test('while its store is away the last value serves, for a bounded time, unless it was changed', async () => {
+test('uses the last value for a limited time while the store is unavailable, unless it was changed', async () => {
   const { cache, clock, bus } = await openCache({ isUnavailable: () => true })
   const away = () => Promise.reject(serviceUnavailable('away'))
   await cache.load('k', async () => 'value')
   clock.now = recheckMs + 1
   expect(cache.get('k')).toBeUndefined()
   expect(await cache.load('k', away)).toBe('value')
-  expect(cache.get('k'), 'the store is not asked again with every request').toBe('value')
+  expect(cache.get('k'), 'the store is not queried on every request').toBe('value')
   clock.now = staleMs - 1
   expect(await cache.load('k', away)).toBe('value')
   clock.now = staleMs

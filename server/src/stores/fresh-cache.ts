@@ -7,11 +7,11 @@ export interface FreshCacheOptions<V> {
   clock: Clock
   /** Maximum number of entries. */
   limit: number
-  /** The changes that end a value. */
+  /** The changes that invalidate a value. */
   topicsOf(value: V): readonly string[]
   /** Whether a value may be cached at all. Default: yes. */
   isKept?(value: V): boolean
-  /** Whether a failed load means that its store is away, so that the last value serves until `staleMs`. Default: no. */
+  /** Whether a load failed because its store is unavailable; then the last value is used for `staleMs`. Default: no. */
   isUnavailable?(error: unknown): boolean
 }
 
@@ -20,32 +20,32 @@ interface Entry<V> {
   topics: readonly string[]
   /** When the load of the value began. */
   since: number
-  /** While the store is away: when to try it again. */
+  /** When to try the store again, while it is unavailable. */
   retryAt: number
 }
 
-/** A load under way, and what changed since it began. */
+/** A load in progress, and the topics that changed since it began. */
 interface Load {
   changed: Set<string>
   hasMissed: boolean
 }
 
-/** How long values serve while their store is away. */
+/** Maximum age of values while their store is unavailable. */
 export const staleMs = 5 * 60_000
 const retryMs = 2_000
-/** A value that changes during each of so many loads in a row is not waited for any longer. */
+/** Maximum number of loads in a row if the value changes during each. */
 const mostLoads = 5
 
 /**
- * Facts from a store that another node may change. A value is used for 30 seconds from the moment its load began, is
- * dropped when one of its topics changes, and all are dropped when changes may have been missed. A load that a change
- * overtook is repeated, so a value from before the change is neither cached nor returned.
+ * Caches values that other nodes may change. A value is used for 30 seconds from the start of its load, and dropped
+ * when one of its topics changes. All values are dropped when changes may have been missed. If a topic changes during a
+ * load, the load is repeated, so a value from before the change is neither cached nor returned.
  */
 export class FreshCache<V> {
   readonly #options: FreshCacheOptions<V>
   readonly #entries: LRUCache<string, Entry<V>>
   readonly #loads = new Set<Load>()
-  /** By key: callers that want the same value wait for one load. */
+  /** Callers with the same key share one load. */
   readonly #pending = new Map<string, Promise<V | undefined>>()
 
   constructor(options: FreshCacheOptions<V>) {
@@ -70,7 +70,7 @@ export class FreshCache<V> {
     return now - entry.since < recheckMs || now < entry.retryAt ? entry.value : undefined
   }
 
-  /** The cached value, or the one that `load` returns. Values that are absent are not cached. */
+  /** Returns the cached value, or loads it. Absent values aren't cached. */
   load(key: string, load: () => Promise<V | undefined>): Promise<V | undefined> {
     const cached = this.get(key)
     if (cached !== undefined) return Promise.resolve(cached)

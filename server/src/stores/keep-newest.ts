@@ -1,8 +1,8 @@
 import type { Kv } from './kv.ts'
 
 /**
- * Bounds the number of records that strangers can make the server store: beyond `limit` a new one takes the place of the
- * oldest. It costs the same however many there are, and holds for all nodes together. Call it before storing `key`.
+ * Limits the number of records that unauthenticated requests can create: beyond `limit`, a new one replaces the oldest.
+ * It takes constant time, and the limit applies to all nodes together. Call it before storing `key`.
  */
 export async function keepNewest(
   kv: Kv,

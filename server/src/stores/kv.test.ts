@@ -14,7 +14,7 @@ import { connectRedis, openRedisKv } from './redis.ts'
 const { redisUrl } = inject('engines')
 const [oldSecret, newSecret] = ['old-secret-0123456789-abcdefghijklmno', 'new-secret-0123456789-abcdefghijklmno']
 
-/** An empty store of the current engine. Its handles are closed with the test. */
+/** An empty store of the current engine. Its handles are closed when the test ends. */
 function useStore() {
   const folder = mkdtempSync(join(tmpdir(), 'inlay-kv-'))
   const path = join(folder, 'kv.db')
@@ -24,7 +24,7 @@ function useStore() {
   return {
     path,
     prefix,
-    /** Redis has a clock of its own, so its values expire in real time. */
+    /** Redis uses its own clock, so its values expire in real time. */
     clock,
     open(secrets: Secrets | readonly string[] = [oldSecret], at = { path, prefix }): Kv {
       const options = { secrets: 'seal' in secrets ? secrets : createSecrets(secrets), clock: () => clock.now }
@@ -32,13 +32,13 @@ function useStore() {
       onTestFinished(() => kv.close())
       return kv
     },
-    /** The engine without our code in between. */
+    /** Direct access to the engine. */
     raw: redisUrl ? rawRedis(redisUrl, prefix) : rawFile(path),
   }
 }
 
 interface Raw {
-  /** What is stored under a key, and the moment at which it expires. */
+  /** The stored value of a key, and when it expires. */
   read(key: string): Promise<{ value: string; expiresAt: number | null }>
   write(key: string, value: string): Promise<void>
 }
@@ -77,7 +77,7 @@ const times = <T>(count: number, make: (index: number) => T): T[] => Array.from(
 
 describe('a value', () => {
   test.each([['text'], [''], [0], [false], [null], [['a', { b: 'ü🙂\0' }]], [{ long: 'x'.repeat(100_000) }]])(
-    'comes back as it was: %j',
+    'is returned unchanged: %j',
     async (value) => {
       const kv = useStore().open()
       await kv.set('key', value)
@@ -87,7 +87,7 @@ describe('a value', () => {
     },
   )
 
-  test('is replaced, and deleted', async () => {
+  test('can be replaced and deleted', async () => {
     const kv = useStore().open()
     expect(await kv.get('key')).toBeUndefined()
     await kv.set('key', 1)
@@ -112,7 +112,7 @@ describe('a value', () => {
     expect(await store.open([oldSecret], { path: '', prefix: newId() }).get('key')).toBeUndefined()
   })
 
-  test.skipIf(redisUrl)('lives in a file that nobody else may read', () => {
+  test.skipIf(redisUrl)('is stored in a file that other users cannot read', () => {
     const store = useStore()
     store.open()
     const files = ['', '-wal', '-shm'].map((suffix) => store.path + suffix)
@@ -134,7 +134,7 @@ describe('a time to live', () => {
     await kv.set('third', 'for ever')
     expect(await kv.get('key')).toBe('short')
     clock.now += seconds * 1000
-    // `take` would end the value by itself, so the waiting looks at it with `get`.
+    // Polls with `get`, because `take` would delete the value itself.
     await vi.waitFor(async () => expect(await kv.get('key')).toBeUndefined())
     expect(await read(kv)).toBeUndefined()
     expect([await kv.get('other'), await kv.get('third')]).toEqual(['long', 'for ever'])
@@ -150,7 +150,7 @@ describe('a time to live', () => {
     expect(await kv.get('key')).toBe('third')
   })
 
-  test.skipIf(redisUrl)('ends to the millisecond', async () => {
+  test.skipIf(redisUrl)('is exact to the millisecond', async () => {
     const { open, clock } = useStore()
     const kv = open()
     await kv.set('key', 1, 60)
@@ -160,7 +160,7 @@ describe('a time to live', () => {
     expect(await kv.get('key')).toBeUndefined()
   })
 
-  test('starts anew when a value is set again, and ends when it is set without one', async () => {
+  test('restarts when a value is set again, and is removed when it is set without one', async () => {
     const { open, raw, clock } = useStore()
     const kv = open()
     const left = async () => ((await raw.read('key')).expiresAt ?? Number.NaN) - (redisUrl ? Date.now() : clock.now)
@@ -171,7 +171,7 @@ describe('a time to live', () => {
     expect(await left()).toBeNaN()
   })
 
-  test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('is never %s', async (ttl) => {
+  test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('cannot be %s', async (ttl) => {
     const kv = useStore().open()
     await expect(kv.set('key', 1, ttl)).rejects.toThrow(RangeError)
     await expect(kv.setIfAbsent('key', 1, ttl)).rejects.toThrow(RangeError)
@@ -187,7 +187,7 @@ describe.skipIf(redisUrl)('the sweep of a file', () => {
     return row?.count
   }
 
-  test('gives back the space of expired values and of no others', async () => {
+  test('deletes expired values and no others', async () => {
     const { path, clock } = useStore()
     const options = { secrets: createSecrets([oldSecret]), clock: () => clock.now, sweepEveryMs: 5 }
     const kv = openFileKv(path, options)
@@ -200,7 +200,7 @@ describe.skipIf(redisUrl)('the sweep of a file', () => {
     expect([await kv.get('long'), await kv.get('for ever')]).toEqual(['kept', 'kept'])
   })
 
-  test('lets other work happen in between, however much there is to delete', async () => {
+  test('yields to other work, however much there is to delete', async () => {
     const { path, clock } = useStore()
     const options = { secrets: createSecrets([oldSecret]), clock: () => clock.now, sweepEveryMs: 5 }
     const kv = openFileKv(path, options)
@@ -215,7 +215,7 @@ describe.skipIf(redisUrl)('the sweep of a file', () => {
     expect(turns, 'turns of the event loop until everything was deleted').toBeGreaterThan(50)
   })
 
-  test('never deletes a value that was set again in the meantime', async () => {
+  test('never deletes a value that was set again meanwhile', async () => {
     const { path, clock } = useStore()
     const options = { secrets: createSecrets([oldSecret]), clock: () => clock.now, sweepEveryMs: 1 }
     const [sweeper, other] = [openFileKv(path, options), openFileKv(path, { ...options, sweepEveryMs: 60_000 })]
@@ -230,8 +230,8 @@ describe.skipIf(redisUrl)('the sweep of a file', () => {
   })
 })
 
-describe('of fifty callers at once, over two handles,', () => {
-  test('exactly one sets a value that was absent', async () => {
+describe('of 50 concurrent callers over two handles', () => {
+  test('exactly one sets an absent value', async () => {
     const store = useStore()
     const handles = [store.open(), store.open()]
     const answers = await Promise.all(times(50, (i) => (handles[i % 2] as Kv).setIfAbsent('key', i, 60)))
@@ -259,7 +259,7 @@ describe('a counter', () => {
     expect(await one.count('others')).toBe(1)
   })
 
-  test('has a time to live that starts with the first count', async () => {
+  test('has a time to live that starts at the first count', async () => {
     const { open, raw } = useStore()
     const kv = open()
     await kv.count('visits', 60)
@@ -270,7 +270,7 @@ describe('a counter', () => {
     expect(await raw.read('count:for ever')).toEqual({ value: '1', expiresAt: null })
   })
 
-  test('starts again when its time is over', async () => {
+  test('restarts when its time to live is over', async () => {
     const { open, clock } = useStore()
     const kv = open()
     expect(await kv.count('visits', 0.3)).toBe(1)
@@ -278,7 +278,7 @@ describe('a counter', () => {
     await vi.waitFor(async () => expect(await kv.count('visits', 0.3)).toBe(1))
   })
 
-  test('is left alone when values are sealed again', async () => {
+  test('is unchanged when values are sealed again', async () => {
     const store = useStore()
     await store.open().count('visits')
     const renewed = store.open([newSecret, oldSecret])
@@ -288,7 +288,7 @@ describe('a counter', () => {
 })
 
 describe('at rest', () => {
-  test('a value cannot be read', async () => {
+  test('a value is encrypted', async () => {
     const { open, raw, path } = useStore()
     const kv = open()
     await kv.set('session', { canary: 'c4n4ry-in-the-mine' }, 60)
@@ -300,7 +300,7 @@ describe('at rest', () => {
   test.each<[string, (kv: Kv) => Promise<unknown>]>([
     ['get', (kv) => kv.get('mine')],
     ['take', (kv) => kv.take('mine')],
-  ])('a value that was moved to another key does not open for %s', async (_, read) => {
+  ])('a value that was moved to another key cannot be opened by %s', async (_, read) => {
     const { open, raw } = useStore()
     const kv = open()
     await kv.set('theirs', 'admin')
@@ -309,20 +309,20 @@ describe('at rest', () => {
     expect(await kv.get('theirs')).toBe('admin')
   })
 
-  test('a value of a secret that is not configured does not open', async () => {
+  test('a value sealed with a secret that is not configured cannot be opened', async () => {
     const store = useStore()
     await store.open([oldSecret]).set('key', 1)
     await expect(store.open([newSecret]).get('key')).rejects.toThrow(UnreadableSecret)
   })
 })
 
-describe('after a new secret', () => {
+describe('after a new secret is added', () => {
   const count = 300
   const fill = async (kv: Kv) => Promise.all(times(count, (i) => kv.set(`key-${i}`, { i })))
   const readAll = async (kv: Kv) => Promise.all(times(count, (i) => kv.get(`key-${i}`)))
   const everything = times(count, (i) => ({ i }))
 
-  test('everything is readable before, during and after it is sealed again', async () => {
+  test('all values are readable before, during and after they are sealed again', async () => {
     const store = useStore()
     await fill(store.open([oldSecret]))
     const both = store.open([newSecret, oldSecret])
@@ -335,7 +335,7 @@ describe('after a new secret', () => {
     expect(await both.reseal(), 'a second run').toBe(0)
   })
 
-  test('a run that was killed half way leaves everything readable, and is run again', async () => {
+  test('an interrupted run leaves all values readable and can be repeated', async () => {
     const store = useStore()
     await fill(store.open([oldSecret]))
     expect(await resealAndDie(store, 100)).toBe('SIGKILL')
@@ -346,7 +346,7 @@ describe('after a new secret', () => {
   })
 
   test.runIf(redisUrl).each(['in*lay', 'in?lay', 'in[l]ay', 'in\\lay'])(
-    'a prefix like %s is sealed again too',
+    'values under a prefix like %s are sealed again too',
     async (odd) => {
       const store = useStore()
       const at = { path: '', prefix: odd }
@@ -356,7 +356,7 @@ describe('after a new secret', () => {
     },
   )
 
-  test('a value keeps the moment at which it ends', async () => {
+  test('a value keeps its expiry', async () => {
     const { open, raw } = useStore()
     const before = open([oldSecret])
     await before.set('short', 1, 60)
@@ -384,7 +384,7 @@ describe('after a new secret', () => {
   test.each<[string, (kv: Kv) => Promise<unknown>, unknown]>([
     ['changed', (kv) => kv.set('key', 'newer'), 'newer'],
     ['taken', (kv) => kv.take('key'), undefined],
-  ])('a value that is %s while it is sealed again stays so', async (_, change, expected) => {
+  ])('a value that is %s while it is sealed again keeps that change', async (_, change, expected) => {
     const store = useStore()
     const other = store.open([newSecret, oldSecret])
     await store.open([oldSecret]).set('key', 'older')
@@ -393,7 +393,7 @@ describe('after a new secret', () => {
     const both = store.open({
       ...secrets,
       seal(plaintext, place) {
-        // Between its reading and its writing.
+        // Runs between the read and the write.
         changed = change(other)
         return secrets.seal(plaintext, place)
       },
@@ -405,7 +405,7 @@ describe('after a new secret', () => {
   })
 })
 
-/** A process of its own that seals so many values again, then is killed before the next. */
+/** A process that seals a number of values again and is killed before the next one. */
 async function resealAndDie({ path, prefix }: { path: string; prefix: string }, after: number): Promise<string | null> {
   const at = redisUrl
     ? `openRedisKv(${JSON.stringify(redisUrl)}, '${prefix}', options)`
@@ -428,11 +428,9 @@ async function resealAndDie({ path, prefix }: { path: string; prefix: string }, 
   return signal
 }
 
-test.skipIf(redisUrl)(
-  'a disk without room fails what is written, and neither the process nor what is read',
-  async () => {
-    const { path } = useStore()
-    const script = `
+test.skipIf(redisUrl)('a full disk fails writes, and neither reads nor the process', async () => {
+  const { path } = useStore()
+  const script = `
     import { createSecrets } from ${JSON.stringify(import.meta.resolve('../lib/secrets.ts'))}
     import { openFileKv } from ${JSON.stringify(import.meta.resolve('./kv.ts'))}
     const kv = openFileKv('${path}', { secrets: createSecrets(['${oldSecret}']), clock: Date.now, sweepEveryMs: 1 })
@@ -443,25 +441,24 @@ test.skipIf(redisUrl)(
     outcomes.push(...(await Promise.allSettled([kv.setIfAbsent('new', large)])))
     const refusals = new Set(outcomes.flatMap(({ reason }) => reason ? [reason.envelope?.code ?? String(reason)] : []))
     console.log(JSON.stringify({ refusals: [...refusals], early: await kv.get('early'), first: (await kv.get('key-0')).length }))`
-    // A file that may not grow fails as a full disk does. The signal that comes with it would end the process.
-    const limited = `trap '' XFSZ; ulimit -f 2000; exec "$0" --input-type=module --eval "$1"`
-    const child = spawn('sh', ['-c', limited, process.execPath, script], { stdio: ['ignore', 'pipe', 'inherit'] })
-    let output = ''
-    child.stdout.on('data', (chunk) => {
-      output += chunk
-    })
-    const [code] = await once(child, 'close')
-    expect({ code, ...JSON.parse(output || '{}') }).toEqual({
-      code: 0,
-      refusals: ['SERVICE_UNAVAILABLE'],
-      early: 'kept',
-      first: 10_000,
-    })
-  },
-)
+  // A file size limit fails like a full disk. Its signal is ignored, because it would end the process.
+  const limited = `trap '' XFSZ; ulimit -f 2000; exec "$0" --input-type=module --eval "$1"`
+  const child = spawn('sh', ['-c', limited, process.execPath, script], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let output = ''
+  child.stdout.on('data', (chunk) => {
+    output += chunk
+  })
+  const [code] = await once(child, 'close')
+  expect({ code, ...JSON.parse(output || '{}') }).toEqual({
+    code: 0,
+    refusals: ['SERVICE_UNAVAILABLE'],
+    early: 'kept',
+    first: 10_000,
+  })
+})
 
 test.runIf(redisUrl)(
-  'a Redis that falls silent fails what it is asked soon, and is used again when it speaks',
+  'a Redis that stops responding fails commands soon, and is used again when it responds',
   async () => {
     const { hostname, port, pathname, protocol } = new URL(redisUrl as string)
     let isSilent = false

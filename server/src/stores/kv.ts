@@ -5,27 +5,27 @@ import { serviceUnavailable } from '../lib/errors.ts'
 import type { Secrets } from '../lib/secrets.ts'
 
 /**
- * Short-lived state: sessions, tickets, caches, signing keys. Values are JSON, encrypted under their own key name.
- * A file on one machine, Redis or Valkey beyond it; both keep the same promises.
+ * Short-lived state: sessions, tickets, caches, signing keys. Values are JSON, encrypted and bound to their key's name.
+ * Stored in a file on one machine, and in Redis or Valkey for several; both give the same guarantees.
  */
 export interface Kv {
   get<T>(key: string): Promise<T | undefined>
-  /** Without a time to live the value stays until it is deleted. */
+  /** Without a time to live, the value is kept until it is deleted. */
   set(key: string, value: unknown, ttlSeconds?: number): Promise<void>
-  /** True for exactly one of several callers. */
+  /** Returns true for exactly one of several concurrent callers. */
   setIfAbsent(key: string, value: unknown, ttlSeconds?: number): Promise<boolean>
-  /** Reads and removes in one step: exactly one of several callers gets the value. */
+  /** Reads and deletes atomically: exactly one of several concurrent callers gets the value. */
   take<T>(key: string): Promise<T | undefined>
   delete(key: string): Promise<void>
-  /** Adds one to a counter and returns its value. The time to live starts with the first count and is not extended. */
+  /** Increments a counter and returns it. The time to live starts at the first count and isn't extended. */
   count(key: string, ttlSeconds?: number): Promise<number>
-  /** Seals again, with the newest secret, what an older one sealed. Safe to repeat. Returns how many it changed. */
+  /** Seals values again that an older secret sealed. Safe to repeat. Returns the number of changed values. */
   reseal(): Promise<number>
   ping(): Promise<void>
   close(): Promise<void>
 }
 
-/** What an engine has to do with opaque strings; `sealed` adds the rest. */
+/** Stores opaque strings; `sealed` adds JSON and encryption. */
 export interface Engine {
   get(key: string): Promise<string | undefined>
   set(key: string, value: string, ttlMs: number | undefined): Promise<void>
@@ -34,7 +34,7 @@ export interface Engine {
   delete(key: string): Promise<void>
   count(key: string, ttlMs: number | undefined): Promise<number>
   keys(): AsyncIterable<string>
-  /** Replaces the value only while it is still `before`, and leaves its time to live as it is. */
+  /** Replaces the value only if it is still `before`, and keeps its time to live. */
   replace(key: string, before: string, after: string): Promise<boolean>
   ping(): Promise<void>
   close(): Promise<void>
@@ -50,7 +50,7 @@ export interface KvOptions {
 
 export const openFileKv = (path: string, options: KvOptions): Kv => sealed(fileEngine(path, options), options.secrets)
 
-/** Counters are plain numbers, because Redis has to add to them; so they are kept apart from sealed values. */
+/** Keeps counters apart from sealed values: they are plain numbers, so that Redis can increment them. */
 const counterPrefix = 'count:'
 
 export function sealed(engine: Engine, secrets: Secrets): Kv {
@@ -82,9 +82,9 @@ export function sealed(engine: Engine, secrets: Secrets): Kv {
   }
 }
 
-/** A value that must not outlive its time is never kept for ever by a NaN or a negative number. */
+/** Rejects NaN and negative numbers, which could otherwise keep a value forever. */
 function milliseconds(ttlSeconds: number): number {
-  if (!(ttlSeconds > 0 && Number.isFinite(ttlSeconds))) throw new RangeError(`Not a time to live: ${ttlSeconds}`)
+  if (!(ttlSeconds > 0 && Number.isFinite(ttlSeconds))) throw new RangeError(`Invalid time to live: ${ttlSeconds}`)
   return Math.ceil(ttlSeconds * 1000)
 }
 
@@ -92,18 +92,18 @@ const schema = `
   create table if not exists entries (key text primary key, value text not null, expires_at integer) strict;
   create index if not exists entries_expiry on entries (expires_at) where expires_at is not null`
 
-/** How long a write waits for the write of another process. It blocks this one meanwhile. */
+/** How long a write waits for another process's write, which blocks this process. */
 const busyMs = 1_000
-/** Entries that are deleted at once, which takes about a millisecond. */
+/** Number of expired entries to delete at once, which takes about a millisecond. */
 const sweptAtOnce = 200
 
 /**
- * A SQLite file. Each operation is one statement, and therefore atomic, between processes too. A statement that fails, on
- * a full disk for example, changes nothing, and the next one may succeed.
+ * A SQLite file. Each operation is one statement, and therefore atomic, even between processes. A statement that fails,
+ * for example because the disk is full, changes nothing, and the next one may succeed.
  */
 function fileEngine(path: string, { clock, onError = ignore, sweepEveryMs = 10_000 }: KvOptions): Engine {
   closeSync(openSync(path, 'a', 0o600))
-  // The files beside it get the permissions of this one.
+  // SQLite creates its other files with the same permissions.
   chmodSync(path, 0o600)
   const file = new DatabaseSync(path, { timeout: busyMs })
   file.exec(`pragma journal_mode = wal; pragma synchronous = normal; ${schema}`)
@@ -134,7 +134,7 @@ function fileEngine(path: string, { clock, onError = ignore, sweepEveryMs = 10_0
     try {
       return statement()
     } catch (error) {
-      throw serviceUnavailable('The key-value store does not work', error)
+      throw serviceUnavailable('The key-value store failed', error)
     }
   }
   const write = <T>(statement: () => T): Promise<T> =>
@@ -144,7 +144,7 @@ function fileEngine(path: string, { clock, onError = ignore, sweepEveryMs = 10_0
       return result
     })
 
-  // Expired entries are invisible at once; the sweep only gives their space back, a few in each turn of the event loop.
+  // Expired entries are never read. The sweep only frees their space, a few in each turn of the event loop.
   let nextSlice: NodeJS.Immediate | undefined
   const sweepSlice = () => {
     nextSlice = undefined
@@ -192,8 +192,8 @@ function fileEngine(path: string, { clock, onError = ignore, sweepEveryMs = 10_0
 }
 
 /**
- * Writes survive a killed process by themselves. They survive a power failure once they are on the disk, which is asked
- * for after every write, by a thread beside the event loop.
+ * Flushes writes to the disk after every write, on another thread, so that they survive a power failure. They survive a
+ * killed process without it.
  */
 function syncInBackground(path: string, onError: (error: Error) => void) {
   const descriptor = openSync(path, 'r+')

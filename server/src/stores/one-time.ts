@@ -3,16 +3,16 @@ import { fingerprint } from '../lib/secrets.ts'
 import { keepNewest } from './keep-newest.ts'
 import type { Kv } from './kv.ts'
 
-/** A value that is handed out once, for a random token. The store knows the token's hash alone. */
+/** Values that can be taken once with a random token. Only the token's hash is stored. */
 interface OneTime<T> {
   issue(kv: Kv, value: T): Promise<string>
-  /** Leaves it in place. */
+  /** Returns the value without taking it. */
   read(kv: Kv, token: string): Promise<T | undefined>
-  /** Exactly one of several callers gets it. */
+  /** Exactly one of several concurrent callers gets the value. */
   take(kv: Kv, token: string): Promise<T | undefined>
 }
 
-/** `limit` bounds the number of tokens that are kept; needed where anybody can have one issued. */
+/** `limit` is the maximum number of stored tokens; set it if tokens are issued without authentication. */
 export function oneTime<T>(kind: string, lifetimeSeconds: number, limit?: number): OneTime<T> {
   const keyOf = (token: string) => `${kind}:${fingerprint(token)}`
   return {

@@ -4,7 +4,7 @@ import { newId } from '../lib/ids.ts'
 import { addHandler, type Bus, deliver, type Handlers } from './bus.ts'
 import { type Engine, type Kv, type KvOptions, sealed } from './kv.ts'
 
-// The stores that Redis or Valkey serves. Loaded only where it is configured, which saves memory on one machine.
+// The stores on Redis or Valkey. Imported only if REDIS_URL is set, to save memory.
 
 export const openRedisKv = (url: string, prefix: string, { secrets, onError, answerWithinMs }: KvOptions): Kv =>
   sealed(redisEngine(connectRedis(url, onError, answerWithinMs), prefix), secrets)
@@ -19,7 +19,7 @@ const countScript = `
   if value == 1 and ARGV[1] ~= '' then redis.call('pexpire', KEYS[1], ARGV[1]) end
   return value`
 
-/** Redis is up but cannot do it now: it is loading, full, a replica, or without enough replicas. */
+/** Redis is up but temporarily can't serve the command: it is loading, full, a replica, or lacks replicas. */
 const passingRefusal = /^(LOADING|BUSY|MASTERDOWN|READONLY|OOM|MISCONF|CLUSTERDOWN|TRYAGAIN|NOREPLICAS) /
 
 function redisEngine(redis: Redis, prefix: string): Engine {
@@ -27,7 +27,7 @@ function redisEngine(redis: Redis, prefix: string): Engine {
   const expiry = (ttlMs: number | undefined) => (ttlMs === undefined ? [] : (['PX', ttlMs] as const))
   const answer = <T>(command: Promise<T>): Promise<T> =>
     command.catch((error: Error) => {
-      // Whatever Redis itself did not say is about the way to it: no connection, or no answer in time.
+      // Errors that aren't replies from Redis are connection errors or timeouts.
       const isPassing = !(error instanceof ReplyError) || passingRefusal.test(error.message)
       throw isPassing ? serviceUnavailable('The key-value store is not reachable', error) : error
     })
@@ -52,10 +52,10 @@ function redisEngine(redis: Redis, prefix: string): Engine {
 }
 
 /**
- * Commands are sent as they come, without waiting for answers. (Auto-pipelining would make the commands of one turn wait for
- * those of the turn before, and builds an object of 400 methods each time.) What cannot be delivered fails soon instead of
- * waiting for Redis to come back: a ticket that nobody can redeem must not look issued. A connection that says nothing fails
- * what was sent on it, and is replaced.
+ * Sends commands immediately, without waiting for earlier replies. (Auto-pipelining would make the commands of one turn
+ * wait for those of the previous turn, and builds an object with 400 methods each time.) Commands that can't be
+ * delivered fail soon instead of waiting for Redis to return, because a caller must not believe that a value was
+ * stored. An unresponsive connection fails the commands sent on it, and is replaced.
  */
 export function connectRedis(url: string, onError?: (error: Error) => void, answerWithinMs = 5_000): Redis {
   const options = {
@@ -86,11 +86,11 @@ export function openRedisBus(url: string, prefix: string, onError?: (error: Erro
     if (isConnectedBefore) resubscribe().catch((error) => onError?.(error))
     isConnectedBefore = true
   })
-  // A connection that went silent would deliver nothing and never end: the ping's timeout replaces it.
+  // Detects an unresponsive connection, which would otherwise stay open without delivering messages.
   const heartbeat = setInterval(() => subscriber.ping().catch(() => undefined), heartbeatMs)
   heartbeat.unref()
 
-  /** The client has sent its subscriptions again by itself; this waits until they are in force. */
+  /** ioredis resubscribes by itself; this waits until the subscriptions are active. */
   async function resubscribe(): Promise<void> {
     if (handlers.size > 0) await subscriber.subscribe(...[...handlers.keys()].map(name))
     for (const handler of missed) handler()
@@ -101,13 +101,13 @@ export function openRedisBus(url: string, prefix: string, onError?: (error: Erro
       const { from, message } = JSON.parse(text)
       if (from !== self) deliver(handlers, channel.slice(prefix.length + 1), message)
     } catch (error) {
-      // Nothing awaits this handler, so an error thrown here would end the process.
+      // An error thrown in this handler would crash the process.
       onError?.(error as Error)
     }
   })
   return {
     async publish(channel, message) {
-      // Directly, not through Redis: a request's change must apply to the next request on the same node.
+      // Bypasses Redis on this node, because a change must apply to the next request on the same node.
       deliver(handlers, channel, message)
       await publisher.publish(name(channel), JSON.stringify({ from: self, message }))
     },

@@ -13,14 +13,14 @@ import { type Kv, type KvOptions, openFileKv } from './kv.ts'
 import { openEmbeddedPostgres } from './postgres/embedded-postgres.ts'
 import { migrate, serviceConnection } from './postgres/migrations.ts'
 
-/** The engines that a configuration asks for, opened and migrated. */
+/** The configured stores, opened and migrated. */
 export interface Stores {
   database: Database
   kv: Kv
   bus: Bus
   changes: Changes
   secrets: Secrets
-  /** The schema owner's connection, for the few things the service's own role may not do. */
+  /** The schema owner's connection, for the few operations that the service's role isn't allowed to do. */
   owner: pg.ClientConfig
   close(): Promise<void>
 }
@@ -32,7 +32,7 @@ export interface StoreOptions {
   onProgress?: (text: string) => void
 }
 
-/** Redis isn't reachable, or refuses us. */
+/** Redis can't be reached, or rejects the connection. */
 export class RedisFailed extends Error {
   override name = 'RedisFailed'
 }
@@ -49,7 +49,7 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     : await openEmbeddedPostgres({
         dataDir: config.dataDir,
         claim,
-        onTrouble: (error) => log.warn({ err: error }, 'the embedded PostgreSQL is not running; it is started again'),
+        onTrouble: (error) => log.warn({ err: error }, 'the embedded PostgreSQL is not running; restarting it'),
         ...(onProgress && { onProgress }),
       })
   const closers = [postgres.stop]
@@ -63,7 +63,7 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     let lastError: Error | undefined
     const onError = (error: Error) => {
       lastError = error
-      log.warn({ err: error }, 'a store is not reachable')
+      log.warn({ err: error }, 'could not reach a store')
     }
     const [auditKey] = auditKeys(secrets)
     const connection = serviceConnection(postgres.connection, secrets)
@@ -72,7 +72,7 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     const { openKv, openBus } = await chooseShared(config, { secrets, clock, onError })
     const kv = openKv()
     closers.push(() => kv.close())
-    // The error of the connection says more than that of the command, which only says that there is no connection.
+    // Prefers the connection's error: the command's error only reports a missing connection.
     await kv.ping().catch((error: Error) => {
       throw config.redisUrl
         ? new RedisFailed((lastError ?? (error.cause as Error | undefined) ?? error).message, { cause: error })
@@ -89,7 +89,7 @@ export async function openStores(config: Config, options: StoreOptions): Promise
   }
 }
 
-/** What nodes share: Redis, or, on one machine, a file and this process. */
+/** Opens the stores that nodes share in Redis, or, on one machine, in a file and this process. */
 async function chooseShared({ redisUrl, redisPrefix, dataDir }: Config, options: KvOptions) {
   if (!redisUrl) return { openKv: () => openFileKv(join(dataDir, 'kv.db'), options), openBus: openLocalBus }
   const { openRedisKv, openRedisBus } = await import('./redis.ts')

@@ -20,7 +20,7 @@ beforeAll(async () => {
   database = app.stores.database
   owner = new pg.Client(app.stores.owner)
   await owner.connect()
-  // Row-level security binds an owner that isn't a superuser, until the owner turns it off.
+  // Row-level security applies to an owner that isn't a superuser, until the owner turns it off.
   await owner.query('alter table audit_events no force row level security')
   await owner.query('alter table audit_chains no force row level security')
 })
@@ -56,8 +56,8 @@ async function makeTrail(): Promise<string> {
 const createKey = (token: string, name: string) =>
   app.request('POST', '/publishable-keys', { token, body: { name, allowed_origins: ['https://shop.example'] } })
 
-describe('a trail that nobody touched verifies', () => {
-  test('row by row, each head another', async () => {
+describe('an unmodified trail verifies', () => {
+  test('row by row, with a new head each time', async () => {
     const id = await makeTrail()
     const first = await verify(id)
     expect(first).toMatchObject({ length: 5, head: expect.stringMatching(/^[0-9a-f]{64}$/) })
@@ -69,7 +69,7 @@ describe('a trail that nobody touched verifies', () => {
     )
   })
 
-  test('from where an earlier report ended', async () => {
+  test('from the end of an earlier report', async () => {
     const id = await makeTrail()
     const noted = await verify(id)
     expect(await verify(id, { from: noted })).toEqual(noted)
@@ -79,7 +79,7 @@ describe('a trail that nobody touched verifies', () => {
     expect(await verify(id, { from: noted })).toEqual(whole)
   })
 
-  test('with several rows of one transaction, also if they are recorded at once', async () => {
+  test('with several rows of one transaction, even if they are recorded concurrently', async () => {
     const id = await makeTrail()
     await database.asOrg(id, async (sql) => {
       const add = (target: string) =>
@@ -96,7 +96,7 @@ describe('a trail that nobody touched verifies', () => {
     expect(targets).toEqual(['a', 'b', 'c', 'd'].map((target) => ({ target })))
   })
 
-  test('whatever JSON the data is', async () => {
+  test('with any JSON as data', async () => {
     const id = await makeTrail()
     const storable = fc.jsonValue({ maxDepth: 4 }).filter((value) => !/\\u0000|\\ud[89a-f]/.test(JSON.stringify(value)))
     const data = fc.dictionary(fc.string({ unit: 'grapheme' }), storable)
@@ -114,7 +114,7 @@ describe('a trail that nobody touched verifies', () => {
     expect(await verify(id)).not.toHaveProperty('broken')
   })
 
-  test('after forty changes at once in one organization, and forty more in two', async () => {
+  test('after 40 concurrent changes in one organization, and 40 more in two', async () => {
     const [demo, other] = await Promise.all([app.organization('demo'), app.organization('other')])
     const [admin, otherAdmin] = await Promise.all([
       app.tokenFor('admin@demo.test', 'demo'),
@@ -153,7 +153,7 @@ describe('a trail that nobody touched verifies', () => {
     expect(await verifyAuditChain({ ...app.stores, database: busy }, id)).not.toHaveProperty('broken')
   })
 
-  test('whatever order a change and its rollback come in', async () => {
+  test('after changes and rollbacks in any order', async () => {
     const id = await makeTrail()
     const undone = database.asOrg(id, async (sql) => {
       await recordAudit(sql, { organizationId: id, actor: 'ann@example.com' }, 'thing.undone', 'x')
@@ -166,7 +166,7 @@ describe('a trail that nobody touched verifies', () => {
   })
 })
 
-describe('a row is named', () => {
+describe('verification reports a row', () => {
   const edits: Record<string, string> = {
     organization_id: '$2',
     sequence: 'sequence + 100',
@@ -182,7 +182,7 @@ describe('a row is named', () => {
 
   test.each(Object.entries(edits))('when its %s is edited', async (column, value) => {
     const [id, elsewhere] = await Promise.all([makeTrail(), makeOrganization()])
-    // $2 takes part whether or not the edit needs it.
+    // References $2 even if the edit doesn't need it.
     await owner.query(
       `update audit_events set ${column} = ${value} where organization_id = $1 and sequence = 3 and $2::uuid is not null`,
       [id, elsewhere],
@@ -190,7 +190,7 @@ describe('a row is named', () => {
     expect(await verify(id)).toMatchObject({ broken: { sequence: 3 } })
   })
 
-  test('for every column that there is', async () => {
+  test('when any column is edited: the edits above include every column', async () => {
     const { rows } = await owner.query(
       `select attname from pg_attribute where attrelid = 'audit_events'::regclass and attnum > 0 and not attisdropped`,
     )
@@ -209,14 +209,14 @@ describe('a row is named', () => {
       1,
       'is missing',
     ],
-    ['it is swapped with another', swap('3', '2'), 2, 'was changed'],
+    ['it is swapped with another row', swap('3', '2'), 2, 'was changed'],
     [
       'it is the first of a tail that was cut',
       'delete from audit_events where organization_id = $1 and sequence > 3',
       4,
       'up to 5',
     ],
-    ['all are gone', 'delete from audit_events where organization_id = $1', 1, 'up to 5'],
+    ['all are deleted', 'delete from audit_events where organization_id = $1', 1, 'up to 5'],
     ['the length of the head is raised', 'update audit_chains set length = 6 where organization_id = $1', 6, 'up to 6'],
     [
       'the length of the head is lowered',
@@ -230,9 +230,9 @@ describe('a row is named', () => {
       5,
       'the head',
     ],
-    ['the head is gone', 'delete from audit_chains where organization_id = $1', 5, 'the head'],
+    ['the head is deleted', 'delete from audit_chains where organization_id = $1', 5, 'the head'],
     [
-      'it was edited and its own hash made to fit',
+      'it was edited and its own hash was recomputed',
       `update audit_events e set actor = 'mallory', hash = audit_hash(
          (select hash from audit_events where organization_id = $1 and sequence = 2),
          jsonb_populate_record(e, '{"actor": "mallory"}'))
@@ -241,7 +241,7 @@ describe('a row is named', () => {
       'was changed',
     ],
     [
-      'it and all the others were replaced by rows with plain hashes that fit',
+      'it and all the others were replaced by rows with valid plain hashes',
       `do $body$ declare event audit_events; previous bytea := sha256(''); begin
          for event in select * from audit_events where organization_id = $1 order by sequence loop
            event.actor := 'mallory';
@@ -255,13 +255,13 @@ describe('a row is named', () => {
       'which no row under a current key has retired',
     ],
     [
-      'the whole trail of the organization is gone',
+      'the organization’s whole trail is deleted',
       'delete from audit_events where organization_id = $1; delete from audit_chains where organization_id = $1',
       1,
       'no audit trail',
     ],
     [
-      'it was forged behind the head',
+      'it was forged after the head',
       `insert into audit_events (organization_id, sequence, id, actor, action, target, data, key_id, hash)
        select $1, 6, gen_random_uuid(), 'mallory', 'thing.done', 'x', '{}', key_id, sha256('forged')
        from audit_events where organization_id = $1 and sequence = 5`,
@@ -270,14 +270,14 @@ describe('a row is named', () => {
     ],
   ])('when %s', async (_, tamper, sequence, problem) => {
     const id = await makeTrail()
-    // Several statements at once take no parameters.
+    // A query with several statements can't have parameters.
     await owner.query(tamper.replaceAll('$1', pg.escapeLiteral(id)))
     expect(await verify(id)).toMatchObject({
       broken: { sequence, problem: expect.stringContaining(problem) },
     })
   })
 
-  /** Removes the last row so that what is left fits, which needs no key. */
+  /** Removes the last row so that the rest is consistent, which needs no key. */
   const cutTail = (id: string) =>
     owner.query(`
       delete from audit_events e using audit_chains c
@@ -285,7 +285,7 @@ describe('a row is named', () => {
       update audit_chains c set length = c.length - 1, hash = e.hash from audit_events e
       where e.organization_id = '${id}' and c.organization_id = e.organization_id and sequence = c.length - 1`)
 
-  test('that was cut from the end, or replaced, after its head was noted elsewhere', async () => {
+  test('that was cut from the end, or replaced, after its head was recorded elsewhere', async () => {
     const id = await makeTrail()
     const { length: sequence, head: hash } = await verify(id)
     const earlier = findHeads(`demo: 5 rows, head ${formatHead({ organizationId: id, sequence, hash })}\n`)
@@ -306,7 +306,7 @@ describe('a row is named', () => {
     })
   })
 
-  test('that belongs to the chain of another organization', async () => {
+  test('that belongs to another organization’s chain', async () => {
     const [id, other] = await Promise.all([makeTrail(), makeTrail()])
     await owner.query(`
       delete from audit_events where organization_id = '${id}';
@@ -317,12 +317,12 @@ describe('a row is named', () => {
   })
 })
 
-describe('after a rotation of the secret', () => {
+describe('after the secret is rotated', () => {
   const [former, current] = ['the-former-secret-0123456789-abcdef', 'the-current-secret-0123456789-abcde']
   const [before, during, after] = [createSecrets([former]), createSecrets([current, former]), createSecrets([current])]
   const [formerKey] = auditKeys(before)
 
-  /** Adds rows as a node with these secrets does. */
+  /** Adds rows like a node with these secrets. */
   const recordWith = (secrets: typeof before, organizationId: string, ...targets: string[]) =>
     database.asOrg(organizationId, async (sql) => {
       const [auditKey] = auditKeys(secrets)
@@ -346,7 +346,7 @@ describe('after a rotation of the secret', () => {
   async function makeRotatedTrail() {
     const id = await makeOrganization()
     await recordWith(before, id, 'one', 'two')
-    // Nodes change one by one.
+    // Nodes change secrets one by one.
     await recordWith(during, id, 'three')
     await recordWith(before, id, 'four')
     await rotate(id)
@@ -367,7 +367,7 @@ describe('after a rotation of the secret', () => {
     })
   })
 
-  /** With the former secret, and write access to the database. */
+  /** Forges rows with the former secret and write access to the database. */
   async function forge(id: string, from: number) {
     await owner.query('delete from audit_events where organization_id = $1 and sequence >= $2', [id, from])
     const last = await owner.query<{ hash: string }>(
@@ -389,14 +389,14 @@ describe('after a rotation of the secret', () => {
     ])
   }
 
-  test('rows that are forged with the former secret are named', async () => {
+  test('rows that are forged with the former secret are reported', async () => {
     const [behind, instead] = [await makeRotatedTrail(), await makeRotatedTrail()]
     await forge(behind, 7)
     await recordWith(after, behind, 'a genuine row on top')
     expect(await verifyWith(after, behind)).toMatchObject({
       broken: { sequence: 7, problem: `the row uses the key ${formerKey.id}, which was retired before it` },
     })
-    // The rotation itself is cut away too.
+    // The row that records the rotation is deleted too.
     await forge(instead, 5)
     await recordWith(after, instead, 'a genuine row on top')
     expect(await verifyWith(after, instead)).toMatchObject({
@@ -404,7 +404,7 @@ describe('after a rotation of the secret', () => {
     })
   })
 
-  test('a kept key that was removed or exchanged makes the rows under it unknown', async () => {
+  test('the rows of a former key are reported if that key was deleted or replaced', async () => {
     const id = await makeRotatedTrail()
     await owner.query('update audit_keys set key_sealed = $1 where id = $2', [
       after.seal(Buffer.alloc(32).toString('base64url'), 'audit_keys.key_sealed:another'),
@@ -420,8 +420,8 @@ describe('after a rotation of the secret', () => {
   })
 })
 
-describe('without its row a change does not happen', () => {
-  test('when the row cannot be written', async () => {
+describe('a change fails', () => {
+  test('when its audit row cannot be written', async () => {
     const token = await app.tokenFor('admin@demo.test', 'demo')
     const demo = await app.organization('demo')
     const kept = (await createKey(token, 'kept')).body

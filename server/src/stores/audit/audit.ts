@@ -2,7 +2,7 @@ import { newId } from '../../lib/ids.ts'
 import type { Sql } from '../database.ts'
 import { type AuditRow, canonicalJson, chainHash, emptyChain } from './chain.ts'
 
-/** Whose trail a change belongs to, and who made it: a user's address, or `operator` for the command line. */
+/** The organization whose trail a change belongs to, and its actor: a user's email, or `operator` for the command. */
 export interface Trail {
   organizationId: string
   actor: string
@@ -11,17 +11,17 @@ export interface Trail {
 interface Head {
   length: number
   hash: string
-  /** The time of the transaction. */
+  /** The transaction's time. */
   now: string
 }
 
-/** The head of the chain that a transaction wrote last, so that only its first row reads it. */
+/** The latest head that each transaction wrote, so that only its first row reads the head from the database. */
 const heads = new WeakMap<Sql, { organizationId: string; head: Promise<Head> }>()
 
 /**
- * Writes the audit row of a change in the change's own transaction: if the row can't be written, neither is the change.
- * Call it last. It locks the organization's chain until the transaction ends, and a lock taken after that could
- * deadlock with a transaction that took the two in the other order.
+ * Writes a change's audit row in the change's own transaction: if the row can't be written, neither is the change.
+ * Call it last. It locks the organization's chain until the transaction ends, and any lock taken afterwards could
+ * deadlock with a transaction that took the two in the opposite order.
  */
 export async function recordAudit(
   sql: Sql,
@@ -58,8 +58,8 @@ function append(sql: Sql, { length, hash: previous, now }: Head, row: NewRow): H
   const { organization_id, actor, action, target, data } = row
   const [id, sequence] = [newId(), length + 1]
   const hash = chainHash(auditKey, previous, { ...row, id, sequence, created_at: now })
-  // Not awaited, so that it travels with the commit: if it fails, PostgreSQL turns the commit into a rollback, and the
-  // transaction fails with its error. Its values are texts and a number, so it can't fail before it is sent.
+  // Not awaited, so that it travels with the commit. If it fails, PostgreSQL turns the commit into a rollback, and the
+  // transaction fails with its error. Its values are strings and a number, so it can't fail before it is sent.
   sql`
     with chained as (
       update audit_chains set length = ${sequence}, hash = decode(${hash}, 'hex') where organization_id = ${organization_id})

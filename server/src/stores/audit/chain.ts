@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { type DerivedKey, type Secrets, UnreadableSecret } from '../../lib/secrets.ts'
 
-/** An audit row without what chains it. */
+/** An audit row without its key id and hash. */
 export interface AuditRow {
   organization_id: string
   sequence: number
@@ -13,22 +13,22 @@ export interface AuditRow {
   created_at: string
 }
 
-/** The key id of rows from before hashes were keyed. The database can compute theirs: `audit_hash`. */
+/** The key id of rows from before hashes were keyed, which the database can compute: `audit_hash`. */
 export const plainHash = 'sha256'
-/** The hash that precedes the first row of a chain: SHA-256 of nothing. */
+/** The hash that precedes the first row of a chain: SHA-256 of an empty string. */
 export const emptyChain = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
-/** The action of the row that ends the use of other keys. Its data names them: `{ retired: [key id, …] }`. */
+/** The action of the row that retires other keys. Its data lists them: `{ retired: [key id, …] }`. */
 export const keyChanged = 'audit.key_changed'
 
 /** The keys of the configured secrets. The first one authenticates new rows. */
 export const auditKeys = (secrets: Secrets): [DerivedKey, ...DerivedKey[]] =>
   secrets.derive('audit chain') as [DerivedKey, ...DerivedKey[]]
 
-/** For the table `audit_keys`, which keeps the keys of secrets that were rotated out. */
+/** For the table `audit_keys`, which stores the keys of secrets that were rotated out. */
 export const sealAuditKey = (secrets: Secrets, { id, key }: DerivedKey): string =>
   secrets.seal(key.toString('base64url'), placeOf(id))
 
-/** A key that doesn't open is treated like a missing one: the rows under it are reported. */
+/** Treats a key that can't be opened like a missing one, so that verification reports the rows under it. */
 export function openAuditKey(
   secrets: Secrets,
   { id, key_sealed }: { id: string; key_sealed: string },
@@ -41,10 +41,10 @@ export function openAuditKey(
   }
 }
 
-/** The place that `resealColumns` expects. */
+/** Must match the place that `resealColumns` uses. */
 const placeOf = (id: string) => `audit_keys.key_sealed:${id}`
 
-/** Covers the row, its key's id and the hash before it, so no row can be changed, moved or left out. */
+/** Covers the row, its key's id and the previous hash, so that no row can be changed, moved or left out. */
 export function chainHash({ id: keyId, key }: DerivedKey, previous: string, row: AuditRow): string {
   const { organization_id, sequence, id, actor, action, target, data, created_at } = row
   const covered = [
@@ -62,14 +62,14 @@ export function chainHash({ id: keyId, key }: DerivedKey, previous: string, row:
   return createHmac('sha256', key).update(JSON.stringify(covered)).digest('hex')
 }
 
-/** The database doesn't keep the order of keys. */
+/** Sorts keys, because the database doesn't keep their order. */
 export const canonicalJson = (value: unknown): string => JSON.stringify(sortKeys(value))
 
 function sortKeys(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map(sortKeys)
   const members = value as Record<string, unknown>
-  // Such as a date, which is written as text.
+  // For example a Date, which JSON writes as a string.
   if (typeof members.toJSON === 'function') return value
   return Object.fromEntries(
     Object.keys(members)
@@ -78,7 +78,7 @@ function sortKeys(value: unknown): unknown {
   )
 }
 
-/** A position in a chain that can be noted elsewhere, and looked for later. */
+/** A position in a chain that can be recorded elsewhere and checked later. */
 export interface ChainHead {
   organizationId: string
   sequence: number
@@ -93,7 +93,7 @@ export function readHead(text: string): ChainHead | undefined {
   return head && formatHead(head) === text ? head : undefined
 }
 
-/** Every head in a text, such as an earlier report. */
+/** Finds every head in a text, such as an earlier report. */
 export const findHeads = (text: string): ChainHead[] =>
   [...text.matchAll(/\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}):(\d{1,15}):([0-9a-f]{64})\b/g)].map(
     ([, organizationId = '', sequence = '', hash = '']) => ({ organizationId, sequence: Number(sequence), hash }),

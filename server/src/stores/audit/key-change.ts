@@ -5,7 +5,7 @@ import { recordAudit } from './audit.ts'
 import { auditKeys, keyChanged, sealAuditKey } from './chain.ts'
 
 /**
- * Ends the use of other keys in an organization's chain, so that nobody who learns them can forge rows from here on.
+ * Retires other keys in an organization's chain, so that an attacker who learns them can't forge later rows.
  * Runs as the schema's owner, in the caller's transaction. Safe to repeat.
  */
 export async function retireAuditKeys(
@@ -23,7 +23,7 @@ export async function retireAuditKeys(
   if (!done) await recordAudit(sql, { organizationId, actor: 'operator' }, keyChanged, organizationId, { retired })
 }
 
-/** Keeps the keys of secrets that are about to be dropped, to verify the rows under them. */
+/** Stores the keys of secrets that are about to be dropped, so that the rows under them can still be verified. */
 export async function keepFormerAuditKeys(client: pg.Client, secrets: Secrets): Promise<void> {
   const [, ...former] = auditKeys(secrets)
   for (const key of former) {

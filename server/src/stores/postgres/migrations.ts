@@ -7,13 +7,13 @@ import { plainHash } from '../audit/chain.ts'
 import { retireAuditKeys } from '../audit/key-change.ts'
 
 /**
- * Brings the schema up to date, as its owner, under one lock for all nodes. Each migration is one transaction with the
- * row that records it, so a killed run is simply run again. The service then connects as a role that owns nothing.
+ * Brings the schema up to date as its owner, under one lock for all nodes. Each migration and the row that records it
+ * are one transaction, so an interrupted run can be repeated. The service then connects as a role that owns nothing.
  */
 export async function migrate(owner: pg.ClientConfig, secrets: Secrets): Promise<{ applied: string[] }> {
   requireShortName(databaseName(owner))
   const client = new pg.Client({ ...owner, application_name: 'inlay migrate' })
-  client.on('error', () => undefined) // the statement that was running says so
+  client.on('error', () => undefined) // The running statement reports the error.
   await client.connect()
   try {
     await client.query('select pg_advisory_lock($1)', [migrationLock])
@@ -28,13 +28,13 @@ export async function migrate(owner: pg.ClientConfig, secrets: Secrets): Promise
   }
 }
 
-/** The service's own connection: the owner's address, another role, a password that only holders of the secret know. */
+/** The service's connection: the owner's address, another role, and a password derived from the secret. */
 export function serviceConnection(owner: pg.ClientConfig, secrets: Secrets): pg.ClientConfig {
   const [key] = secrets.derive(passwordPurpose) as [DerivedKey]
   return { ...owner, user: loginName(serviceRole(databaseName(owner)), key), password: passwordOf(key) }
 }
 
-/** Drops the logins of secrets that are no longer configured; the last step of a rotation. */
+/** Drops the logins of secrets that are no longer configured, as the last step of a rotation. */
 export async function dropFormerLogins(owner: pg.ClientConfig, secrets: Secrets): Promise<void> {
   const client = new pg.Client(owner)
   await client.connect()
@@ -62,7 +62,7 @@ const migrationLock = 7_140_002
 const afterEach = 'after_each.sql'
 const passwordPurpose = 'database login'
 
-/** The parts of migrations that need the secret, each in the transaction of its migration. */
+/** Parts of migrations that need the secret. Each runs in its migration's transaction. */
 const steps: Record<string, (client: pg.Client, secrets: Secrets) => Promise<void>> = {
   async '0014_keyed_audit_chains.sql'(client, secrets) {
     const { rows } = await client.query<{ id: string }>('select id from organizations')
@@ -85,7 +85,7 @@ async function applyMigrations(client: pg.Client, secrets: Secrets): Promise<str
     const before = known.get(name)
     known.delete(name)
     if (before === checksum) continue
-    if (before) throw new MigrationFailed(`${name} was changed after it had been applied; add a new migration instead`)
+    if (before) throw new MigrationFailed(`${name} was changed after it was applied; add a new migration instead`)
     try {
       await client.query('begin')
       await client.query(text)
@@ -93,20 +93,20 @@ async function applyMigrations(client: pg.Client, secrets: Secrets): Promise<str
       await client.query('insert into migrations (name, checksum) values ($1, $2)', [name, checksum])
       await client.query('commit')
     } catch (cause) {
-      await client.query('rollback').catch(() => undefined) // a lost connection has rolled back already
+      await client.query('rollback').catch(() => undefined) // A lost connection has already rolled back.
       throw new MigrationFailed(`${name}: ${(cause as Error).message}`, { cause })
     }
     applied.push(name)
   }
   if (known.size > 0) {
     throw new MigrationFailed(
-      `The database is newer than this release: it holds ${[...known.keys()].join(', ')}. Run the newer release.`,
+      `The database is newer than this release: it includes ${[...known.keys()].join(', ')}. Run the newer release.`,
     )
   }
   return applied
 }
 
-/** One role holds the grants; each secret that comes first somewhere has a login in it, so nodes can change one by one. */
+/** One role holds the grants. Each secret has its own login in that role, so nodes can change secrets one by one. */
 async function grantToService(client: pg.Client, secrets: Secrets): Promise<void> {
   const group = serviceRole(client.database ?? '')
   await createRole(client, group, 'nologin')
@@ -124,7 +124,7 @@ async function grantToService(client: pg.Client, secrets: Secrets): Promise<void
     [text, ...rows.map(({ name }) => name).filter((name) => name !== afterEach)].join('\n'),
   )
   if (rows.find(({ name }) => name === afterEach)?.checksum === checksum && (await hasGrants(client, group))) return
-  // Recorded with what it records: a run that is killed between a migration and its walls builds them when it is run again.
+  // One transaction, so that a run that is killed after a migration adds its row-level security when it is repeated.
   await client.query(`begin; ${text}`)
   await client.query(
     `insert into migrations (name, checksum) values ($1, $2)
@@ -134,15 +134,15 @@ async function grantToService(client: pg.Client, secrets: Secrets): Promise<void
   await client.query('commit')
 }
 
-/** PostgreSQL cuts names at 63 bytes, and the names of roles are made of the database's. */
+/** PostgreSQL truncates names to 63 bytes, and role names contain the database's name. */
 function requireShortName(database: string): void {
   const longest = 63 - '_service_01234567'.length
   if (Buffer.byteLength(database) > longest) {
-    throw new MigrationFailed(`The name of the database is longer than ${longest} bytes: ${database}`)
+    throw new MigrationFailed(`The database's name is longer than ${longest} bytes: ${database}`)
   }
 }
 
-/** False for a database that was restored, or copied under another name. */
+/** False if the database was restored, or copied under another name. */
 async function hasGrants(client: pg.Client, group: string): Promise<boolean> {
   const { rows } = await client.query("select has_table_privilege($1, 'organizations', 'select') as granted", [group])
   return rows[0].granted
@@ -157,7 +157,7 @@ async function createRole(client: pg.Client, name: string, attributes: string): 
     )
   } catch (cause) {
     throw new MigrationFailed(
-      `The role ${name} cannot be created (${(cause as Error).message}). The role of DATABASE_URL needs CREATEROLE: alter role … createrole`,
+      `Could not create the role ${name} (${(cause as Error).message}). The role in DATABASE_URL needs CREATEROLE: alter role … createrole`,
       { cause },
     )
   }
@@ -167,5 +167,5 @@ async function createRole(client: pg.Client, name: string, attributes: string): 
 const serviceRole = (database: string) => `${database}_service`
 const loginName = (group: string, key: DerivedKey) => `${group}_${key.id}`
 const passwordOf = (key: DerivedKey) => key.key.toString('base64url')
-// pg resolves defaults (environment, user name) only in a client, so ask one.
+// Only a client resolves pg's defaults (environment, user name).
 const databaseName = (connection: pg.ClientConfig) => new pg.Client(connection).database ?? ''
