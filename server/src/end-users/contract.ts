@@ -11,7 +11,7 @@ const EndUser = z
     metadata: z
       .string()
       .describe(
-        'The other claims about the user, such as name and groups, as JSON text. At most 8 KiB: the largest claims are left out first.',
+        'The other claims about the user, such as name and groups, as a JSON string of at most 8 KiB. If they exceed that, the largest claims are omitted.',
       ),
     last_activity_at: Timestamp.describe('When the end user last connected'),
     created_at: Timestamp.describe('When the end user first connected'),
@@ -29,7 +29,7 @@ export const listEndUsers = operation({
   access: 'org',
   summary: 'List end users',
   description:
-    'End users are the signed-in users of your pages with the widget. They are created at their first visit, from the ID token. The list is ordered by creation date. Anonymous visitors aren’t included.',
+    'End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included.',
   query: Page,
   response: z.strictObject({
     users: z.array(EndUser).describe('The end users of this page of the list'),
@@ -45,8 +45,7 @@ export const getEndUser = operation({
   path: '/end-users/{id}',
   access: 'org',
   summary: 'Get an end user',
-  description:
-    'Returns the profile that the last ID token brought. The response is a 404 if the end user doesn’t exist or has been erased.',
+  description: 'Returns the profile from the last ID token. Returns a 404 if the end user doesn’t exist or was erased.',
   params: Id,
   response: EndUser,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -60,7 +59,7 @@ export const eraseEndUser = operation({
   access: 'admin',
   summary: 'Erase an end user',
   description:
-    'Deletes the profile and the threads of an end user, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created; to keep them out, block them at your identity provider.',
+    'Deletes the profile and the threads of an end user, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created. To prevent that, block the user at your identity provider.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],

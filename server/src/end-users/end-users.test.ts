@@ -33,7 +33,7 @@ afterAll(() => app.close())
 const list = (query = '') => app.request('GET', `/end-users${query}`, { token })
 
 describe('the list', () => {
-  test('has exactly its fields, in the order people came', async () => {
+  test('has exactly the documented fields, in order of creation', async () => {
     const { body } = await list('?limit=2')
     const timestamp = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
     const user = (n: number) => ({
@@ -59,7 +59,7 @@ describe('the list', () => {
     ['?offset=9007199254740991', 0, 0],
   ])('"%s" is a page of %i from %i', async (query, length, from) => {
     const { body } = await list(query)
-    expect(body.total, 'the others’ users are not counted').toBe(120)
+    expect(body.total, 'other organizations’ users are not counted').toBe(120)
     expect(body.users.map(({ id }: { id: string }) => id)).toEqual(length ? ids.slice(from, from + length) : [])
   })
 
@@ -77,18 +77,18 @@ describe('the list', () => {
     ['offset=9007199254740992', 'offset'],
     ['page=2', 'page'],
     ['organization_id=x', 'organization_id'],
-  ])('?%s is refused', async (query, field) => {
+  ])('rejects ?%s', async (query, field) => {
     expect((await list(`?${query}`)).body).toMatchObject({ status: 400, data: { code: 'VALIDATION_ERROR', field } })
   })
 
-  test('one of them is the same by id', async () => {
+  test('has the same end user as the request by id', async () => {
     const { users } = (await list('?limit=1')).body
     expect((await app.request('GET', `/end-users/${ids[0]}`, { token })).body).toEqual(users[0])
   })
 })
 
 describe('erasing', () => {
-  test('takes the person with threads and identity, and leaves what the organization used', async () => {
+  test('deletes the end user with threads and identity, and keeps the organization’s usage', async () => {
     const provider = await startTestProvider()
     onTestFinished(() => provider.stop())
     const app = await useTestService()
@@ -139,7 +139,7 @@ describe('erasing', () => {
     expect(JSON.stringify(rows)).not.toContain('ann@example.com')
 
     const again = await signIn()
-    expect(again, 'who comes back is somebody new, although the token was remembered').not.toBe(id)
+    expect(again, 'a returning user becomes a new end user, although the token was cached').not.toBe(id)
     expect((await app.request('GET', `/usage/end-users/${again}/stats`, { token })).body.total_requests).toBe(0)
   })
 })

@@ -40,7 +40,10 @@ export async function getEndUser(
   return user
 }
 
-/** Deletes the end user, with threads, contents of tool calls and the identity in usage; usage itself stays counted. A repeated request succeeds. */
+/**
+ * Deletes the end user, their threads and the contents of their tool calls. Keeps their usage without the identity.
+ * Repeating the request succeeds.
+ */
 export async function eraseEndUser(
   { database, departures }: Service & { departures: Departures },
   caller: OrgCaller,

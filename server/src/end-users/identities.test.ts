@@ -5,7 +5,7 @@ import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type TestService, useTestService } from '../../test/harness.ts'
 
-/** An OpenID provider whose keys the test can withdraw, and whose answers it can hold back. */
+/** An OpenID provider whose keys the test can withdraw, and whose responses it can delay. */
 async function startIssuer() {
   const { publicKey, privateKey } = await generateKeyPair('RS256')
   const jwk = { ...(await exportJWK(publicKey)), kid: 'k1', alg: 'RS256', use: 'sig' }
@@ -38,7 +38,7 @@ async function startIssuer() {
     withdrawKeys() {
       keys = []
     },
-    /** Holds back the keys until `release`; `isAsked` resolves when they are asked for. */
+    /** Delays the keys until `release`; `isAsked` resolves when they are requested. */
     holdKeys() {
       let release: () => void = () => undefined
       gate = new Promise<void>((resolve) => {
@@ -69,7 +69,7 @@ const trust = (idp_issuer: string) =>
 const signIn = async (id_token: string) =>
   (await app.request('POST', '/auth/pk-ticket', { body: { publishable_key: key, id_token } })).status
 
-test('a token of a provider that was replaced is refused at once, and on a node that missed the message within 30 seconds', async () => {
+test('a token from a replaced provider is rejected at once, and within 30 seconds on a node that missed the message', async () => {
   const [before, after] = [await startIssuer(), await startIssuer()]
   await trust(before.issuer)
   const idToken = await before.idToken()
@@ -79,7 +79,7 @@ test('a token of a provider that was replaced is refused at once, and on a node 
 
   await trust(before.issuer)
   expect(await signIn(idToken)).toBe(200)
-  // Behind the service's back, as a lost message would be.
+  // Changes the database directly, as if the message were lost.
   await app.service.database.asOrg(
     await app.organization('demo'),
     (sql) => sql`update identity_providers set idp_issuer = ${after.issuer}`,
@@ -89,7 +89,7 @@ test('a token of a provider that was replaced is refused at once, and on a node 
   expect(await signIn(idToken), 'replaced, and the message lost').toBe(401)
 })
 
-test('a verification that is overtaken by another provider is not remembered', async () => {
+test('a verification is not cached if the provider changes meanwhile', async () => {
   const [before, after] = [await startIssuer(), await startIssuer()]
   await trust(before.issuer)
   const idToken = await before.idToken()
@@ -102,7 +102,7 @@ test('a verification that is overtaken by another provider is not remembered', a
   expect(await signIn(idToken)).toBe(401)
 })
 
-test('a token whose key the provider has withdrawn is refused when the keys are read again', async () => {
+test('a token whose key the provider has withdrawn is rejected once the keys are fetched again', async () => {
   const provider = await startIssuer()
   await trust(provider.issuer)
   const idToken = await provider.idToken()
@@ -112,7 +112,7 @@ test('a token whose key the provider has withdrawn is refused when the keys are 
   expect(await signIn(idToken)).toBe(401)
 })
 
-test('a person who was erased behind the service’s back is met anew within 30 seconds', async () => {
+test('an end user who was deleted directly in the database is created again within 30 seconds', async () => {
   const provider = await startIssuer()
   await trust(provider.issuer)
   const idToken = await provider.idToken()

@@ -14,7 +14,7 @@ import { FreshCache } from '../stores/fresh-cache.ts'
 
 /** The end users behind ID tokens. */
 export interface Identities {
-  /** Throws IdTokenRefused, or PAYMENT_REQUIRED for a newcomer beyond the plan. */
+  /** Throws IdTokenRefused, or PAYMENT_REQUIRED for a new end user beyond the plan's limit. */
   recognise(
     organizationId: string,
     idToken: string,
@@ -41,7 +41,7 @@ export function createIdentities(service: Service): Identities {
     topicsOf: ({ organizationId, endUserId }) => [
       topics.provider(organizationId),
       topics.endUser(endUserId),
-      // The organization's first connector makes it necessary to hold ID tokens.
+      // ID tokens must be held once the organization has a connector.
       topics.connectors(organizationId),
     ],
   })
@@ -51,7 +51,7 @@ export function createIdentities(service: Service): Identities {
     const endUserId = await database.asOrg(organizationId, async (sql) => {
       const id = await admitEndUser(config.plans, sql, organizationId, identity)
       const { email, email_verified, expires_at } = identity
-      // Before the commit, so that an erasure that follows also finds the token.
+      // Before the commit, so that a later erasure also finds the token.
       if (email_verified && email && (await isIdentityNeeded(sql))) {
         const held = { end_user_id: id, id_token: idToken, verified_email: email, provider: describeProvider(trusted) }
         await holdIdentity(service, organizationId, held, expires_at)
@@ -63,17 +63,17 @@ export function createIdentities(service: Service): Identities {
 
   return {
     async recognise(organizationId, idToken, trusted) {
-      // The provider is part of the key: a token that one provider vouched for says nothing about another.
+      // The key includes the provider, because a token is only valid for the provider that verified it.
       const key = `${organizationId}:${fingerprint(`${describeProvider(trusted)}\n${idToken}`)}`
       const load = () => verify(organizationId, idToken, trusted)
       const recognised = known.get(key) ?? ((await known.load(key, load)) as Recognised)
-      // Verifying it again says in the usual way that it has expired.
+      // Verifying an expired token again throws the usual error.
       return recognised.identity.expires_at + skewMs > clock() ? recognised : load()
     },
   }
 }
 
-/** Finds the person by subject, or lets a newcomer in while the plan has room. Somebody known is never turned away. */
+/** Finds the end user by subject, or creates one within the plan's limit. Never refuses an existing end user. */
 async function admitEndUser(
   plans: readonly Plan[],
   sql: Sql,
@@ -91,7 +91,7 @@ async function admitEndUser(
     insert into end_users (organization_id, id, external_id, email, metadata)
     values (${organizationId}, ${newId()}, ${subject}, ${email}, ${metadata})
     on conflict (organization_id, external_id) do nothing returning id`
-  // Somebody who came twice at once has been let in by the other.
+  // A concurrent request created the same end user.
   if (!added) return admitEndUser(plans, sql, organizationId, identity)
   await requireRoom(plans, sql, 'end_users')
   await recordAudit(sql, { organizationId, actor: 'widget' }, 'end_user.created', added.id)

@@ -6,13 +6,14 @@ import type { Database, Sql } from '../stores/database.ts'
 import type { Metrics } from './metrics.ts'
 
 /**
- * What is worth knowing but not worth a write per request: when a key was last used, a site last seen, a person last
- * active, and what was refused. Collected in memory and written together, about once a second; a kill loses that second.
+ * Records when a key was last used, a site last seen and an end user last active, and which callers were refused. None
+ * of this is worth a write per request, so it is collected in memory and written about once a second; a kill loses that
+ * second.
  */
 export interface Activity {
   keyUsed(organizationId: string, keyId: string): void
   siteSeen(organizationId: string, siteId: string): void
-  /** A key was used on an origin that nobody allowed. */
+  /** A key was used on an origin that no administrator allowed. */
   unallowedOriginSeen(organizationId: string, keyId: string, origin: string): void
   endUserActive(organizationId: string, endUserId: string): void
   refused(organizationId: string, refusal: Refusal): void
@@ -20,7 +21,7 @@ export interface Activity {
   close(): Promise<void>
 }
 
-/** Why a caller was turned away, for the administrator who can put it right. No secrets in it. */
+/** Tells the administrator why a caller was refused. Contains no secrets. */
 export interface Refusal {
   surface: 'ticket' | 'id_token' | 'scim' | 'delegated_identity'
   step: string
@@ -36,7 +37,7 @@ interface Pending {
   keys: Map<string, number>
   sites: Map<string, number>
   endUsers: Map<string, number>
-  /** By key and origin. */
+  /** Keyed by publishable key and origin. */
   origins: Map<string, { keyId: string; origin: string; count: number; at: number }>
   refusals: Map<string, Refusal & { fingerprint: string; count: number; at: number }>
 }
@@ -50,9 +51,9 @@ interface Engines {
 
 const flushEveryMs = 1_000
 const keptRefusals = 200
-/** Different refusals of one organization in one second; more than a person could read. */
+/** Maximum number of different refusals per organization and second. */
 const pendingRefusals = 50
-/** A bounded sample of unallowed origins per organization: anyone with a key can send any number of them. */
+/** Maximum number of unallowed origins per organization, because anyone with a key can send any number of them. */
 const keptOrigins = 20
 
 export function createActivity({ database, clock, log, metrics }: Engines): Activity {
@@ -71,12 +72,12 @@ export function createActivity({ database, clock, log, metrics }: Engines): Acti
     for (const [organizationId, work] of taken) {
       await database
         .asOrg(organizationId, (sql) => write(sql, work))
-        .catch((error) => log.warn({ err: error }, 'activity could not be written'))
+        .catch((error) => log.warn({ err: error }, 'could not write activity'))
     }
   }
 
   let flushing = Promise.resolve()
-  /** Whoever waits for it waits also for what is being written already. */
+  /** Also waits for a write that is already in progress. */
   const flushInTurn = () => {
     flushing = flushing.then(flush)
     return flushing
@@ -114,7 +115,7 @@ export function createActivity({ database, clock, log, metrics }: Engines): Acti
   }
 }
 
-/** In the order of ids, so that two nodes that write at once cannot wait for each other. */
+/** Writes in the order of ids, so that two nodes can't deadlock. */
 async function write(sql: Sql, { keys, sites, endUsers, origins, refusals }: Pending): Promise<void> {
   const columns = (moments: Map<string, number>) => {
     const sorted = [...moments].sort(([a], [b]) => (a < b ? -1 : 1))

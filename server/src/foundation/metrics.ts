@@ -1,11 +1,11 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
-/** Counted per operation, never per tenant or person: metrics go to people who may not see either. */
+/** Counts per operation, never per organization or user, because readers of metrics may not be allowed to see those. */
 export interface Metrics {
   observeRequest(operation: string, status: number, seconds: number): void
-  /** A caller turned away by a protocol's checks. */
+  /** Counts a caller that a protocol's checks refused. */
   countRefusal(surface: string, code: string): void
-  /** Asked whenever the metrics are read. */
+  /** Sets the function that returns the number of open sockets whenever the metrics are read. */
   countSockets(count: () => number): void
   requestStarted(): void
   requestEnded(): void
@@ -21,21 +21,21 @@ export function createMetrics(): Metrics {
   const registers = [registry]
   const duration = new Histogram({
     name: 'inlay_http_request_duration_seconds',
-    help: 'Time to answer a request',
+    help: 'Duration of requests in seconds',
     labelNames: ['operation'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers,
   })
   const total = new Counter({
     name: 'inlay_http_requests_total',
-    help: 'Requests answered',
+    help: 'Completed requests',
     labelNames: ['operation', 'status'],
     registers,
   })
   let inProgress = 0
   new Gauge({
     name: 'inlay_http_requests_in_progress',
-    help: 'Requests being answered',
+    help: 'Requests in progress',
     registers,
     collect() {
       this.set(inProgress)
@@ -52,11 +52,11 @@ export function createMetrics(): Metrics {
   })
   const refusals = new Counter({
     name: 'inlay_refusals_total',
-    help: 'Callers turned away, by surface and code',
+    help: 'Refused callers, by surface and code',
     labelNames: ['surface', 'code'],
     registers,
   })
-  // Many at once: one after the other, between other work, takes several times as long.
+  // Batched, because counting each request between other work takes several times as long.
   let uncounted: { operation: string; status: number; seconds: number }[] = []
   function countRequests() {
     for (const { operation, status, seconds } of uncounted) {

@@ -4,7 +4,7 @@ import type { Access, CallerOf } from './caller.ts'
 
 type Shape = z.ZodObject
 
-/** One REST operation as data. The router, the access check, OpenAPI and the tests are all read off it. */
+/** One REST operation as data. The router, the access check, OpenAPI and the tests are all derived from it. */
 export interface Operation<
   A extends Access = Access,
   Params extends Shape = Shape,
@@ -14,46 +14,49 @@ export interface Operation<
 > {
   id: string
   method: 'get' | 'post' | 'put' | 'patch' | 'delete'
-  /** Below `/api`, parameters in braces. */
+  /** Relative to `/api`, with parameters in braces. */
   path: string
   access: A
   tag: string
   summary: string
   description?: string
-  /** What the path names, for the 404 of a parameter that its shape refuses. */
+  /** Type of the resource in the path, for the 404 of an invalid parameter. */
   resource?: string
   params?: Params
   query?: Query
   body?: Body
-  /** Maximum size of the body in bytes, where `defaultBodyLimit` is not right. */
+  /** Maximum size of the body in bytes. Default: `defaultBodyLimit`. */
   bodyLimit?: number
-  /** Whether every call creates something: the operation then honours `Idempotency-Key`. */
+  /** Whether every call creates something. If so, the operation supports `Idempotency-Key`. */
   creates?: boolean
   response: Response
-  /** The list in the response that `format` in the query can turn into CSV or JSON Lines, with `next_cursor` as a header. */
+  /** The list in the response that `?format=` returns as CSV or JSON Lines, with `next_cursor` in a header. */
   rows?: string
-  /** Whether the response is JSON Lines: `response` is the shape of a line, and the handler returns pages of lines. */
+  /**
+   * Whether the response is JSON Lines. If so, `response` is the shape of a line, and the handler returns pages of
+   * lines.
+   */
   lines?: boolean
-  /** Beside those that follow from the access level. */
+  /** In addition to those that follow from the access level. */
   errors: readonly ErrorCode[]
-  /** Documented variants that only this operation has, by their `data.code`. */
+  /** Documented errors of this operation only, by their `data.code`. */
   ownErrors?: Readonly<Record<string, ErrorVariant>>
-  /** What an invalid body is answered with, where it is not VALIDATION_ERROR. */
+  /** Returns the error for an invalid body, if it isn't VALIDATION_ERROR. */
   refuseBody?: (problem: Failure) => Failure
 }
 
-/** Room for the largest body of almost every operation: lists of a few dozen origins, names and addresses. */
+/** Enough for the bodies of almost every operation: lists of a few dozen origins, names and addresses. */
 export const defaultBodyLimit = 64 * 1024
 
-/** What the few operations that are about HTTP itself need of it. */
+/** For the few operations that depend on HTTP itself. */
 export interface HttpExchange {
   /** The Origin header. */
   origin: string | undefined
-  /** Lets a page of that origin read the answer, also if it is a failure. */
+  /** Lets pages of that origin read the response, even if it is an error. */
   allowOrigin(origin: string): void
 }
 
-/** Path, query and body in one object: an MCP tool passes the same. */
+/** Path, query and body in one object, so that MCP tools can pass the same input. */
 export type Input<O> = (O extends { params: infer P extends z.ZodType } ? z.output<P> : unknown) &
   (O extends { query: infer Q extends z.ZodType } ? z.output<Q> : unknown) &
   (O extends { body: infer B extends z.ZodType } ? z.output<B> : unknown)
@@ -67,20 +70,20 @@ export type Handler<Needs, O extends Operation> = (
   http: HttpExchange,
 ) => Promise<O extends { lines: true } ? AsyncIterable<Output<O>[]> : Output<O>>
 
-/** `Needs` is the part of the server that the function works with. */
+/** `Needs` is the part of the server that the handler uses. */
 export interface Route<Needs> {
   operation: Operation
   handler: Handler<Needs, Operation>
 }
 
-/** Ties an operation to the function that does it; the types of both must agree. */
+/** Ties an operation to its handler and checks that their types agree. */
 export const route = <Needs, const O extends Operation>(operation: O, handler: Handler<Needs, O>): Route<Needs> => ({
   operation,
   handler: handler as unknown as Handler<Needs, Operation>,
 })
 
-/** A body in which nothing is required may be left out. */
+/** The body may be omitted if none of its fields is required. */
 export const needsBody = ({ body }: Operation): boolean => body !== undefined && !body.safeParse({}).success
 
-/** Keeps the literal types of an operation's parts. */
+/** Keeps the literal types of an operation's definition. */
 export const operation = <const O extends Operation>(definition: O): O => definition

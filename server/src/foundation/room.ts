@@ -1,12 +1,12 @@
 import type { Route } from './operation.ts'
 import type { Tool } from './tool.ts'
 
-/** What a capability offers to callers. `Needs` is what its functions work with. */
+/** The operations and tools of a capability. `Needs` is the part of the server that their handlers use. */
 export interface Room<Needs> {
-  /** What the API reference says about the tags of the operations. */
+  /** Descriptions of the operations' tags, for the API reference. */
   tags: Readonly<Record<string, string>>
-  /** REST operations and the functions that do them. A fixed path stands before one with a parameter in its place. */
+  /** REST operations and their handlers. */
   routes: readonly Route<Needs>[]
-  /** MCP tools, in the order in which clients are told. */
+  /** MCP tools, in the order in which clients see them. */
   tools: readonly Tool<Needs>[]
 }

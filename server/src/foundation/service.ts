@@ -7,21 +7,21 @@ import type { Stores } from '../stores/stores.ts'
 import { type Activity, createActivity } from './activity.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 
-/** What every capability works with: passed in, never reached for. */
+/** The dependencies of every capability, always passed as an argument. */
 export interface Service extends Pick<Stores, 'database' | 'kv' | 'bus' | 'changes' | 'secrets'> {
   config: Config & { publicUrl: string }
-  /** For every address that an administrator or an outside document chose; see net/safe-fetch.ts. */
+  /** For addresses from an administrator or an external document; see net/safe-fetch.ts. */
   fetch: typeof fetch
-  /** For addresses that a member chose: never reaches a private network, whatever the operator allows. */
+  /** For addresses from a member. Never reaches a private network, even if the operator allows some. */
   publicFetch: typeof fetch
-  /** Where a request comes from, for limits and the audit trail. */
+  /** Returns the address of a request's client, for limits and the audit trail. */
   clientAddress: ClientAddress
-  /** What administrators are shown about keys in use and callers turned away. */
+  /** Records the use of keys, and refused callers, for administrators. */
   activity: Activity
   clock: Clock
   log: Log
   metrics: Metrics
-  /** Writes down what is still in memory. The stores are the caller's to close. */
+  /** Writes what is still in memory. Doesn't close the stores. */
   close(): Promise<void>
 }
 
@@ -32,7 +32,7 @@ export function createService(
   const safeFetch = createSafeFetch({ allowedPrivateNetworks: config.allowedPrivateNetworks })
   const publicFetch = createSafeFetch({ allowedPrivateNetworks: [] })
   const clientAddress = createClientAddress(config.trustedProxies, (address) =>
-    log.warn({ address }, 'this proxy is not in INLAY_TRUSTED_PROXIES, so all its clients count as one'),
+    log.warn({ address }, 'this proxy is not in INLAY_TRUSTED_PROXIES, so all its clients count as one client'),
   )
   const metrics = createMetrics()
   const activity = createActivity({ database, clock, log, metrics })

@@ -3,30 +3,30 @@ import { isId } from '../lib/ids.ts'
 import { nameProblem, tidyName } from '../lib/names.ts'
 import { InvalidOrigin, parseOriginPattern } from '../net/origins.ts'
 
-/** Shapes that several contracts share. */
+/** Shapes that several capabilities share. */
 
 /** `2026-11-15T03:02:21.123Z` */
 export const Timestamp = z.iso.datetime({ precision: 3 })
 
-/** A path parameter; what does not look like an id is answered as unknown, not as invalid. */
+/** A path parameter. A malformed id gets the same 404 as an unknown one. */
 export const Id = z.strictObject({
   id: z
     .string()
     .refine(isId)
     .describe(
-      'ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404.',
+      'ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404.',
     ),
 })
 
-/** Of a member of an organization. */
+/** A member's role in an organization. */
 export const Role = z.enum(['admin', 'member'])
 export type Role = z.infer<typeof Role>
 
 export const Success = z.strictObject({
-  success: z.boolean().describe('Always true; a failure has an error response instead'),
+  success: z.boolean().describe('Always true; failures return an error response instead'),
 })
 
-/** `limit` and `offset` of a list. */
+/** Pagination of a list. */
 export const Page = z.strictObject({
   limit: z.int().min(1).max(100).default(50).describe('Maximum number of items to return'),
   offset: z
@@ -37,14 +37,14 @@ export const Page = z.strictObject({
     .describe('Number of items to skip from the start of the list'),
 })
 
-/** A date-time, or a date, which stands for `timeOfDay` on that UTC day. */
+/** A date-time, or a date, which means `timeOfDay` on that UTC day. */
 export const moment = (timeOfDay: string) =>
   z
-    .union([z.iso.date(), z.iso.datetime({ offset: true })], 'An ISO 8601 date or date-time is expected')
+    .union([z.iso.date(), z.iso.datetime({ offset: true })], 'Must be an ISO 8601 date or date-time')
     .transform((text, context) => {
       const ms = Date.parse(text.length === 10 ? `${text}T${timeOfDay}Z` : text)
       if (ms >= Date.UTC(1970) && ms < Date.UTC(10_000)) return new Date(ms).toISOString()
-      context.addIssue({ code: 'custom', message: 'Dates from 1970-01-01 to 9999-12-31 are known' })
+      context.addIssue({ code: 'custom', message: 'Must be between 1970-01-01 and 9999-12-31' })
       return z.NEVER
     })
     .optional()
@@ -63,14 +63,14 @@ const OriginPattern = z
     }
   })
 
-/** Origins as browsers send them, or with a single leading wildcard label; stored in canonical form, each once. */
+/** Origins, or patterns with a leading wildcard label. Converted to canonical form, without duplicates. */
 export const originPatterns = (max: number) =>
   z
     .array(OriginPattern)
     .max(max)
     .transform((origins) => [...new Set(origins)])
 
-/** A name that people choose; `lib/names.ts` says what is refused and why. */
+/** A display name; see `lib/names.ts` for the rules. */
 export const name = (max: number, messages: { empty?: string; long?: string } = {}) =>
   z
     .string()

@@ -3,38 +3,38 @@ import type { z } from 'zod'
 import type { Access, Caller, CallerOf } from './caller.ts'
 import type { Service } from './service.ts'
 
-/** Nobody calls a tool without being signed in. */
+/** Tools can only be called by signed-in users. */
 export type ToolAccess = Exclude<Access, 'public'>
 
-/** What is known of a tool beside what it does. */
+/** A tool without its handler. */
 interface Facts<A extends ToolAccess = ToolAccess, Input extends z.ZodObject = z.ZodObject> {
   name: string
   title: string
-  /** For a model: what it gets, and when it wants that. */
+  /** Tells a model what the tool returns, and when to use it. */
   description: string
   access: A
   input: Input
   annotations: ToolAnnotations
 }
 
-/** One MCP tool as data: lists, access checks and the tests are read off it. `Needs` is what its function works with. */
+/** One MCP tool as data. Lists, access checks and tests are derived from it. `Needs` is what its handler uses. */
 export interface Tool<Needs> extends Facts {
-  /** A tool without one passes on what another tool answers. */
+  /** Absent for a tool that returns the result of another tool. */
   output?: z.ZodType
   handler: Handler<Needs, Caller, Record<string, unknown>, unknown>
 }
 
-/** What a call may want to know of the request that brings it. Only tools that take long do. */
+/** The request behind a call, for tools that take long. */
 export interface ToolCall {
-  /** Fires when the client is gone. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal
-  /** Tells the client how far the call is, if it asked for that. */
+  /** Reports progress to the client, if it asked for it. */
   progress(progress: { progress: number; total?: number; message?: string }): void
 }
 
 type Handler<Needs, Who, Input, Output> = (service: Needs, caller: Who, input: Input, call: ToolCall) => Promise<Output>
 
-/** Ties a tool to the function that does it; the types of both must agree. */
+/** Checks that the types of a tool and its handler agree. */
 export const tool = <A extends ToolAccess, Input extends z.ZodObject, Output extends z.ZodType, Needs = Service>(
   definition: Facts<A, Input> & {
     output: Output
@@ -42,7 +42,7 @@ export const tool = <A extends ToolAccess, Input extends z.ZodObject, Output ext
   },
 ): Tool<Needs> => definition as unknown as Tool<Needs>
 
-/** What a tool that passes on another one's answer gives. */
+/** The result of another tool, passed on unchanged. */
 export type Relayed = Pick<CallToolResult, 'content' | 'structuredContent' | 'isError' | '_meta'>
 
 export const relayTool = <A extends ToolAccess, Input extends z.ZodObject, Needs = Service>(

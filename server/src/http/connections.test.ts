@@ -27,7 +27,7 @@ const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: local
 const post = (path: string, body: string, headers = '') =>
   `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n${headers}\r\n${body}`
 
-/** Everything that arrives on a socket, as text. */
+/** Returns everything that has arrived on a socket, as text. */
 function receive(socket: Socket): () => string {
   let text = ''
   socket.setEncoding('latin1').on('data', (part: string) => {
@@ -44,8 +44,8 @@ const collectGarbage = () => {
 const requestsInProgress = async () =>
   Number(/^inlay_http_requests_in_progress (\d+)/m.exec(await app.service.metrics.render())?.[1])
 
-describe('requests that a client sends without waiting', () => {
-  test('are answered in order, whatever each of them is', async () => {
+describe('pipelined requests', () => {
+  test('are answered in order, to all kinds of routes', async () => {
     const socket = open()
     const text = receive(socket)
     const bearer = `Authorization: Bearer ${token}\r\n`
@@ -84,19 +84,19 @@ describe('requests that a client sends without waiting', () => {
     )
   })
 
-  test('are not read for as long as others wait', async () => {
+  test('are not read while earlier ones wait', async () => {
     const socket = open().pause()
-    // The responses stay unread. Bodies and large responses are what makes Node resume a connection.
+    // The responses stay unread. Bodies and large responses are included because they make Node resume a connection.
     socket.write(get('/api/spec.json').repeat(100))
     const piece = post('/api/auth/pk-ticket', '{"publishable_key":"x"}').repeat(1_000)
     let taken = 0
     for (let count = 0; count < 200; count++) socket.write(piece, (error) => void (error || taken++))
     await vi.waitFor(async () => expect(await app.connections()).toBe(1), patience)
     await closed()
-    expect(taken, 'no more than fits into the buffers of the system').toBeLessThan(100)
+    expect(taken, 'no more than fits into the system’s buffers').toBeLessThan(100)
   })
 
-  test('cost little memory while nobody reads the responses', async () => {
+  test('use little memory while the client does not read the responses', async () => {
     const before = usedMemory()
     const sockets = Array.from({ length: 12 }, () => open().pause())
     for (const socket of sockets) socket.write(get('/api/spec.json').repeat(1_500))
@@ -109,7 +109,7 @@ describe('requests that a client sends without waiting', () => {
     expect(most - before).toBeLessThan(sockets.length * 4 * 2 ** 20)
   })
 
-  test('with a token are answered too, and leave the database to others', async () => {
+  test('with a token run one at a time per connection, so that others can use the database', async () => {
     const bearer = `Authorization: Bearer ${token}\r\n`
     const texts = Array.from({ length: 20 }, () => {
       const socket = open()
@@ -154,11 +154,11 @@ function usedMemory(): number {
   return heapUsed + external
 }
 
-/** Waits until the server has let go of every connection. */
+/** Waits until the server has closed every connection. */
 const closed = () => vi.waitFor(async () => expect(await app.connections()).toBe(0), patience)
 
 describe('a client that does not read', () => {
-  test('is cut off', async () => {
+  test('is disconnected', async () => {
     open().pause().write(get('/api/spec.json').repeat(200))
     await vi.waitFor(async () => expect(await app.connections()).toBe(1), patience)
     await closed()
@@ -171,7 +171,7 @@ describe('a client that does not read', () => {
     const text = receive(socket)
     socket.write(get('/api/publishable-keys', `Authorization: Bearer ${token}\r\n`))
     await vi.waitFor(async () => expect(await requestsInProgress()).toBe(1), patience)
-    // Another client that sends later is cut off first.
+    // Another client that sends later is disconnected first.
     open().pause().write(get('/api/spec.json').repeat(200))
     await vi.waitFor(async () => expect(await app.connections()).toBe(2), patience)
     await vi.waitFor(async () => expect(await app.connections()).toBe(1), patience)
@@ -180,7 +180,7 @@ describe('a client that does not read', () => {
   })
 })
 
-/** Makes requests for keys wait. */
+/** Makes requests for publishable keys wait. */
 async function lockKeys(): Promise<{ release(): Promise<void> }> {
   const { default: pg } = await import('pg')
   const owner = new pg.Client(app.stores.owner)
@@ -194,7 +194,7 @@ async function lockKeys(): Promise<{ release(): Promise<void> }> {
   }
 }
 
-test('a chunked body over the limit is refused while it arrives', async () => {
+test('a chunked body over the limit is rejected while it arrives', async () => {
   const sent = sendRequest(`${app.local}/api/auth/pk-ticket`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'transfer-encoding': 'chunked' },
@@ -205,11 +205,11 @@ test('a chunked body over the limit is refused while it arrives', async () => {
   sent.destroy()
 })
 
-describe('a body that declares to be over the limit', () => {
+describe('a body with a declared length over the limit', () => {
   const head = (length: number) =>
     `POST /api/auth/pk-ticket HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
 
-  test('by a little is read to its end, so that the client sees why, and may go on', async () => {
+  test('by a little is read to its end, so that the client gets the error and can continue', async () => {
     const socket = open()
     const text = receive(socket)
     const length = 100_000
@@ -218,7 +218,7 @@ describe('a body that declares to be over the limit', () => {
     expect(text().match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 200'])
   })
 
-  test('by far ends its connection without being read', async () => {
+  test('by far closes its connection without being read', async () => {
     const socket = open()
     const text = receive(socket)
     socket.write(head(1_000_000))

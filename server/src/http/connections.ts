@@ -13,12 +13,15 @@ import type { HttpBindings } from '@hono/node-server'
 import { invalid, payloadTooLarge } from '../lib/errors.ts'
 
 /**
- * How far a body may go over its limit and still be read to its end. A client that sends its whole body before it reads
- * sees the response only then; for a larger one the connection is closed instead, because reading it costs CPU time.
+ * How far a body may exceed its limit and still be read to its end, because a client that sends its whole body first
+ * only sees the response then. For a larger body the connection is closed instead, because reading it costs CPU time.
  */
 const toleratedExcess = 256 * 1024
 
-/** The body as text. One that declares its length is refused before it is read; any other while it is read. */
+/**
+ * Reads the body as text. Rejects a body over the limit before reading it if its length is declared, or else while
+ * reading.
+ */
 export function readText(request: IncomingMessage, limit: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const declared = Number(request.headers['content-length'])
@@ -39,8 +42,8 @@ export function readText(request: IncomingMessage, limit: number): Promise<strin
       if (isUtf8(bytes)) resolve(bytes.toString())
       else reject(invalid('', 'The body is not valid UTF-8'))
     })
-    // The client is gone, so nobody reads this; it only ends the wait.
-    request.on('error', () => reject(invalid('', 'The connection ended before the body did')))
+    // The client has disconnected and never sees this error; it only ends the wait.
+    request.on('error', () => reject(invalid('', 'The connection closed before the body was complete')))
   })
 }
 
@@ -53,13 +56,13 @@ let unsent: { response: ServerResponse; body: string; isPlain: boolean }[] = []
 function sendAll(): void {
   const answers = unsent
   unsent = []
-  // Text without wide characters is written as it lies in memory.
+  // ASCII text doesn't need to be encoded, so Latin-1 is faster.
   for (const { response, body, isPlain } of answers) response.end(body, isPlain ? 'latin1' : 'utf8')
 }
 
 /**
- * Answers in one piece. `headers` is the request's own object, so what JSON answers share is added in place. The answers of
- * one turn of the event loop leave together, after it: a write between other work wakes its reader, and costs more.
+ * Sends a complete JSON response. Adds its headers to `headers` in place, because that object belongs to the request.
+ * The responses of one turn of the event loop are written together at its end, because each write wakes its reader.
  */
 export function sendJson(
   response: ServerResponse,
@@ -76,11 +79,11 @@ export function sendJson(
   unsent.push({ response, body, isPlain: size === body.length })
 }
 
-/** Tells the pages' router that the response went out beside it; the status is for the log. */
+/** Tells Hono that the response was sent without it; the status is for the log. */
 export const alreadySent = (status: number): Response =>
   new Response(null, { status, headers: { 'x-hono-already-sent': 'true' } })
 
-/** Sends bytes that all responses share: the router would copy them for each, and hold the copy until it has been read. */
+/** Sends bytes that all responses share. Hono would copy them for each response and keep the copy until it is read. */
 export function sendShared(
   { env, res }: { env: HttpBindings; res: Response },
   bytes: Buffer,
@@ -91,10 +94,10 @@ export function sendShared(
   return alreadySent(200)
 }
 
-/** How long a client may leave a response unread before its connection is destroyed. */
+/** How long a client may leave a response unread before its connection is closed. */
 const slowReaderMs = 30_000
 
-/** Limits that cut off clients that send slowly, read slowly or hold connections without using them. */
+/** Timeouts that disconnect clients that send slowly, read slowly or keep connections idle. */
 const connectionLimits = {
   headersTimeout: 10_000,
   requestTimeout: 15_000,
@@ -102,11 +105,11 @@ const connectionLimits = {
   connectionsCheckingInterval: 2_000,
 }
 
-/** An HTTP server with these limits. `timeout` is for tests. */
+/** Creates an HTTP server with these limits. `timeout` is for tests. */
 export function createHttpServer(options: ServerOptions, listener: RequestListener, timeout = slowReaderMs): Server {
   const server = createServer({ ...connectionLimits, ...options }, listener)
   server.timeout = timeout
-  // Nothing was read or written for a while. A request may take that long to answer, a response may not take that long to read.
+  // Fires after a time without reads or writes. A request may take that long to process, but not a response to be read.
   server.on('timeout', (socket: Socket) => {
     if (!currentResponse(socket) || socket.writableLength > 0) socket.destroy()
   })
@@ -117,12 +120,12 @@ export function createHttpServer(options: ServerOptions, listener: RequestListen
 const currentResponse = (socket: Duplex): ServerResponse | undefined =>
   (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined
 
-/** Whether responses are still to be sent on a connection. */
+/** Whether a connection still has responses to send. */
 export const isAnswering = (socket: Duplex): boolean => currentResponse(socket) !== undefined
 
 /** Maximum number of pipelined requests that wait on all connections together: about 70 MB of memory. */
 const mostWaiting = 20_000
-/** A connection may have as many waiting whatever the others have. */
+/** Number of requests that may wait on a connection regardless of the others. */
 const alwaysAccepted = 16
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => Promise<void>
@@ -131,17 +134,17 @@ interface Connection {
   socket: Socket
   /** The response that is being prepared. */
   answer: ServerResponse | undefined
-  /** Requests that arrived before the ones in front of them were answered, in order. */
+  /** Pipelined requests that wait for the responses before theirs, in order. */
   waiting: { request: IncomingMessage; response: ServerResponse }[]
 }
 
 /**
- * Serves the requests of each connection one at a time. Node parses a whole read of 64 KB ahead, about 1 500 requests, so
- * those that follow another wait here, and the socket is not read until all of them are answered. The usual request finds
- * nothing in front of it and is served at once.
+ * Serves the requests of each connection one at a time. Node parses a whole read of 64 KB, about 1,500 requests, so
+ * pipelined requests wait here, and the socket isn't read until all of them have a response. A request without others
+ * before it, the usual case, is served at once.
  *
- * Connections are entries of the map, not requests: a set that every request enters and leaves would let their garbage grow
- * old (`lib/passing-map.ts` says why), which took up to a fifth of the server's time.
+ * The map has one entry per connection, not per request: a set that every request enters and leaves would promote
+ * garbage to the old generation (see `lib/passing-map.ts`), which took up to a fifth of the server's time.
  */
 export class Connections {
   readonly #serve: Serve
@@ -157,7 +160,7 @@ export class Connections {
   receive(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
     const { socket } = request
     const connection = this.#bySocket.get(socket) ?? this.#add(socket)
-    // Node gives the socket to one response at a time.
+    // Node assigns the socket to one response at a time.
     if (response.socket) return this.#answer(connection, request, response)
     this.#wait(connection, request, response)
   }
@@ -197,7 +200,7 @@ export class Connections {
 
   #serveNext(connection: Connection): void {
     const { socket, waiting } = connection
-    // After a response that ends the connection, nothing that follows it could be sent.
+    // No response can follow one that closes the connection.
     if (socket.destroyed || socket.writableEnded) return
     const next = waiting.shift()
     if (!next) return
@@ -210,7 +213,7 @@ export class Connections {
     void this.#answer(connection, next.request, next.response)
   }
 
-  /** From now on each connection ends with the last response that is due on it: its next request would find no server. */
+  /** Closes each connection with its last pending response, because the server won't accept another request. */
   close(): void {
     this.#isClosing = true
     for (const connection of this.#bySocket.values()) announceClose(connection)
@@ -225,7 +228,7 @@ function announceClose({ answer, waiting }: Connection): void {
   if (answer && !answer.headersSent && waiting.length === 0) answer.setHeader('connection', 'close')
 }
 
-/** The path of a request's address, which some clients send with scheme and host, and the query after it. */
+/** Splits a request's address into path and query. Some clients send it with scheme and host. */
 export function splitAddress(address: string): { path: string; query: string } {
   const local = address.startsWith('/') ? address : address.replace(/^[a-z]+:\/\/[^/?]*/i, '')
   const mark = local.indexOf('?')

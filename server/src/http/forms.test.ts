@@ -29,7 +29,7 @@ const chunked = (body: string) => `${body.length.toString(16)}\r\n${body}\r\n0\r
 const bodies: [string, { type: string; headers: string; body: string }][] = [
   ['in chunks', { type: urlencoded, headers: 'Transfer-Encoding: chunked', body: chunked('token=x&name=y') }],
   ['that is empty, in chunks', { type: urlencoded, headers: 'Transfer-Encoding: chunked', body: '0\r\n\r\n' }],
-  ['that is no multipart', { type: 'multipart/form-data; boundary=x', headers: 'Content-Length: 7', body: 'garbage' }],
+  ['that is not multipart', { type: 'multipart/form-data; boundary=x', headers: 'Content-Length: 7', body: 'garbage' }],
   ['of multipart without a boundary', { type: 'multipart/form-data', headers: 'Content-Length: 7', body: '--x\r\n--' }],
   ['with broken escapes', { type: urlencoded, headers: 'Content-Length: 9', body: 'token=%zz' }],
   ['of another type', { type: 'application/json', headers: 'Content-Length: 2', body: '{}' }],
@@ -42,7 +42,7 @@ const bodies: [string, { type: string; headers: string; body: string }][] = [
 ]
 
 describe.each(pages)('POST %s', (path) => {
-  test.each(bodies)('answers a form %s with a status of 400 or more, below 500', async (_, { type, headers, body }) => {
+  test.each(bodies)('rejects a form %s with a status from 400 to 499', async (_, { type, headers, body }) => {
     const socket = connect(Number(new URL(app.local).port), 'localhost')
     let text = ''
     socket.setEncoding('latin1').on('data', (part: string) => {

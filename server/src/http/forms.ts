@@ -10,8 +10,8 @@ const formLimit = 16 * 1024
 type Form = Record<string, string>
 
 /**
- * In front of every page that takes a form. It reads the form from Node's own request: the router's limit fails on bodies
- * without a declared length.
+ * Reads the form of every page that accepts one. It uses Node's request, because Hono's limit fails for bodies without
+ * a declared length.
  */
 export async function limitForm(c: Context, next: Next): Promise<void> {
   if (c.req.method === 'POST') {
@@ -27,14 +27,21 @@ export async function limitForm(c: Context, next: Next): Promise<void> {
 
 export const readForm = async (c: Context): Promise<Form> => c.get('form')
 
-/** In front of forms that act for whoever is signed in: browsers say which page a form was sent from. */
+/** Protects forms that act for the signed-in user: browsers send the origin of the page that submits a form. */
 export const ownPagesOnly = (publicUrl: string) => async (c: Context, next: Next) => {
   if (c.req.header('origin') !== publicUrl) return refuseForeign(c)
   await next()
 }
 
 export const refuseForeign = (c: Context): Response =>
-  c.body(page('Not from here', '<h1>This did not come from here</h1><p>Nothing was changed.</p>'), 403, pageHeaders)
+  c.body(
+    page(
+      'Request blocked',
+      '<h1>This request was blocked</h1><p>Another website sent it, so nothing was changed. Go back to Inlay and try again.</p>',
+    ),
+    403,
+    pageHeaders,
+  )
 
 export const tokenField = (token = ''): string => `<input type="hidden" name="token" value="${escapeHtml(token)}">`
 

@@ -23,28 +23,31 @@ const keysNamed = async (name: string, bearer = token) => {
   return body.keys.filter((key: { name: string }) => key.name === name)
 }
 
-test('every POST that creates honours the header', () => {
+test('every POST that creates something supports the header', () => {
   const named = operations.filter(({ id, method }) => method === 'post' && id.startsWith('create'))
   expect(creating).toEqual(expect.arrayContaining(named))
 })
 
-test.each(creating.map(({ id }) => [id]))('%s with the same key and input answers the same, once', async (id) => {
-  const operation = creating.find((each) => each.id === id)
-  const sample = samples[id]
-  const path = Object.entries((await sample?.prepare?.(app, 'demo')) ?? {}).reduce(
-    (text, [name, value]) => text.replace(`{${name}}`, value),
-    operation?.path ?? '',
-  )
-  const options = { token, body: sample?.body?.(), headers: { 'idempotency-key': randomUUID() } }
-  const first = await app.request('POST', path, options)
-  const second = await app.request('POST', path, options)
-  expect([first.status, first.headers.get('idempotent-replayed')]).toEqual([200, null])
-  expect([second.status, second.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
-  expect(second.body).toEqual(first.body)
-})
+test.each(creating.map(({ id }) => [id]))(
+  '%s runs once for the same key and input, and returns the same response',
+  async (id) => {
+    const operation = creating.find((each) => each.id === id)
+    const sample = samples[id]
+    const path = Object.entries((await sample?.prepare?.(app, 'demo')) ?? {}).reduce(
+      (text, [name, value]) => text.replace(`{${name}}`, value),
+      operation?.path ?? '',
+    )
+    const options = { token, body: sample?.body?.(), headers: { 'idempotency-key': randomUUID() } }
+    const first = await app.request('POST', path, options)
+    const second = await app.request('POST', path, options)
+    expect([first.status, first.headers.get('idempotent-replayed')]).toEqual([200, null])
+    expect([second.status, second.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+    expect(second.body).toEqual(first.body)
+  },
+)
 
 describe('a key', () => {
-  test('creates one thing, and shows its secret again', async () => {
+  test('creates one resource, and returns its secret again', async () => {
     const [name, key] = [randomUUID(), randomUUID()]
     const first = await create({ name }, key)
     const second = await create({ allowed_origins: [], name }, key)
@@ -52,7 +55,7 @@ describe('a key', () => {
     expect(await keysNamed(name)).toHaveLength(1)
   })
 
-  test('creates one thing however many requests come at once', async () => {
+  test('creates one resource for any number of concurrent requests', async () => {
     const [name, key] = [randomUUID(), randomUUID()]
     const answers = await Promise.all(Array.from({ length: 20 }, () => create({ name }, key)))
     expect(await keysNamed(name)).toHaveLength(1)
@@ -63,7 +66,7 @@ describe('a key', () => {
     expect((await create({ name }, key)).status).toBe(200)
   })
 
-  test('is refused with another input', async () => {
+  test('is rejected with a different input', async () => {
     const key = randomUUID()
     await create({ name: 'one' }, key)
     expect((await create({ name: 'two' }, key)).body).toMatchObject({
@@ -88,7 +91,7 @@ describe('a key', () => {
     expect(organization.body.slug).toBeDefined()
   })
 
-  test('stays free when the request was refused', async () => {
+  test('can be used again after its request was rejected', async () => {
     const key = randomUUID()
     expect((await create({ name: '' }, key)).status).toBe(400)
     const invite = (email: string) =>
@@ -102,14 +105,14 @@ describe('a key', () => {
     expect((await create({ name: 'now' }, key)).status).toBe(200)
   })
 
-  test('needs the right to create, also for a replay', async () => {
+  test('requires permission to create, even for a replay', async () => {
     const key = randomUUID()
     const name = randomUUID()
     await create({ name }, key)
     expect((await create({ name }, key, await app.tokenFor('member@demo.test', 'demo'))).status).toBe(403)
   })
 
-  // Redis counts the time by a clock of its own.
+  // Redis uses its own clock.
   test.skipIf(inject('engines').redisUrl)('expires after a day', async () => {
     const own = await useTestService()
     const options = { body: { name: 'daily' }, headers: { 'idempotency-key': 'daily' } }
@@ -120,7 +123,7 @@ describe('a key', () => {
     expect((await send()).body.id).not.toBe(first.body.id)
   })
 
-  test.each([[''], ['with space'], ['ü'], ['x'.repeat(256)]])('"%s" is refused', async (key) => {
+  test.each([[''], ['with space'], ['ü'], ['x'.repeat(256)]])('"%s" is rejected', async (key) => {
     const { status, body } = await create({ name: 'x' }, key)
     expect([status, body.data]).toEqual([
       400,

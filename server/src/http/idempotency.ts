@@ -4,9 +4,9 @@ import type { Service } from '../foundation/service.ts'
 import { Failure, failure, invalid } from '../lib/errors.ts'
 import { fingerprint } from '../lib/secrets.ts'
 
-/** How long a key is kept. */
+/** How long a key is stored. */
 const keepSeconds = 24 * 60 * 60
-/** Maximum length of a response that is kept, in characters. A skill's has up to twice its 256 KiB, escaped. */
+/** Maximum length of a stored response, in characters. A skill's contains its 256 KiB up to twice, escaped. */
 const responseLimit = 2 * 1024 * 1024
 
 /** Documented in OpenAPI for every operation that creates something. */
@@ -14,12 +14,12 @@ export const idempotencyKey = {
   name: 'Idempotency-Key',
   pattern: '^[!-~]{1,255}$',
   description:
-    'Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation.',
+    'Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation.',
 } as const
 
 const allowedKey = new RegExp(idempotencyKey.pattern)
 
-/** What is kept for a key. Without a response, the request is being answered, or nobody knows how it ended. */
+/** The stored state of a key. Without a response, the request is in progress, or its outcome is unknown. */
 interface Kept {
   input: string
   response?: string
@@ -32,7 +32,7 @@ interface Attempt {
   input: unknown
 }
 
-/** Runs `create`, unless the caller's key says that it ran already. Returns the response as JSON. */
+/** Runs `create`, unless it already ran for the caller's key. Returns the response as JSON. */
 export async function createOnce(
   service: Service,
   { operation, caller, key, input }: Attempt,
@@ -50,16 +50,16 @@ export async function createOnce(
   try {
     response = JSON.stringify(await create())
   } catch (error) {
-    // After any other error it may have been created all the same, so the key stays taken.
+    // After any other error the resource may exist, so the key stays in use.
     if (error instanceof Failure && (error.envelope.status < 500 || error.envelope.status === 503))
       await kv.delete(name)
     throw error
   }
-  // It has been created: that the response could not be kept must not make this a failure.
+  // The resource exists, so the request must not fail if its response can't be stored.
   if (response.length <= responseLimit) {
     await kv
       .set(name, { ...kept, response }, keepSeconds)
-      .catch((error) => log.warn({ err: error }, 'a response could not be kept for its Idempotency-Key'))
+      .catch((error) => log.warn({ err: error }, 'could not store the response for its Idempotency-Key'))
   }
   return { response, isReplayed: false }
 }
@@ -69,14 +69,14 @@ function replay(kept: Kept | undefined, input: string): string {
     throw failure(
       422,
       'IDEMPOTENCY_KEY_REUSED',
-      'This Idempotency-Key was used with another input. Use a new key for a new request.',
+      'This Idempotency-Key was already used with a different input. Use a new key for each new request.',
     )
   }
   if (kept?.response === undefined) {
     throw failure(
       409,
       'IDEMPOTENCY_KEY_IN_USE',
-      'A request with this Idempotency-Key is still being answered, or its outcome is unknown. Retry in a few seconds; if this error stays, check whether the resource exists before you use a new key.',
+      'A request with this Idempotency-Key is still in progress, or its outcome is unknown. Retry in a few seconds. If this error persists, check whether the resource exists before you use a new key.',
     )
   }
   return kept.response

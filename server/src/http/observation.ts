@@ -2,10 +2,10 @@ import type { Service } from '../foundation/service.ts'
 import { randomText } from '../lib/ids.ts'
 import { createRequestLog, type FinishedRequest } from '../lib/log.ts'
 
-/** One request, from its arrival to its answer. */
+/** Observes one request, from its arrival to its response. */
 export interface Observation {
   requestId: string
-  /** What every answer carries. The surface that answers adds its own to the same object. */
+  /** Headers of every response. The code that responds adds its own to the same object. */
   headers: Record<string, string>
   end(operation: string, method: string, status: number): void
 }
@@ -16,11 +16,11 @@ const securityHeaders = {
 }
 const productionHeaders = { ...securityHeaders, 'strict-transport-security': 'max-age=31536000; includeSubDomains' }
 
-/** A request id, security headers, one log line and one measurement for every request. */
+/** Adds a request id, security headers, a log line and a measurement to every request. */
 export function createObserver({ log, config, metrics }: Pick<Service, 'log' | 'config' | 'metrics'>) {
   const fixedHeaders = config.mode === 'production' ? productionHeaders : securityHeaders
   const writeLines = createRequestLog(log)
-  // The lines of one turn of the event loop are written together, after its answers.
+  // Writes the lines of one turn of the event loop together, after its responses.
   let finished: FinishedRequest[] = []
   const report = () => {
     const requests = finished
@@ -40,7 +40,7 @@ export function createObserver({ log, config, metrics }: Pick<Service, 'log' | '
         metrics.requestEnded()
         metrics.observeRequest(operation, status, ms / 1000)
         if (finished.length === 0) setImmediate(report)
-        // The route, not the address: a path or a query could hold what must not be written down.
+        // Logs the operation, not the address, because a path or a query could contain secrets.
         finished.push({ request_id: requestId, method, operation, status, ms })
       },
     }

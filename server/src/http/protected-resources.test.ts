@@ -43,7 +43,7 @@ test.each([
 })
 
 test.each(['', '/mcp', '/api'].map((below) => `/.well-known/oauth-protected-resource${below}`))(
-  'a page of any origin may send headers of its own to %s',
+  'a page of any origin may send custom headers to %s',
   async (path) => {
     const headers = {
       origin: 'https://tool.example.com',
@@ -60,20 +60,20 @@ test.each(['', '/mcp', '/api'].map((below) => `/.well-known/oauth-protected-reso
 const metadata = () => `scope="inlay", resource_metadata="${url}/.well-known/oauth-protected-resource/api"`
 
 // Abuse case 33.
-test('who has no token learns where to get one', async () => {
+test('tells a client without a token where to get one', async () => {
   const { status, headers } = await app.request('GET', '/users/me')
   expect(status).toBe(401)
   expect(headers.get('www-authenticate')).toBe(`Bearer ${metadata()}`)
 })
 
-test('who has a token that is none learns that too', async () => {
+test('tells a client that its token is invalid', async () => {
   const { status, headers } = await app.request('GET', '/users/me', { token: 'a.b.c' })
   expect(status).toBe(401)
   expect(headers.get('www-authenticate')).toBe(`Bearer error="invalid_token", ${metadata()}`)
 })
 
 // Abuse case 33.
-test('a token for the MCP endpoint alone is none for the API', async () => {
+test('rejects a token for the MCP endpoint at the API', async () => {
   const person = (await app.request('GET', '/users/me', { token: await app.tokenFor('admin@demo.test') })).body
   const token = await issueAccessToken(app.service, {
     userId: person.id,

@@ -1,15 +1,15 @@
-/** The resources that a token can be for (RFC 8707). */
+/** The resources that a token can be issued for (RFC 8707). */
 export const resources = (publicUrl: string) => ({ api: `${publicUrl}/api`, mcp: `${publicUrl}/mcp` })
 
-/** The one scope there is: to act as the person, with their role, in the organization that they chose. */
+/** The only scope: act as the user, with their role, in the organization that they chose. */
 export const scope = 'inlay'
 
 const wellKnown = '/.well-known/oauth-protected-resource'
 
-/** Headers of documents that clients discover the server with, which pages of every origin may read. */
+/** Headers of discovery documents, which pages of every origin may read. */
 export const publicDocument = { 'access-control-allow-origin': '*', 'cache-control': 'public, max-age=300' }
 
-/** RFC 9728, by path. The root speaks for the MCP endpoint, for clients that look nowhere else. */
+/** Resource metadata by path (RFC 9728). The root describes the MCP endpoint, for clients that only check there. */
 export function protectedResources(publicUrl: string): [path: string, metadata: object][] {
   const { api, mcp } = resources(publicUrl)
   const describe = (resource: string) => ({
@@ -25,7 +25,7 @@ export function protectedResources(publicUrl: string): [path: string, metadata: 
   ]
 }
 
-/** RFC 6750 with RFC 9728: what a client without a good token needs to know to get one. */
+/** Tells a client without a valid token how to get one (RFC 6750 and RFC 9728). */
 export function challenge(resource: string, error?: 'invalid_token' | 'insufficient_scope'): string {
   const { origin, pathname } = new URL(resource)
   const parts = { ...(error && { error }), scope, resource_metadata: `${origin}${wellKnown}${pathname}` }

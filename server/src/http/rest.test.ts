@@ -26,7 +26,7 @@ const validation = (details: unknown, field = '') => ({
 
 type Provoke = () => Promise<{ body: unknown }>
 
-/** Every row of the interface's error table, as a caller meets it. */
+/** A request that causes each error of the error table. */
 const errors: Record<ErrorCode, [Provoke, Record<string, unknown>]> = {
   VALIDATION_ERROR: [() => send('{}'), { field: 'name', details: 'Required' }],
   AUTH_REQUIRED: [() => app.request('GET', '/users/me'), {}],
@@ -62,7 +62,7 @@ test.each(Object.keys(errors) as ErrorCode[])('%s has exactly its envelope', asy
   expect((await provoke()).body).toEqual({ defined: true, code: outer, status, message: said, data: { code, ...data } })
 })
 
-/** The free plan has three seats, two of them taken. Answers as the last invitation did. */
+/** Exceeds the free plan's three seats, two of which are in use. Returns the response to the last invitation. */
 async function inviteToOther(...emails: string[]): Promise<{ body: unknown }> {
   const other = await app.tokenFor('admin@other.test', 'other')
   let answer: { body: unknown } = { body: undefined }
@@ -75,7 +75,7 @@ async function inviteToOther(...emails: string[]): Promise<{ body: unknown }> {
   return answer
 }
 
-/** A table is away while the work is done. */
+/** Runs the work while a table is missing. */
 async function withBrokenDatabase<T>(work: () => Promise<T>): Promise<T> {
   const owner = new pg.Client(app.stores.owner)
   await owner.connect()
@@ -88,18 +88,18 @@ async function withBrokenDatabase<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-test('the operator can read in the log what callers are not told', async () => {
+test('the log contains the details that callers do not see', async () => {
   await withBrokenDatabase(() => app.request('GET', '/publishable-keys', { token }))
   expect(app.logged()).toMatch(/relation .{0,2}publishable_keys.{0,2} does not exist/)
 })
 
 // Abuse cases 10 and 13.
-describe('a body is refused', () => {
+describe('a body is rejected', () => {
   test.each([
     ['that is malformed', '{"name":', 'Malformed JSON at position 8'],
     ['that is empty', '', 'A JSON body is required'],
-    ['with something behind it', '{"name":"x"} {}', expect.stringContaining('Malformed JSON')],
-    ['with a key twice', '{"name":"x","name":"y"}', 'Duplicate key "name"'],
+    ['with trailing text', '{"name":"x"} {}', expect.stringContaining('Malformed JSON')],
+    ['with a duplicate key', '{"name":"x","name":"y"}', 'Duplicate key "name"'],
     ['with __proto__', '{"name":"x","__proto__":{"admin":true}}', 'Forbidden key "__proto__"'],
     ['with constructor', '{"name":"x","constructor":{"prototype":{}}}', 'Forbidden key "constructor"'],
     ['nested 10 000 levels deep', `${'['.repeat(10_000)}${']'.repeat(10_000)}`, 'Nested deeper than 64 levels'],
@@ -155,7 +155,7 @@ describe('a body is refused', () => {
     })
   })
 
-  test('but a body of exactly the limit is read', async () => {
+  test('but accepted at exactly the limit', async () => {
     const body = JSON.stringify({ name: 'x'.repeat(bodyLimit - 11) })
     expect((await send(body)).body.data.field).toBe('name')
   })
@@ -178,22 +178,22 @@ describe('a body is refused', () => {
     expect(answer.body).toMatchObject({ status: 400, data: { code, details: 'An object has more than 1000 keys' } })
   })
 
-  test('with a long unknown key, which is not sent back in full', async () => {
+  test('with a long unknown key, which is not returned in full', async () => {
     const { body } = await send(JSON.stringify({ name: 'x', ['k'.repeat(10_000)]: 1 }))
     expect(body.data).toMatchObject({ field: `${'k'.repeat(63)}…`, details: `Unknown field "${'k'.repeat(63)}…"` })
   })
 
-  test('with a content type in other letters and a charset it is accepted', async () => {
+  test('but accepted with an uppercase content type and a charset', async () => {
     expect((await send('{"name":"x"}', { 'content-type': 'Application/JSON; charset=UTF-8' })).status).toBe(200)
   })
 })
 
-test('authentication comes before input', async () => {
+test('authentication is checked before input', async () => {
   const { body } = await app.request('POST', '/publishable-keys', { body: 'not json' })
   expect(body.data.code).toBe('AUTH_REQUIRED')
 })
 
-test('input comes before existence', async () => {
+test('input is checked before existence', async () => {
   const { body } = await app.request('PATCH', '/publishable-keys/unknown', { token, body: { name: '' } })
   expect(body.data.code).toBe('VALIDATION_ERROR')
 })
@@ -216,7 +216,7 @@ test.each([
 })
 
 // Abuse case 15.
-test('forged host headers change no address', async () => {
+test('forged host headers do not change any URL', async () => {
   const forged = { host: 'evil.example', 'x-forwarded-host': 'evil.example', forwarded: 'host=evil.example' }
   for (const path of ['/', '/api/spec.json', '/api/docs', '/oauth/jwks', '/api/users/me']) {
     const response = await app.fetch(path, { headers: forged })
@@ -224,7 +224,7 @@ test('forged host headers change no address', async () => {
   }
 })
 
-test('every answer has a request id and security headers', async () => {
+test('every response has a request id and security headers', async () => {
   for (const path of ['/', '/api/users/me', '/api/unknown', '/healthz', '/nowhere']) {
     const { headers } = await app.fetch(path)
     expect(headers.get('x-request-id'), path).toMatch(/^[\w-]{22}$/)
@@ -233,7 +233,7 @@ test('every answer has a request id and security headers', async () => {
   }
 })
 
-test('the service says whether it and its stores are up, and what it measured', async () => {
+test('the server reports its health, the health of its stores, and its metrics', async () => {
   expect(await (await app.fetch('/healthz')).json()).toEqual({ status: 'ok' })
   expect(await (await app.fetch('/readyz')).json()).toEqual({ status: 'ok', stores: { database: 'ok', kv: 'ok' } })
   await app.request('GET', '/users/me', { token })
@@ -242,7 +242,7 @@ test('the service says whether it and its stores are up, and what it measured', 
   )
 })
 
-test('readiness answers before a query gives up on a database that does not answer', async () => {
+test('the readiness probe responds before queries to an unresponsive database time out', async () => {
   const owner = new pg.Client(app.stores.owner)
   await owner.connect()
   await owner.query('select pg_advisory_lock(1)')
@@ -263,7 +263,7 @@ test('readiness answers before a query gives up on a database that does not answ
 })
 
 // Abuse case 63.
-test('no secret that passes through ends in the log', async () => {
+test('the log contains no secrets from requests or responses', async () => {
   const { body } = await app.request('POST', '/publishable-keys', { token, body: { name: 'canary' } })
   await app.request('POST', `/publishable-keys/${body.id}/reveal`, { token })
   await app.request('GET', `/publishable-keys?key=${body.key}`, { token: `${token}x` })
@@ -276,7 +276,7 @@ test('no secret that passes through ends in the log', async () => {
   }
 })
 
-test('a stopping server still answers, ends each connection with its response, and says so to its load balancer', async () => {
+test('a stopping server still responds, closes each connection with its response, and fails its readiness probe', async () => {
   const stopping = await startTestService()
   const admin = await stopping.tokenFor('admin@demo.test', 'demo')
   stopping.drain()

@@ -22,7 +22,7 @@ interface Reader {
 
 type Served<Needs> = Route<Needs> & Reader & { bodyLimit: number }
 
-/** An operation that a request is for, and what its path says. */
+/** The operation that a request matches, and its path parameters. */
 interface Match<Needs> extends Served<Needs> {
   params: Record<string, string>
 }
@@ -38,14 +38,14 @@ export interface Rest<Needs> {
   ): Promise<void>
 }
 
-/** Serves operations over HTTP. The order of checks is the interface's: who, which organization, role, input, existence. */
+/** Serves operations over HTTP. Checks, in this order: authentication, organization, role, input, existence. */
 export function createRest<Needs extends Service>(
   service: Needs,
   access: AccessControl,
   routes: readonly Route<Needs>[],
 ): Rest<Needs> {
   const audience = resources(service.config.publicUrl).api
-  /** By method, then by path. */
+  /** Keyed by method, then by path. */
   const byAddress = new Map<string, Map<string, Match<Needs>>>()
   const byPattern: { method: string; pattern: RegExp; served: Served<Needs> }[] = []
   for (const { operation, handler } of routes) {
@@ -105,7 +105,7 @@ export function createRest<Needs extends Service>(
 const decodeParams = (values: Record<string, string>) =>
   Object.fromEntries(Object.entries(values).map(([name, text]) => [name, decode(text)]))
 
-/** What is not well encoded names nothing; it is looked for as it is. */
+/** Leaves text with invalid escapes as it is; no resource matches it. */
 function decode(text: string): string {
   try {
     return text.includes('%') ? decodeURIComponent(text) : text
@@ -122,7 +122,7 @@ const exchangeOf = (request: IncomingMessage, headers: Record<string, string>): 
   },
 })
 
-/** Some operations have a name of their own for a request that makes no sense. */
+/** Some operations have their own error for an invalid body. */
 const ownFailure = ({ refuseBody }: Operation, error: unknown): unknown =>
   refuseBody && error instanceof Failure && error.envelope.data?.code === 'VALIDATION_ERROR' ? refuseBody(error) : error
 
@@ -132,7 +132,7 @@ function sendFailure(service: Service, error: unknown, response: ServerResponse,
   else sendJson(response, status, headers, body)
 }
 
-/** The envelope for whatever was thrown. Only failures made for callers show their text; the log has the rest. */
+/** Returns the error response for anything that was thrown. Errors that aren't a `Failure` are only logged. */
 export function describeFailure({ log }: Service, error: unknown, { requestId, headers }: Observation) {
   const failure = error instanceof Failure ? error : internalError(error)
   const { status } = failure.envelope
@@ -144,14 +144,14 @@ export function describeFailure({ log }: Service, error: unknown, { requestId, h
   return { status, headers: own, body: JSON.stringify(failure.envelope) }
 }
 
-/** Short bodies that a public operation has understood. */
+/** Number of short bodies that a public operation caches. */
 const rememberedBodies = 1_000
 const longestRemembered = 300
 
 function bodyReader(operation: Operation): Reader['readBody'] {
   const { body, access } = operation
   const isOptional = !needsBody(operation)
-  // Public operations are for pages, whose visitors all send the same: what was understood once is not read again.
+  // Public operations are called by pages, whose visitors all send the same body, so parsed bodies are cached.
   const understood = new LRUCache<string, Fields>({ max: rememberedBodies })
   const read = (text: string): Fields => {
     const isShort = access === 'public' && text.length <= longestRemembered
@@ -168,7 +168,7 @@ function bodyReader(operation: Operation): Reader['readBody'] {
   }
 }
 
-/** Before it is read: compressed, it is no text that could be read. */
+/** Checked before the body is read, because a compressed body isn't text. */
 function requirePlainBody(headers: IncomingHttpHeaders): void {
   if (headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
 }
@@ -182,14 +182,14 @@ function parseBody(text: string): unknown {
   }
 }
 
-/** Query values are text; those that the operation declares as numbers become numbers, if they look like one. */
+/** Converts query values that the operation declares as numbers, if they look like one. */
 function queryReader({ query }: Operation): Reader['readQuery'] {
   if (!query) return () => ({})
   const numeric = new Set(Object.keys(query.shape).filter((name) => isNumeric(query.shape[name] as z.ZodType)))
   return (text) => {
     const given = new Map<string, string | number>()
     for (const [name, value] of new URLSearchParams(text)) {
-      if (given.has(name)) throw invalid(name, 'Given more than once')
+      if (given.has(name)) throw invalid(name, 'Must not be repeated')
       if (value.includes('\0')) throw invalid(name, 'Text must not contain NUL')
       given.set(name, numeric.has(name) && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value)
     }

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { createHttpServer } from './connections.ts'
 import { sendLines } from './row-formats.ts'
 
-/** A server whose only response are lines without end, and a promise that their source was told to stop. */
+/** A server that responds with endless lines, and a promise that resolves when their source is stopped. */
 async function serveEndlessLines(timeoutMs: number) {
   let pages = 0
   const stopped = Promise.withResolvers<void>()
@@ -26,18 +26,18 @@ async function serveEndlessLines(timeoutMs: number) {
   return { port: (server.address() as AddressInfo).port, stopped: stopped.promise, pages: () => pages }
 }
 
-test('lines that a client doesn’t read are not prepared, and such a client is cut off', async () => {
+test('lines are not produced while the client doesn’t read, and such a client is disconnected', async () => {
   const { port, stopped, pages } = await serveEndlessLines(300)
   const socket = connect(port, '127.0.0.1').pause()
   onTestFinished(() => void socket.destroy())
   socket.on('error', () => undefined)
   socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')
   await stopped
-  // What the buffers of the system hold: a few MiB.
+  // The system's buffers hold a few MiB.
   expect(pages()).toBeLessThan(1_000)
 })
 
-test('lines stop when the client leaves', async () => {
+test('lines stop when the client disconnects', async () => {
   const { port, stopped } = await serveEndlessLines(30_000)
   const asking = request({ port, host: '127.0.0.1' }).end()
   asking.on('error', () => undefined)

@@ -13,7 +13,7 @@ const jsonLines = 'application/jsonl; charset=utf-8'
 
 const writeLines = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('')
 
-/** How the rows of a list are written if `format` asks for something else than JSON. */
+/** The formats of a list other than JSON, by the value of `format`. */
 const formats: Record<string, Format> = {
   csv: {
     contentType: 'text/csv; charset=utf-8; header=present',
@@ -31,14 +31,14 @@ const formats: Record<string, Format> = {
 /** The media types of these formats. */
 export const rowTypes = Object.values(formats).map(({ contentType }) => contentType.replace(/;.*/, ''))
 
-/** RFC 4180. Spreadsheets run cells that start like a formula, so those get an apostrophe in front. */
+/** RFC 4180. Spreadsheets execute cells that look like a formula, so those get a leading apostrophe. */
 function writeCell(value: unknown): string {
   if (typeof value !== 'string') return String(value ?? '')
   const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
-/** Sends a page of a list in the format that the request asks for. Returns false if that is JSON. */
+/** Sends a page of a list in the requested format. Returns false if that is JSON. */
 export function sendRows(
   { rows, response: shape }: Operation,
   { format = '' }: { format?: string },
@@ -62,7 +62,10 @@ export function sendRows(
   return true
 }
 
-/** Sends pages of lines, each when the client has read the ones before. A client that stops reading is cut off (http.ts). */
+/**
+ * Sends pages of lines, each after the client has read the previous ones. A client that stops reading is disconnected;
+ * see connections.ts.
+ */
 export async function sendLines(
   pages: AsyncIterable<readonly unknown[]>,
   response: ServerResponse,

@@ -5,7 +5,7 @@ import type { Context } from 'hono'
 import { fingerprint } from '../lib/secrets.ts'
 import { sendShared } from './connections.ts'
 
-/** In the order of preference. */
+/** In order of preference. */
 const encodings = ['br', 'gzip', 'identity'] as const
 type Encoding = (typeof encodings)[number]
 
@@ -15,7 +15,7 @@ const compressors = {
   identity: async (bytes: Buffer) => bytes,
 }
 
-/** A file that all clients get alike. Each encoding is made once, when the first client wants it. */
+/** A file that is the same for all clients. Each encoding is created once, when a client first requests it. */
 export class SharedFile {
   readonly version: string
   readonly type: string
@@ -35,7 +35,7 @@ export class SharedFile {
   }
 }
 
-/** Sends the file in the best encoding that the client accepts, or tells it that the one it has is current. */
+/** Sends the file in the best encoding that the client accepts, or a 304 if the client's copy is current. */
 export async function sendFile<Env extends { Bindings: HttpBindings }>(
   c: Context<Env>,
   file: SharedFile,
@@ -49,7 +49,7 @@ export async function sendFile<Env extends { Bindings: HttpBindings }>(
   return sendShared(c, await file.encode(encoding), { ...common, ...encoded, 'content-type': file.type })
 }
 
-/** RFC 9110, section 12.5.3: the greatest weight counts. A client that lists nothing gets the file as it is. */
+/** RFC 9110, section 12.5.3: the greatest weight wins. Without the header, the file is sent uncompressed. */
 export function pickEncoding(accepted = ''): Encoding {
   const weights = new Map(accepted.toLowerCase().split(',').map(readWeight))
   const weightOf = (encoding: Encoding) =>
@@ -63,6 +63,6 @@ function readWeight(item: string): [string, number] {
   return [name, Number(weight) || 0]
 }
 
-/** RFC 9110, section 13.1.2: a list, compared without regard to weakness. */
+/** RFC 9110, section 13.1.2: a list, with weak comparison. */
 const isNamed = (etag: string, known = ''): boolean =>
   known.split(',').some((item) => ['*', etag].includes(item.trim().replace(/^W\//, '')))

@@ -12,7 +12,7 @@ const IdpType = z
   )
 
 const aboutTypes =
-  'Vendor of the identity provider, or `custom_oidc` for any other OpenID provider. `idp_vendor_1` to `idp_vendor_8` are other names for the eight vendors, in this order: `okta`, `azure` (Entra ID), `auth0`, `google`, `workos`, `firebase`, `onelogin`, `logto`. They are accepted in requests for clients that use the neutral names; responses always have the vendor’s name.'
+  'Vendor of the identity provider, or `custom_oidc` for any other OpenID provider. `idp_vendor_1` to `idp_vendor_8` are aliases for the eight vendors, in this order: `okta`, `azure` (Entra ID), `auth0`, `google`, `workos`, `firebase`, `onelogin`, `logto`. Requests can use either name; responses always use the vendor’s name.'
 
 const Audiences = z
   .array(z.string().min(1).max(255))
@@ -24,7 +24,7 @@ const AllowedDomains = originPatterns(100)
 const settings = {
   idp_type: IdpType.nullable().describe(aboutTypes),
   allowed_audiences: Audiences.nullable().describe(
-    'Client IDs that your application has at the identity provider, compared with the token’s `aud`. Required in production; null accepts any, in development only. Firebase defaults to the project ID.',
+    'Client IDs of your application at the identity provider, compared with the token’s `aud`. Required in production; in development, null accepts any audience. For Firebase, defaults to the project ID.',
   ),
   idp_domain: z
     .string()
@@ -33,23 +33,18 @@ const settings = {
     .max(255)
     .nullable()
     .describe(
-      'Your tenant at the provider: `acme.okta.com`, an Entra tenant ID, `acme.us.auth0.com`, a WorkOS client ID, a Firebase project ID, `acme.onelogin.com`, `acme.logto.app`. For Google it is optional and limits sign-in to that Workspace domain.',
+      'Your tenant at the provider: `acme.okta.com`, an Entra tenant ID, `acme.us.auth0.com`, a WorkOS client ID, a Firebase project ID, `acme.onelogin.com`, `acme.logto.app`. Optional for Google, where it limits sign-in to that Workspace domain.',
     ),
   idp_issuer: z
     .url()
     .max(500)
     .nullable()
-    .describe(
-      'Issuer URL of a `custom_oidc` provider, exactly as its discovery document says it; `https` in production',
-    ),
+    .describe('Issuer URL of a `custom_oidc` provider, exactly as in its discovery document; `https` in production'),
 }
 
 const Config = z
   .strictObject({
-    idp_type: z
-      .enum(idpTypes)
-      .nullable()
-      .describe('Vendor of the identity provider; null if the organization trusts none yet'),
+    idp_type: z.enum(idpTypes).nullable().describe('Vendor of the identity provider; null if not set'),
     allowed_audiences: z
       .array(z.string())
       .nullable()
@@ -58,7 +53,7 @@ const Config = z
     idp_issuer: z.string().nullable().describe('Issuer URL of a `custom_oidc` provider; null if not set'),
     allowed_domains: z
       .array(z.string())
-      .describe('Origins that can embed the widget with any key that has no origins of its own'),
+      .describe('Origins that can embed the widget with any key that doesn’t have its own origins'),
   })
   .meta({ id: 'IdentityProviderConfig' })
 
@@ -72,7 +67,7 @@ export const getConfig = operation({
   access: 'org',
   summary: 'Get the identity provider configuration',
   description:
-    'Returns the provider whose ID tokens the widget accepts, and the origins that can embed the widget. All five fields are always present; a field that isn’t set is null, or an empty list.',
+    'Returns the provider whose ID tokens the widget accepts, and the origins that can embed the widget. All five fields are always present; a field that isn’t set is null or an empty list.',
   response: Config,
   errors: [],
 })
@@ -85,7 +80,7 @@ export const updateConfig = operation({
   access: 'admin',
   summary: 'Change the identity provider configuration',
   description:
-    'Send only the fields to change; null clears one. You can set the type first and the domain later: until then, ID tokens are refused with `IDP_NOT_CONFIGURED`. A setting that could never work is a `VALIDATION_ERROR` that names the field. Connected widgets have to authenticate again. Use the test operation first to check your settings without saving them.',
+    'Send only the fields to change; null clears a field. You can set the type first and the domain later; until then, ID tokens are rejected with `IDP_NOT_CONFIGURED`. An invalid setting fails with a `VALIDATION_ERROR` for its field. Connected widgets have to authenticate again. To check your settings without saving them, use the test operation first.',
   body: z
     .strictObject({
       ...settings,
@@ -106,7 +101,7 @@ export const testProvider = operation({
   access: 'admin',
   summary: 'Test an identity provider without saving it',
   description:
-    'Fetches the provider’s discovery document and compares its issuer. If that fails, the response is still a 200 with `success: false`, and `error` says why. A missing or malformed setting is a `VALIDATION_ERROR` that names the field. Nothing is saved, and no ID token is checked.',
+    'Fetches the provider’s discovery document and compares its issuer. If that fails, the response is still a 200, with `success: false` and the reason in `error`. A missing or malformed setting fails with a `VALIDATION_ERROR` for its field. Nothing is saved, and no ID token is checked.',
   body: z.strictObject({
     idp_type: IdpType.describe(aboutTypes),
     idp_domain: settings.idp_domain.optional(),
@@ -116,9 +111,9 @@ export const testProvider = operation({
   response: z
     .strictObject({
       success: z.boolean().describe('Whether the provider can be used'),
-      issuer: z.string().nullable().describe('Issuer that ID tokens must name; null on failure'),
-      jwks_uri: z.string().nullable().describe('Address of the provider’s signing keys; null on failure'),
-      error: z.string().nullable().describe('What failed and what was expected; null on success'),
+      issuer: z.string().nullable().describe('Issuer that ID tokens must have; null on failure'),
+      jwks_uri: z.string().nullable().describe('URL of the provider’s signing keys; null on failure'),
+      error: z.string().nullable().describe('Why the test failed; null on success'),
     })
     .meta({ id: 'IdentityProviderTest' }),
   errors: [],
@@ -132,7 +127,7 @@ export const getAllowedDomains = operation({
   access: 'org',
   summary: 'Get the allowed domains',
   description:
-    'Returns the origins that can embed the widget with any key that has no origins of its own. It is the same list as `allowed_domains` in the identity provider configuration.',
+    'Returns the origins that can embed the widget with any key that doesn’t have its own origins. It is the same list as `allowed_domains` in the identity provider configuration.',
   response: z.strictObject({ allowed_domains: z.array(z.string()).describe('Origins that can embed the widget') }),
   errors: [],
 })
@@ -145,7 +140,7 @@ export const setAllowedDomains = operation({
   access: 'admin',
   summary: 'Replace the allowed domains',
   description:
-    'Applies to keys that have no origins of their own. If you remove an origin, the widgets on its pages are disconnected within a minute. Each origin counts as a site of your plan, and a wildcard counts as one site: the response is `PAYMENT_REQUIRED` if the plan has no site left.',
+    'Applies to keys without their own origins. If you remove an origin, the widgets on its pages are disconnected within a minute. Each origin counts as a site of your plan, and a wildcard counts as one site. If your plan has no site left, the request fails with `PAYMENT_REQUIRED`.',
   body: z.strictObject({
     allowed_domains: AllowedDomains.describe(
       'Complete new list of origins, such as `https://app.example.com` or `https://*.example.com`; at most 100',

@@ -3,7 +3,7 @@ import { findEndpointProblem } from '../net/endpoints.ts'
 import { SafeFetchError } from '../net/safe-fetch.ts'
 import type { TrustedIssuer } from './issuers.ts'
 
-/** Why a provider's documents cannot be used. `step` is for diagnostics, the message for the administrator. */
+/** Why a provider's documents can't be used. `step` is for diagnostics, the message for the administrator. */
 export class DiscoveryFailed extends Error {
   override name = 'DiscoveryFailed'
   readonly step: string
@@ -17,13 +17,13 @@ export class DiscoveryFailed extends Error {
 export interface ProviderDocument {
   issuer: string
   jwks_uri: string
-  /** Not every provider has one for us. */
+  /** Undefined if the provider doesn't publish one. */
   token_endpoint: string | undefined
-  /** Whether the token endpoint takes client secrets in the form only. HTTP Basic is the default (RFC 8414, section 2). */
+  /** Whether the token endpoint only accepts client secrets in the form. The default is Basic (RFC 8414, section 2). */
   wantsSecretInForm: boolean
 }
 
-/** OpenID Connect Discovery 1.0, section 4: the document must name the very issuer it was found under. */
+/** OpenID Connect Discovery 1.0, section 4: the document's issuer must be the one it was found under. */
 export async function discover(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<ProviderDocument> {
   const address = `${trusted.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const document = await fetchJson(service, address, 'the discovery document')
@@ -57,15 +57,15 @@ export async function fetchJson(
     throw error
   })
   if (response.status !== 200) {
-    throw new DiscoveryFailed('status', `${address} answered with status ${response.status}, not with ${what}`)
+    throw new DiscoveryFailed('status', `${address} returned status ${response.status} instead of ${what}`)
   }
   try {
     const json: unknown = await response.json()
     if (typeof json === 'object' && json !== null && !Array.isArray(json)) return json as Record<string, unknown>
   } catch {
-    // Said below, as for JSON that is something else.
+    // Reported below, like JSON that isn't an object.
   }
-  throw new DiscoveryFailed('not_json', `${address} did not answer with JSON`)
+  throw new DiscoveryFailed('not_json', `${address} did not return a JSON object`)
 }
 
 const show = (value: unknown) => (typeof value === 'string' ? value.slice(0, 200) : 'none')

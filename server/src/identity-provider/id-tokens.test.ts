@@ -9,7 +9,7 @@ import { createProviderKeys } from './provider-keys.ts'
 
 let app: TestService
 let signingKey: CryptoKey
-/** What the provider publishes, and whether it answers. */
+/** The keys that the provider publishes, and whether it responds. */
 let published: unknown[]
 let isUp = true
 let issuer: string
@@ -53,11 +53,11 @@ const refused = async (token: string) => {
 }
 
 test.each([
-  ['of Entra ID', { xms_edov: true }, true],
-  ['of Entra ID', {}, false],
+  ['from Entra ID', { xms_edov: true }, true],
+  ['from Entra ID', {}, false],
 ])('an address in a token %s with %j is verified: %s', async (_, claims, expected) => {
   const entra = 'https://login.microsoftonline.com/72f988bf-86f1-41af-91ab-2d7cd011db47/v2.0'
-  // No test reaches Microsoft: the key is found as if its document had been fetched.
+  // Provides the key directly, because tests can't reach Microsoft.
   const { key } = await createProviderKeys(app.service).find(trusted(), 'first', 'ES256')
   const keys = { find: async () => ({ issuer: entra, key }) }
   const token = await make({ iss: entra, email: 'ann@example.com', ...claims })
@@ -70,16 +70,16 @@ test.each([
   expect(readIdentity(entra, { sub: 'ann', email: 'ann@example.com', ...claims })?.email_verified).toBe(expected)
 })
 
-describe('text that the database can’t hold', () => {
+describe('text that the database can’t store', () => {
   test.each<[string, () => Promise<string>]>([
     ['NUL in the subject', () => make({ sub: 'a\0b' })],
     ['NUL in the address', () => make({ email: 'a\0@example.com' })],
     ['NUL deep in a profile claim', () => make({ address: { lines: ['a', { b: 'c\0' }] } })],
     ['NUL in the name of a claim', () => make({ 'a\0': 1 })],
-    ['half a character in the subject', () => make({ sub: 'a\ud800' })],
-    ['half a character in a profile claim', () => make({ name: '\udc00' })],
+    ['a lone surrogate in the subject', () => make({ sub: 'a\ud800' })],
+    ['a lone surrogate in a profile claim', () => make({ name: '\udc00' })],
     ['bytes that are not UTF-8', () => sign(Buffer.from('{"sub":"a\xff"}', 'latin1'))],
-  ])('is refused, and not answered with 500: %s', async (_, token) => {
+  ])('is rejected, and not with a 500: %s', async (_, token) => {
     expect((await refused(await token())).step).toBe('format')
     const admin = await app.tokenFor('admin@demo.test', 'demo')
     const body = { idp_type: 'custom_oidc', idp_issuer: issuer, allowed_audiences: ['shop'] }
@@ -91,7 +91,7 @@ describe('text that the database can’t hold', () => {
     expect([answer.status, answer.body.code]).toEqual([401, 'INVALID_TOKEN'])
   })
 
-  test('in a key id, too, is kept for the administrator as text', async () => {
+  test('is escaped for the administrator if it is in a key id', async () => {
     const [, payload, signature] = (await make()).split('.')
     const header = Buffer.from(JSON.stringify({ alg: 'ES256', kid: `\0${'x'.repeat(1_000)}` })).toString('base64url')
     const { step, seen } = await refused([header, payload, signature].join('.'))
@@ -100,35 +100,35 @@ describe('text that the database can’t hold', () => {
   })
 
   test.each<[string, string]>([
-    ['a claim that is there twice', '{"sub":"ann","sub":"bob"}'],
+    ['a duplicate claim', '{"sub":"ann","sub":"bob"}'],
     ['an array', '["ann"]'],
-    ['something else than JSON', 'ann'],
-  ])('%s is refused', async (_, payload) => {
+    ['something other than JSON', 'ann'],
+  ])('%s is rejected', async (_, payload) => {
     expect((await refused(await sign(payload))).step).toBe('format')
   })
 })
 
 test.each([(token: string) => `${token}=`, (token: string) => `${token}~`, (token: string) => `=${token}`])(
-  'a token has one spelling: %s',
+  'a token has only one encoding: %s',
   async (spell) => {
     expect((await refused(spell(await make()))).step).toBe('format')
   },
 )
 
-test('of all signatures that decode to the same bytes, one is accepted', async () => {
+test('accepts only one of the signatures that decode to the same bytes', async () => {
   const token = await make()
   const last = token.at(-1) ?? ''
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
-  // 64 bytes leave four spare bits in the last character.
+  // 64 bytes leave four unused bits in the last character.
   const twin = alphabet[alphabet.indexOf(last) ^ 1] ?? ''
   expect((await refused(token.slice(0, -1) + twin)).step).toBe('format')
   expect((await verify(token)).subject).toBe('ann')
 })
 
-describe('the claims that are kept', () => {
+describe('the stored claims', () => {
   const metadataOf = async (claims: Record<string, unknown>) => JSON.parse((await verify(await make(claims))).metadata)
 
-  test('have 8 KiB, the smallest first, in their own order', async () => {
+  test('are at most 8 KiB, the smallest first, in their original order', async () => {
     const groups = Array.from({ length: 900 }, (_, n) => `group-${n}`)
     expect(await metadataOf({ groups, name: 'Ann', plan: 'gold' })).toEqual({ name: 'Ann', plan: 'gold' })
     const claims = { b: 'x'.repeat(3_000), a: 'y'.repeat(3_900), name: 'Ann' }
@@ -138,7 +138,7 @@ describe('the claims that are kept', () => {
     expect(Buffer.byteLength(metadata)).toBeLessThanOrEqual(8 * 1024)
   })
 
-  test('do not have an address that is too long to be one', async () => {
+  test('do not include an address that is too long to be valid', async () => {
     expect((await verify(await make({ email: `${'a'.repeat(309)}@example.com` }))).email).toBe('')
     expect((await verify(await make({ email: `${'A'.repeat(308)}@example.com` }))).email).toHaveLength(320)
   })
@@ -152,12 +152,12 @@ describe('the expiry', () => {
     })
   })
 
-  test.each(['"1"', 'null', '1e400'])('%s is none', async (exp) => {
+  test.each(['"1"', 'null', '1e400'])('%s is rejected', async (exp) => {
     const payload = `{"iss":"${issuer}","aud":"shop","sub":"ann","exp":${exp}}`
     expect((await refused(await sign(payload))).step).toBe('expiry')
   })
 
-  test('counts for a day at most', async () => {
+  test('is at most a day after the verification', async () => {
     const day = 24 * 60 * 60
     const expiresAt = async (exp: number) => (await verify(await make({ exp }))).expires_at
     expect(await expiresAt(now() + 600)).toBe((now() + 600) * 1000)

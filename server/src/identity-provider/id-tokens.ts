@@ -10,13 +10,13 @@ export interface VerifiedIdentity {
   subject: string
   email: string
   email_verified: boolean
-  /** Milliseconds since the Unix epoch, a day from the verification at most. */
+  /** Milliseconds since the Unix epoch, at most a day after the verification. */
   expires_at: number
-  /** The other claims about the person, as JSON of 8 KiB at most. */
+  /** The other claims about the user, as JSON of at most 8 KiB. */
   metadata: string
 }
 
-/** Why a token is not believed. `code` is for the caller; the rest is for the administrator who has to put it right. */
+/** Why a token was rejected. `code` is for the caller; the rest is for the administrator. */
 export class IdTokenRefused extends Error {
   override name = 'IdTokenRefused'
   readonly step: string
@@ -40,18 +40,18 @@ export class IdTokenRefused extends Error {
 const skewSeconds = 60
 const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
 const maxTokenLength = 16 * 1024
-/** However long the provider lets a token live. */
+/** Maximum lifetime of an identity, even if its token expires later. */
 const maxLifetimeMs = 24 * 60 * 60_000
-/** The last second of the year 9999. Later times are mistakes, such as milliseconds. */
+/** The last second of the year 9999. Later times are mistakes, such as a time in milliseconds. */
 const lastTime = 253_402_300_799
-/** RFC 5321, section 4.5.3.1: 64 before the @ and 255 after it. */
+/** RFC 5321, section 4.5.3.1: 64 characters before the @ and 255 after it. */
 const maxEmailLength = 320
 const maxMetadataBytes = 8 * 1024
 
 type Claims = Record<string, unknown>
 type Check = (claims: Claims, context: { trusted: TrustedIssuer; issuer: string; now: number }) => void
 
-/** OpenID Connect Core 1.0, section 3.1.3.7. A missing check shows as a missing line. */
+/** The checks of OpenID Connect Core 1.0, section 3.1.3.7. */
 const checks: Check[] = [
   checkIssuer,
   checkAudience,
@@ -70,12 +70,12 @@ export async function verifyIdToken(
   const { alg, kid } = readHeader(token)
   const { issuer, key } = await keys.find(trusted, kid, alg).catch((error) => {
     if (!(error instanceof DiscoveryFailed)) throw error
-    throw new IdTokenRefused(`provider_${error.step}`, `The identity provider cannot be asked: ${error.message}`, {
+    throw new IdTokenRefused(`provider_${error.step}`, `Could not get the identity provider’s keys: ${error.message}`, {
       cause: error,
     })
   })
   if (!key)
-    throw new IdTokenRefused('key', 'The provider publishes no key with the id of the token’s', {
+    throw new IdTokenRefused('key', 'The provider doesn’t publish the key that signed the token', {
       seen: kid === undefined ? 'no kid' : show(kid),
     })
   const claims = await readClaims(token, key, alg)
@@ -89,15 +89,15 @@ export async function verifyIdToken(
   }
 }
 
-/** The header only chooses an algorithm of our list and a key of the provider's; a key or an address in it is ignored. */
+/** The header only selects one of our algorithms and one of the provider's keys. A key or a URL in it is ignored. */
 function readHeader(token: string): { alg: string; kid: string | undefined } {
   if (token.length > maxTokenLength) throw new IdTokenRefused('format', 'The token is longer than 16 KiB')
   if (!token.split('.').every(isCanonical)) throw new IdTokenRefused('format', 'This is not a JSON Web Token')
   try {
     const { alg, kid, crit } = decodeProtectedHeader(token)
-    if (crit) throw new IdTokenRefused('format', 'The token’s header asks for extensions')
+    if (crit) throw new IdTokenRefused('format', 'The token’s header requires extensions, which aren’t supported')
     if (!alg || !algorithms.includes(alg)) {
-      throw new IdTokenRefused('algorithm', 'The token’s algorithm is not accepted', {
+      throw new IdTokenRefused('algorithm', 'The token’s algorithm isn’t supported', {
         expected: algorithms.join(', '),
         seen: String(alg).slice(0, 20),
       })
@@ -110,7 +110,7 @@ function readHeader(token: string): { alg: string; kid: string | undefined } {
   }
 }
 
-/** Decoders ignore spare bits, so that one token could come in many spellings. */
+/** Decoders ignore unused bits, so one token could have several encodings. */
 function isCanonical(part: string): boolean {
   try {
     return base64url.encode(base64url.decode(part)) === part
@@ -121,20 +121,20 @@ function isCanonical(part: string): boolean {
 
 async function readClaims(token: string, key: Parameters<typeof compactVerify>[1], alg: string): Promise<Claims> {
   const { payload } = await compactVerify(token, key, { algorithms: [alg] }).catch((cause) => {
-    throw new IdTokenRefused('signature', 'The token’s signature is not the provider’s', { cause })
+    throw new IdTokenRefused('signature', 'The token’s signature doesn’t match the provider’s key', { cause })
   })
   const claims = parseClaims(payload)
   if (typeof claims === 'object' && claims !== null && !Array.isArray(claims)) return claims as Claims
   throw new IdTokenRefused('format', 'The token’s payload is not an object')
 }
 
-/** Refuses text that the database can't hold, such as NUL, wherever it stands. */
+/** Rejects text that the database can't store, such as NUL, anywhere in the claims. */
 function parseClaims(payload: Uint8Array): unknown {
   try {
     return parseJson(utf8.decode(payload))
   } catch (cause) {
     if (!(cause instanceof InvalidJson || cause instanceof TypeError)) throw cause
-    const why = cause instanceof InvalidJson ? cause.message : 'The text is not UTF-8'
+    const why = cause instanceof InvalidJson ? cause.message : 'It isn’t UTF-8'
     throw new IdTokenRefused('format', `The token’s payload can’t be used: ${why}`, { cause })
   }
 }
@@ -161,7 +161,7 @@ function checkAudience({ aud }: Claims, { trusted: { audiences } }: { trusted: T
   }
 }
 
-/** With several audiences the token must have been issued to one that we allow. */
+/** A token with several audiences must have been issued to an allowed one. */
 function checkAuthorizedParty({ aud, azp }: Claims, { trusted: { audiences } }: { trusted: TrustedIssuer }): void {
   if (!Array.isArray(aud) || aud.length < 2 || azp === undefined || audiences === null) return
   if (typeof azp !== 'string' || !audiences.includes(azp)) {
@@ -186,7 +186,7 @@ function checkExpiry({ exp }: Claims, { now }: { now: number }): void {
 function checkNotBefore({ nbf }: Claims, { now }: { now: number }): void {
   if (nbf === undefined) return
   if (typeof nbf !== 'number' || nbf - skewSeconds > now) {
-    throw new IdTokenRefused('not_before', 'The token is not valid yet; compare the clocks', {
+    throw new IdTokenRefused('not_before', 'The token isn’t valid yet; check the clocks of both servers', {
       expected: iso(now),
       seen: show(nbf),
     })
@@ -196,7 +196,7 @@ function checkNotBefore({ nbf }: Claims, { now }: { now: number }): void {
 function checkIssuedAt({ iat }: Claims, { now }: { now: number }): void {
   if (iat === undefined) return
   if (typeof iat !== 'number' || iat - skewSeconds > now) {
-    throw new IdTokenRefused('issued_at', 'The token was issued in the future; compare the clocks', {
+    throw new IdTokenRefused('issued_at', 'The token was issued in the future; check the clocks of both servers', {
       expected: iso(now),
       seen: show(iat),
     })
@@ -205,7 +205,7 @@ function checkIssuedAt({ iat }: Claims, { now }: { now: number }): void {
 
 function checkSubject({ sub }: Claims): void {
   if (typeof sub !== 'string' || sub === '' || sub.length > 255)
-    throw new IdTokenRefused('subject', 'The token names nobody')
+    throw new IdTokenRefused('subject', 'The token has no valid subject')
 }
 
 function checkHostedDomain({ hd }: Claims, { trusted: { hostedDomain } }: { trusted: TrustedIssuer }): void {
@@ -217,17 +217,17 @@ function checkHostedDomain({ hd }: Claims, { trusted: { hostedDomain } }: { trus
   }
 }
 
-/** Claims of the protocol, and those that have a field of their own. */
+/** Claims of the protocol, and those with a separate field. */
 const protocolClaims = new Set([
   ...['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'azp', 'nonce', 'auth_time', 'at_hash', 'c_hash', 's_hash'],
   ...['acr', 'amr', 'sid', 'email'],
 ])
 
-/** An address that is too long to be one is left out. */
+/** Omits an address that is too long to be valid. */
 const readEmail = ({ email }: Claims): string =>
   typeof email === 'string' && email.length <= maxEmailLength ? email.toLowerCase() : ''
 
-/** As many of the claims as fit, the smallest first: a long list of groups must not keep anybody out. */
+/** Keeps as many claims as fit, the smallest first, so that a long list of groups doesn't prevent signing in. */
 function profileOf(claims: Claims): Claims {
   const profile = Object.entries(claims).filter(([name]) => !protocolClaims.has(name))
   const sizes = new Map(profile.map(([name, value]) => [name, Buffer.byteLength(JSON.stringify({ [name]: value }))]))

@@ -20,7 +20,7 @@ const read = async () => (await app.request('GET', path, { token })).body
 describe('the configuration', () => {
   beforeEach(() => patch(nothing))
 
-  test('has all five fields also when nothing was ever set', async () => {
+  test('has all five fields even if nothing was ever set', async () => {
     const other = await app.tokenFor('admin@other.test', 'other')
     expect((await app.request('GET', path, { token: other })).body).toEqual(nothing)
   })
@@ -32,7 +32,7 @@ describe('the configuration', () => {
     [{ idp_type: 'custom_oidc', idp_issuer: 'https://id.example.com/realms/acme' }],
     [{ allowed_domains: ['https://app.example.com', 'https://*.preview.example.com'] }],
     [{}],
-  ])('takes %j and leaves the rest', async (changes) => {
+  ])('accepts %j and keeps the other fields', async (changes) => {
     await patch({ idp_domain: 'kept.example.com', allowed_audiences: ['kept'] })
     const { status, body } = await patch(changes)
     expect(status).toBe(200)
@@ -40,12 +40,12 @@ describe('the configuration', () => {
     expect(await read()).toEqual(body)
   })
 
-  test('null clears a field', async () => {
+  test('is cleared by null, field by field', async () => {
     await patch({ idp_type: 'okta', idp_domain: 'acme.okta.com', allowed_audiences: ['a'] })
     expect((await patch({ idp_type: null, idp_domain: null, allowed_audiences: null })).body).toEqual(nothing)
   })
 
-  test('stores origins in canonical form, each once', async () => {
+  test('stores origins in canonical form, without duplicates', async () => {
     const { body } = await patch({ allowed_domains: ['https://App.Example.com:443', 'https://app.example.com'] })
     expect(body.allowed_domains).toEqual(['https://app.example.com'])
   })
@@ -77,14 +77,14 @@ describe('the configuration', () => {
     [{ allowed_domains: ['https://app.example.com/path'] }, 'allowed_domains.0'],
     [{ allowed_domains: ['https://*.com'] }, 'allowed_domains.0'],
     [{ organization_id: 'x' }, 'organization_id'],
-  ])('refuses %j and changes nothing', async (changes, field) => {
+  ])('rejects %j and changes nothing', async (changes, field) => {
     const before = await read()
     expect((await patch(changes)).body.data).toMatchObject({ code: 'VALIDATION_ERROR', field })
     expect(await read()).toEqual(before)
   })
 
   // Abuse case 11.
-  test('loses none of fifty changes of different fields at once', async () => {
+  test('loses none of 50 concurrent changes of different fields', async () => {
     const fields = {
       idp_type: 'okta',
       idp_domain: 'acme.okta.com',
@@ -102,7 +102,7 @@ describe('the configuration', () => {
     expect(await read()).toEqual(fields)
   })
 
-  test('shows its origins as allowed domains, which can be replaced alone', async () => {
+  test('returns its origins as allowed domains, which can be replaced separately', async () => {
     const domains = '/organizations/current/allowed-domains'
     await patch({ idp_type: 'google' })
     const allowed_domains = ['https://shop.example.com']
@@ -111,7 +111,7 @@ describe('the configuration', () => {
     expect(await read()).toEqual({ ...nothing, idp_type: 'google', allowed_domains })
   })
 
-  test('declares its origins as sites, within the plan', async () => {
+  test('adds its origins as sites, within the plan’s limit', async () => {
     const app = await useTestService()
     const token = await app.tokenFor('admin@other.test', 'other')
     const declare = (...allowed_domains: string[]) => app.request('PATCH', path, { token, body: { allowed_domains } })
@@ -122,7 +122,7 @@ describe('the configuration', () => {
     expect((await declare('https://*.preview.example.com', 'https://two.example')).body.message).toBe(
       'Your plan includes 1 site, and it’s in use',
     )
-    expect((await declare('https://two.example')).status, 'the other one makes room').toBe(200)
+    expect((await declare('https://two.example')).status, 'it replaces the other site').toBe(200)
     expect(await sites()).toEqual(['https://two.example'])
   })
 })
@@ -153,16 +153,16 @@ describe('the issuer of', () => {
     expect(trustedIssuer(settings(type, domain), 'production')?.issuer).toBe(issuer)
   })
 
-  test('a Firebase project is its own audience, unless others are given', () => {
+  test('a Firebase project has the project as audience, unless others are set', () => {
     const given = { ...settings('firebase', 'acme-prod'), allowed_audiences: null }
     expect(trustedIssuer(given, 'production')?.audiences).toEqual(['acme-prod'])
   })
 
-  test('a Google domain must be the one of the account', () => {
+  test('Google has a hosted domain if one is set', () => {
     expect(trustedIssuer(settings('google', 'acme.com'), 'production')?.hostedDomain).toBe('acme.com')
   })
 
-  test('nothing is nothing', () => expect(trustedIssuer(settings(null, 'x'), 'production')).toBeUndefined())
+  test('no provider is undefined', () => expect(trustedIssuer(settings(null, 'x'), 'production')).toBeUndefined())
 
   test.each([
     ['azure', 'common'],
@@ -173,11 +173,11 @@ describe('the issuer of', () => {
     ['auth0', 'evil.example/#'],
     ['logto', 'localhost'],
     ['firebase', 'a/../b'],
-  ] as const)('%s at %s cannot be', (type, domain) => {
+  ] as const)('%s at %s is rejected', (type, domain) => {
     expect(() => trustedIssuer(settings(type, domain), 'production')).toThrow(InvalidProvider)
   })
 
-  test('plain http is for development', () => {
+  test('a custom provider may be plain http only in development', () => {
     const custom = { ...settings('custom_oidc', null), idp_issuer: 'http://127.0.0.1:9000' }
     expect(trustedIssuer(custom, 'development')?.issuer).toBe('http://127.0.0.1:9000')
     expect(() => trustedIssuer(custom, 'production')).toThrow('https')
@@ -185,7 +185,7 @@ describe('the issuer of', () => {
 })
 
 describe('the connection test', () => {
-  /** A provider that answers whatever a test needs it to. */
+  /** A provider with the responses that a test needs. */
   async function listen(respond: RequestListener): Promise<string> {
     const server = createServer(respond)
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -209,22 +209,22 @@ describe('the connection test', () => {
   const tryIssuer = (idp_issuer: string) =>
     app.request('POST', '/identity-providers/test', { token, body: { idp_type: 'custom_oidc', idp_issuer } })
 
-  test('answers with issuer and keys', async () => {
+  test('returns the issuer and the URL of its keys', async () => {
     const url = await json((issuer) => ({ issuer, jwks_uri: `${issuer}/keys` }))()
     expect((await tryIssuer(url)).body).toEqual({ success: true, issuer: url, jwks_uri: `${url}/keys`, error: null })
   })
 
   test.each<[string, () => Promise<string>, RegExp]>([
     ['a name that does not exist', async () => 'https://nowhere.invalid', /could not be resolved/],
-    ['nobody listening', async () => closedPort(), /failed \(ECONNREFUSED\)/],
-    ['another status', json(() => ({}), 404), /answered with status 404/],
-    ['a redirect', json(() => ({}), 302), /answered with status 302/],
+    ['a closed port', async () => closedPort(), /failed \(ECONNREFUSED\)/],
+    ['another status', json(() => ({}), 404), /returned status 404/],
+    ['a redirect', json(() => ({}), 302), /returned status 302/],
     ['another issuer', json((url) => ({ issuer: `${url}/`, jwks_uri: url })), /Expected the issuer .* says http/],
     ['no issuer', json(() => ({})), /says none/],
     ['no keys', json((issuer) => ({ issuer })), /has no jwks_uri/],
-    ['something else', json(() => []), /did not answer with JSON/],
+    ['something else', json(() => []), /did not return a JSON object/],
     ['a private address', async () => 'https://10.0.0.1', /private or reserved address/],
-  ])('says what is wrong with %s', async (_, start, message) => {
+  ])('explains why it fails with %s', async (_, start, message) => {
     expect((await tryIssuer(await start())).body).toEqual({
       success: false,
       issuer: null,
@@ -233,7 +233,7 @@ describe('the connection test', () => {
     })
   })
 
-  test('needs what the type needs', async () => {
+  test('requires the settings of the type', async () => {
     const test = async (body: unknown) =>
       (await app.request('POST', '/identity-providers/test', { token, body })).body.data
     expect(await test({ idp_type: 'okta' })).toMatchObject({ field: 'idp_domain' })

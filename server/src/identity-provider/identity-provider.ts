@@ -16,7 +16,9 @@ export async function getConfig({ database }: Service, { organization }: OrgCall
   return database.asOrg(organization.id, readProviderConfig)
 }
 
-/** Only the fields that are given change, each in place: of two updates of different fields at once none is lost. */
+/**
+ * Changes only the given fields in one statement, so concurrent updates of different fields don't overwrite each other.
+ */
 export async function updateConfig(
   service: Service,
   caller: OrgCaller,
@@ -78,14 +80,16 @@ export async function setAllowedDomains(
   return { allowed_domains: updated.allowed_domains }
 }
 
-/** An organization that has configured nothing trusts nobody. */
+/** Returns empty settings if the organization has configured nothing. */
 export async function readProviderConfig(sql: Sql): Promise<IdentityProviderConfig> {
   const [config] = await sql<IdentityProviderConfig>`
     select idp_type, allowed_audiences, idp_domain, idp_issuer, allowed_domains from identity_providers`
   return config ?? { idp_type: null, allowed_audiences: null, idp_domain: null, idp_issuer: null, allowed_domains: [] }
 }
 
-/** What could never verify a token is refused when it is entered, not when the first user comes. What is still missing may come next. */
+/**
+ * Rejects settings that could never verify a token, before the first user finds out. Incomplete settings are accepted.
+ */
 function requireUsable(settings: ProviderSettings, mode: 'development' | 'production'): void {
   try {
     trustedIssuer(settings, mode)

@@ -1,4 +1,4 @@
-/** The identity providers the widget can trust, and how each one's issuer follows from what an administrator enters. */
+/** The supported identity providers, and how each one's issuer is derived from the administrator's settings. */
 
 export const idpTypes = [
   'okta',
@@ -13,7 +13,7 @@ export const idpTypes = [
 ] as const
 export type IdpType = (typeof idpTypes)[number]
 
-/** What the interface description writes instead of vendors' names; accepted, never returned. */
+/** Neutral names for the vendors. Accepted in requests, never returned. */
 export const idpAliases = {
   idp_vendor_1: 'okta',
   idp_vendor_2: 'azure',
@@ -32,18 +32,18 @@ export interface ProviderSettings {
   allowed_audiences: readonly string[] | null
 }
 
-/** What the tokens of a provider must say. */
+/** The claims that a provider's tokens must have. */
 export interface TrustedIssuer {
   issuer: string
-  /** Microsoft's tenants may be entered by name, but sign with their id: then the discovery document says which. */
+  /** For a Microsoft tenant that was entered by name. Its issuer contains its id, which the discovery document has. */
   issuerPattern?: RegExp
-  /** Null accepts any, which is for development only. */
+  /** Null accepts any audience; for development only. */
   audiences: readonly string[] | null
-  /** Google has one issuer for everybody: the claim `hd` tells whose user it is. */
+  /** Required `hd` claim, because Google has the same issuer for all Workspace domains. */
   hostedDomain?: string
 }
 
-/** Something is missing or malformed; `field` is the setting to put right. */
+/** A setting is missing or malformed; `field` is its name. */
 export class InvalidProvider extends Error {
   override name = 'InvalidProvider'
   readonly field: 'idp_type' | 'idp_domain' | 'idp_issuer'
@@ -54,12 +54,12 @@ export class InvalidProvider extends Error {
   }
 }
 
-/** The domain may be entered after the type; until then the provider vouches for nobody. */
+/** The domain is missing. It may be set after the type; until then, no token is accepted. */
 export class IncompleteProvider extends InvalidProvider {
   override name = 'IncompleteProvider'
 }
 
-/** Undefined when no provider is configured. */
+/** Returns undefined if no provider is configured. */
 export function trustedIssuer(
   settings: ProviderSettings,
   mode: 'development' | 'production',
@@ -72,7 +72,7 @@ export function trustedIssuer(
     return { issuer: 'https://accounts.google.com', audiences, ...(hostedDomain && { hostedDomain }) }
   }
   const domain = settings.idp_domain
-  if (!domain) throw new IncompleteProvider('idp_domain', `${idp_type} needs its domain`)
+  if (!domain) throw new IncompleteProvider('idp_domain', `${idp_type} requires a domain`)
   return vendorIssuers[idp_type](domain, audiences)
 }
 
@@ -85,7 +85,7 @@ const vendorIssuers: Record<Exclude<IdpType, 'custom_oidc' | 'google'>, VendorIs
   },
   azure(tenant, audiences) {
     if (/^(common|organizations|consumers)$/i.test(tenant)) {
-      throw new InvalidProvider('idp_domain', `"${tenant}" stands for every Microsoft tenant; enter the id of yours`)
+      throw new InvalidProvider('idp_domain', `"${tenant}" means every Microsoft tenant; enter the ID of your tenant`)
     }
     const issuer = `https://login.microsoftonline.com/${tenant.toLowerCase()}/v2.0`
     if (guid.test(tenant)) return { issuer, audiences }
@@ -100,7 +100,7 @@ const vendorIssuers: Record<Exclude<IdpType, 'custom_oidc' | 'google'>, VendorIs
   },
   firebase(project, audiences) {
     if (!/^[a-z0-9-]{4,64}$/.test(project))
-      throw new InvalidProvider('idp_domain', 'Enter the id of the Firebase project')
+      throw new InvalidProvider('idp_domain', 'Enter the ID of the Firebase project')
     return { issuer: `https://securetoken.google.com/${project}`, audiences: audiences ?? [project] }
   },
   onelogin(domain, audiences) {
@@ -115,15 +115,16 @@ const guid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 function requireHost(text: string): string {
   const host = text.toLowerCase()
   const isHost = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/.test(host)
-  if (!isHost) throw new InvalidProvider('idp_domain', `"${text}" is not a domain such as tenant.provider.com`)
+  if (!isHost)
+    throw new InvalidProvider('idp_domain', `"${text}" isn’t a domain; enter one such as tenant.provider.com`)
   return host
 }
 
 function customIssuer(text: string | null, mode: 'development' | 'production'): string {
-  if (!text) throw new InvalidProvider('idp_issuer', 'custom_oidc needs its issuer')
+  if (!text) throw new InvalidProvider('idp_issuer', 'custom_oidc requires an issuer')
   const url = URL.parse(text)
   if (!url || url.username || url.password || url.search || url.hash || !/^https?:$/.test(url.protocol)) {
-    throw new InvalidProvider('idp_issuer', 'The issuer is a URL without user, query or fragment')
+    throw new InvalidProvider('idp_issuer', 'The issuer must be a URL without user, query or fragment')
   }
   if (url.protocol === 'http:' && mode === 'production') {
     throw new InvalidProvider('idp_issuer', 'The issuer must start with https://')

@@ -5,9 +5,9 @@ import { DiscoveryFailed, discover, fetchJson } from './discovery.ts'
 import type { TrustedIssuer } from './issuers.ts'
 
 /**
- * The signing keys of identity providers, cached. A key that a provider withdraws is accepted for five more minutes, or
- * for an hour while the provider can't be reached. A key that isn't in the cache may be new, so the keys are fetched
- * again, but a storm of made-up key ids causes one fetch in thirty seconds.
+ * Caches the signing keys of identity providers. A key that a provider withdraws is accepted for five more minutes, or
+ * for an hour while the provider can't be reached. An unknown key id causes another fetch, because the key may be new,
+ * but at most one in 30 seconds.
  */
 export interface ProviderKeys {
   find(
@@ -40,7 +40,7 @@ export function createProviderKeys(service: Pick<Service, 'fetch' | 'clock' | 'l
   const issuers = new LRUCache<string, Remembered>({ max: rememberedIssuers })
 
   function refresh(trusted: TrustedIssuer, remembered: Remembered): Promise<Keys> {
-    // Callers that come while a fetch is under way share it.
+    // Concurrent callers share one fetch.
     remembered.pending ??= fetchKeys(service, trusted)
       .then((keys) => {
         remembered.keys = keys
@@ -70,7 +70,7 @@ export function createProviderKeys(service: Pick<Service, 'fetch' | 'clock' | 'l
       return await refresh(trusted, remembered)
     } catch (error) {
       if (!isStillGood) throw error
-      log.warn({ err: error, issuer: trusted.issuer }, 'identity provider not reachable, using its last keys')
+      log.warn({ err: error, issuer: trusted.issuer }, 'could not reach the identity provider; using its last keys')
       return keys
     }
   }
@@ -91,11 +91,11 @@ export function createProviderKeys(service: Pick<Service, 'fetch' | 'clock' | 'l
 async function fetchKeys(service: Pick<Service, 'fetch' | 'clock'>, trusted: TrustedIssuer): Promise<Keys> {
   const { issuer, jwks_uri } = await discover(service, trusted)
   const { keys } = await fetchJson(service, jwks_uri, 'keys')
-  if (!Array.isArray(keys)) throw new DiscoveryFailed('no_keys', `${jwks_uri} holds no keys`)
+  if (!Array.isArray(keys)) throw new DiscoveryFailed('no_keys', `${jwks_uri} has no keys`)
   return { issuer, keys: keys.flatMap(importKey), fetchedAt: service.clock() }
 }
 
-/** Keys for encryption, symmetric ones and kinds we do not know are none for us. */
+/** Ignores encryption keys, symmetric keys and unknown key types. */
 function importKey(jwk: Record<string, unknown>): Keys['keys'] {
   if (jwk?.use === 'enc' || !['RSA', 'EC', 'OKP'].includes(String(jwk?.kty))) return []
   try {
@@ -110,6 +110,6 @@ function pick({ keys }: Keys, kid: string | undefined, algorithm: string): KeyOb
   const kty = algorithm.startsWith('ES') ? 'EC' : algorithm === 'EdDSA' ? 'OKP' : 'RSA'
   const fitting = keys.filter((entry) => entry.kty === kty)
   if (kid !== undefined) return fitting.find((entry) => entry.kid === kid)?.key
-  // Without a key id there must be no choice.
+  // Without a key id, the key must be unambiguous.
   return fitting.length === 1 ? fitting[0]?.key : undefined
 }

@@ -8,7 +8,7 @@ import * as tools from './tools.ts'
 
 export const identityProviderRoom: Room<Service> = {
   tags: {
-    'Identity provider': 'The identity provider whose users the widget admits, and the pages that can embed it.',
+    'Identity provider': 'The identity provider whose users can use the widget, and the origins that can embed it.',
   },
   routes: [
     route(contract.getConfig, idp.getConfig),

@@ -6,7 +6,7 @@ import { idpAliases } from './issuers.ts'
 
 const { shape } = contract.updateConfig.body
 
-/** These two tools know five of the nine providers. */
+/** The two tools support five of the nine providers. */
 const ToolIdpType = z
   .enum([
     'okta',
@@ -28,7 +28,7 @@ const connection = {
     .unwrap()
     .optional()
     .describe(
-      'The provider’s domain, such as acme.okta.com; for azure the tenant’s id. Required for okta, azure, auth0',
+      'The provider’s domain, such as acme.okta.com; for azure, the tenant ID. Required for okta, azure and auth0',
     ),
   idp_issuer: shape.idp_issuer.unwrap().unwrap().optional().describe('The full issuer URL. Required for custom_oidc'),
 }
@@ -37,7 +37,7 @@ export const manageIdpConfig = tool({
   name: 'manage_idp_config',
   title: 'Manage the identity provider',
   description:
-    'Whose ID tokens the embedded widget trusts, and which origins may embed it. `get` reads the settings. `update` changes only the fields that are given. `clear` removes the provider and every allowed origin, so that end users can no longer sign in: ask the person first. Admins only.',
+    'Manages the identity provider whose ID tokens the embedded widget accepts, and the origins that may embed it. `get` returns the settings. `update` changes only the given fields. `clear` removes the provider and every allowed origin, so end users can no longer sign in: ask the user first. Admins only.',
   access: 'admin',
   input: z.strictObject({
     action: z.enum(['get', 'update', 'clear']),
@@ -47,7 +47,7 @@ export const manageIdpConfig = tool({
       .min(1)
       .max(255)
       .optional()
-      .describe('For update: the OIDC client id that tokens must be issued for; further allowed audiences stay'),
+      .describe('For update: the OIDC client ID that tokens must be issued for; other allowed audiences are kept'),
     ...connection,
     allowed_domains: shape.allowed_domains
       .unwrap()
@@ -83,12 +83,12 @@ export const testIdpConnection = tool({
   name: 'test_idp_connection',
   title: 'Test an identity provider',
   description:
-    'Fetches a provider’s OIDC discovery document and says whether it can be used, without saving anything. Use it before `manage_idp_config` with `update`. Providers in private networks can be tested by admins only.',
+    'Fetches a provider’s OIDC discovery document and reports whether it can be used, without saving anything. Use it before `manage_idp_config` with `update`. Only admins can test providers in private networks.',
   access: 'org',
   input: z.strictObject({ idp_type: ToolIdpType, ...connection }),
   output: z.discriminatedUnion('success', [
     z.strictObject({ success: z.literal(true), issuer: z.string(), jwks_uri: z.string() }),
-    z.strictObject({ success: z.literal(false), error: z.string().describe('What is wrong') }),
+    z.strictObject({ success: z.literal(false), error: z.string().describe('Why the test failed') }),
   ]),
   annotations: { readOnlyHint: true, idempotentHint: true, openWorldHint: true },
   async handler(service, caller, input) {

@@ -8,14 +8,14 @@ const AllowedOrigins = originPatterns(20)
 
 const PublishableKey = z
   .strictObject({
-    id: z.string().describe('ID of the key; anonymous visitors have it as their user ID'),
-    name: z.string().describe('Name that tells your keys apart'),
+    id: z.string().describe('ID of the key; also the user ID of anonymous visitors'),
+    name: z.string().describe('Name to distinguish your keys'),
     key_prefix: z.string().describe('First 12 characters of the key, for display'),
     allowed_origins: z
       .array(z.string())
       .describe('Origins where the key can be used; if empty, the organization’s allowed domains apply'),
     can_reveal: z.boolean().describe('Whether an admin can see the full key again'),
-    revoked_at: Timestamp.nullable().describe('When the key was revoked; null while it works'),
+    revoked_at: Timestamp.nullable().describe('When the key was revoked; null if it’s active'),
     last_used_at: Timestamp.nullable().describe('When a ticket was last issued for the key; null if never'),
     created_at: Timestamp.describe('When the key was created'),
   })
@@ -45,9 +45,9 @@ export const createKey = operation({
   access: 'admin',
   summary: 'Create a publishable key',
   description:
-    'The response contains the full `key`, which goes into your page with the widget’s tag. It is meant to be public, so restrict it to your own origins. Each allowed origin counts as a site of your plan, and a wildcard counts as one site: the response is `PAYMENT_REQUIRED` if the plan has no site left.',
+    'The response contains the full `key`, which goes into your page with the widget’s tag. It is meant to be public, so restrict it to your own origins. Each allowed origin counts as a site of your plan, and a wildcard counts as one site. If your plan has no site left, the request fails with `PAYMENT_REQUIRED`.',
   body: z.strictObject({
-    name: Name.describe('Name that tells your keys apart, 1 to 100 characters'),
+    name: Name.describe('Name to distinguish your keys, 1 to 100 characters'),
     allowed_origins: AllowedOrigins.prefault([]).describe(
       'Origins where the key can be used, such as `https://app.example.com` or `https://*.example.com`; at most 20. If empty, the organization’s allowed domains apply.',
     ),
@@ -66,7 +66,7 @@ export const updateKey = operation({
   access: 'admin',
   summary: 'Rename a key or change its origins',
   description:
-    'Fields that you leave out stay as they are. If you remove an origin, the widgets on its pages are disconnected within a minute. Each allowed origin counts as a site of your plan, and a wildcard counts as one site.',
+    'Fields that you omit stay unchanged. If you remove an origin, the widgets on its pages are disconnected within a minute. Each allowed origin counts as a site of your plan, and a wildcard counts as one site.',
   params: Id,
   body: z.strictObject({
     name: Name.optional().describe('New name, 1 to 100 characters'),
@@ -83,7 +83,7 @@ export const revealKey = operation({
   path: '/publishable-keys/{id}/reveal',
   access: 'admin',
   summary: 'Show the full key again',
-  description: 'The audit trail records who asked. The response is a 404 if the key’s `can_reveal` is false.',
+  description: 'The request is recorded in the audit trail. Returns a 404 if the key’s `can_reveal` is false.',
   params: Id,
   response: z.strictObject({ key: z.string().describe('The full key') }),
   errors: ['RESOURCE_NOT_FOUND'],

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 /**
- * `pk_live_` + 32 random bytes in base 62 + a checksum: found by secret scanners, copied with a double click, and a
- * mistyped one is refused without a look-up.
+ * `pk_live_` + 32 random bytes in base 62 + a checksum. Secret scanners find it, a double click selects it, and a
+ * mistyped key is rejected without a lookup.
  */
 export function generateKey(mode: 'development' | 'production'): string {
   const body = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43)

@@ -6,18 +6,19 @@ import { topics } from '../stores/changes.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 import { isWellFormedKey } from './key-format.ts'
 
-/** A live key and what its organization allows: all that a ticket exchange has to know. */
+/** A key that isn't revoked, with the settings of its organization that a ticket exchange needs. */
 export interface LiveKey {
   id: string
   organization_id: string
   allowed_origins: readonly string[]
   provider: IdentityProviderConfig
-  /** Origins that passed the checks, by their text, and the sites that they are on, by origin; an empty id is no site. */
+  /** Canonical origins that passed the checks, by the text that was sent. */
   origins: LRUCache<string, string>
+  /** Ids of sites by canonical origin; empty if the origin has no site. */
   siteIds: LRUCache<string, string>
 }
 
-/** Where the key may be used; a key without origins of its own goes by those of the organization. None: everywhere. */
+/** Where the key may be used: its own origins, or else the organization's. An empty list means everywhere. */
 export const allowedOrigins = ({
   allowed_origins,
   provider,
@@ -25,9 +26,9 @@ export const allowedOrigins = ({
   allowed_origins.length > 0 ? allowed_origins : provider.allowed_domains
 
 export interface KeyLookup {
-  /** Without asking anybody; almost every exchange is for a key that was used before. */
+  /** Returns a cached key synchronously, because almost every exchange is for a key that was used before. */
   known(key: string): LiveKey | undefined
-  /** Undefined for a malformed, an unknown and a revoked key alike. */
+  /** Returns undefined for a malformed, an unknown or a revoked key. */
   find(key: string): Promise<LiveKey | undefined>
 }
 

@@ -16,7 +16,7 @@ const create = (body: unknown) => app.request('POST', '/publishable-keys', { tok
 const list = async () => (await app.request('GET', '/publishable-keys', { token })).body.keys
 
 describe('creating', () => {
-  test('answers with the whole key, once', async () => {
+  test('returns the full key, once', async () => {
     const { body } = await create({
       name: '  Shop ',
       allowed_origins: ['https://Shop.Example.com:443', 'https://shop.example.com'],
@@ -110,7 +110,7 @@ describe('updating', () => {
   })
 
   // Abuse case 11.
-  test('of different fields at once loses none', async () => {
+  test('different fields concurrently loses no change', async () => {
     const { id } = (await create({ name: 'Old' })).body
     const changes = Array.from({ length: 50 }, (_, n) =>
       n % 2 ? { name: 'New' } : { allowed_origins: ['https://b.example.com'] },
@@ -135,7 +135,7 @@ describe('updating', () => {
 })
 
 describe('revealing and revoking', () => {
-  test('shows the same key again until it is revoked', async () => {
+  test('returns the same key again until it is revoked', async () => {
     const { id, key } = (await create({ name: 'x' })).body
     const reveal = () => app.request('POST', `/publishable-keys/${id}/reveal`, { token })
     expect((await reveal()).body).toEqual({ key })
@@ -155,7 +155,7 @@ describe('revealing and revoking', () => {
     ).toContain(id)
   })
 
-  test('tells the other nodes', async () => {
+  test('notifies the other nodes', async () => {
     const heard: string[] = []
     const end = app.service.changes.watch({ changed: (topic) => heard.push(topic), missed: () => undefined })
     const { id } = (await create({ name: 'x' })).body
@@ -165,7 +165,7 @@ describe('revealing and revoking', () => {
     expect(heard).toEqual([topics.key(id), topics.key(id)])
   })
 
-  test('every change has its audit row, with who did it', async () => {
+  test('writes an audit row with the actor for every change', async () => {
     const { id } = (await create({ name: 'Audited' })).body
     await app.request('PATCH', `/publishable-keys/${id}`, { token, body: { name: 'Renamed' } })
     await app.request('POST', `/publishable-keys/${id}/reveal`, { token })
@@ -185,7 +185,7 @@ describe('revealing and revoking', () => {
 })
 
 // Abuse case 2.
-test('another organization’s keys are not counted, listed or sorted in', async () => {
+test('another organization’s keys do not appear in the list', async () => {
   const before = await list()
   const other = await app.tokenFor('admin@other.test', 'other')
   await Promise.all(
@@ -197,7 +197,7 @@ test('another organization’s keys are not counted, listed or sorted in', async
 })
 
 // Abuse case 18.
-test('a dump of the database holds no usable key', async () => {
+test('a dump of the database contains no usable key', async () => {
   const { key } = (await create({ name: 'Secret' })).body
   const rows = await app.service.database.asOrg(await app.organization('demo'), async (sql) => [
     ...(await sql`select * from publishable_keys`),
@@ -208,7 +208,7 @@ test('a dump of the database holds no usable key', async () => {
 })
 
 describe('the key format', () => {
-  test('a generated key is well-formed, and no mistyped one is', () => {
+  test('accepts a generated key, and rejects a mistyped one', () => {
     const arbitraryTypo = fc.record({ at: fc.nat(56), to: fc.constantFrom(...'0aZ-') })
     fc.assert(
       fc.property(fc.constantFrom('development' as const, 'production' as const), arbitraryTypo, (mode, { at, to }) => {

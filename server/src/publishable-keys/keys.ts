@@ -14,7 +14,7 @@ import { generateKey, prefixOf } from './key-format.ts'
 
 type PublishableKey = Output<typeof contract.updateKey>
 
-/** Where the sealed copy lives: part of what seals it. */
+/** The place that a sealed key is bound to. */
 const sealedKeyPlace = (id: string) => `publishable_keys.key_sealed:${id}`
 
 export async function listKeys(
@@ -30,7 +30,7 @@ export const createKey = (
   input: Input<typeof contract.createKey>,
 ): Promise<Output<typeof contract.createKey>> => addKey(service, trailOf(caller), input)
 
-/** For the operator too, who is not a member. */
+/** Also used by the operator's command, which has no caller. */
 export async function addKey(
   { database, secrets, config }: Pick<Service, 'database' | 'secrets'> & { config: Pick<Config, 'mode' | 'plans'> },
   trail: Trail,
@@ -107,7 +107,7 @@ async function selectKey(sql: Sql, id: string): Promise<PublishableKey> {
   return key
 }
 
-/** The newest first; all of them without an id. */
+/** Newest first. Returns all keys if no id is given. */
 const selectKeys = (sql: Sql, id: string | null = null) => sql<PublishableKey>`
   select id, name, key_prefix, allowed_origins, key_sealed is not null as can_reveal,
          revoked_at, last_used_at, created_at

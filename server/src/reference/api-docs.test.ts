@@ -12,7 +12,7 @@ const render = async (specification: object) => {
   return { html: await response.text(), headers: response.headers }
 }
 
-/** The page for one operation whose request body is the given schema. */
+/** Renders the page for one operation whose request body has the given schema. */
 const renderBody = async (schema: object, schemas: object = {}) => {
   const json = (content: object) => ({ content: { 'application/json': { schema: content } } })
   const operation = {
@@ -33,7 +33,7 @@ const renderBody = async (schema: object, schemas: object = {}) => {
   return html
 }
 
-/** The rows of the table with this caption, as text: name, type and what stands beside it. */
+/** The rows of the table with this caption, as text. */
 const rowsOf = (html: string, caption: string): string[] => {
   const table = html.split('<table>').find((part) => part.startsWith(`<caption>${caption}`)) ?? ''
   const [body = ''] = table.split('</tbody>')
@@ -54,7 +54,7 @@ const exampleOf = (html: string): unknown => {
   return JSON.parse(text.replaceAll('&#34;', '"').replaceAll('&#39;', "'"))
 }
 
-test('names every operation, with its anchor, its path and a call to copy', async () => {
+test('lists every operation with its anchor, its path and a command to copy', async () => {
   const { html } = await render(describeApi(operations, tags))
   for (const { id, method, path, query } of operations) {
     expect(html).toContain(`<article id="${id}"`)
@@ -67,25 +67,25 @@ test('names every operation, with its anchor, its path and a call to copy', asyn
   }
 })
 
-test('says how to get a token', async () => {
+test('explains how to get a token', async () => {
   const { html } = await render(describeApi(operations, tags))
   expect(html).toContain('npx inlay token --email you@example.com --org your-organization')
 })
 
-test('needs no script and forbids every one', async () => {
+test('contains no scripts, and forbids them', async () => {
   const { html, headers } = await render(describeApi(operations, tags))
   expect(headers.get('content-security-policy')).toContain("default-src 'none'; style-src 'unsafe-inline'")
   expect(html).not.toMatch(/<script|\son\w+=|javascript:/i)
 })
 
-test('links lead to something on the page, and no id is there twice', async () => {
+test('every link has a target on the page, and ids are unique', async () => {
   const { html } = await render(describeApi(operations, tags))
   const ids = [...html.matchAll(/\sid="([^"]+)"/g)].map(([, id]) => id)
   expect(ids).toEqual([...new Set(ids)])
   for (const [, target] of html.matchAll(/href="#([^"]+)"/g)) expect(ids).toContain(target)
 })
 
-test('text of the document is text on the page', async () => {
+test('escapes text from the document', async () => {
   const hostile = '<img src=x onerror="alert(1)">\'&`<b>`'
   const described = {
     type: 'object',
@@ -132,7 +132,7 @@ test('text of the document is text on the page', async () => {
   expect(html).not.toMatch(/<img|<b>|"alert/i)
 })
 
-test('a required and an optional field, with their bounds and defaults', async () => {
+test('shows whether a field is required, its bounds and its default', async () => {
   const html = await renderBody({
     type: 'object',
     properties: {
@@ -156,7 +156,7 @@ test('a required and an optional field, with their bounds and defaults', async (
   expect(exampleOf(html)).toEqual({ name: 'string', code: 'string', limit: 20, count: 1, price: 0, tags: ['string'] })
 })
 
-test('nested fields have dotted names; components are shown where they are used', async () => {
+test('shows nested fields with dotted names, and components where they are used', async () => {
   const html = await renderBody(
     {
       type: 'object',
@@ -189,7 +189,7 @@ test('nested fields have dotted names; components are shown where they are used'
   expect(exampleOf(html)).toEqual({ owner: person, roles: ['admin'], people: [person], labels: {} })
 })
 
-test('what may be null, and what is one of several', async () => {
+test('shows nullable fields and unions', async () => {
   const html = await renderBody({
     type: 'object',
     properties: {
@@ -218,7 +218,7 @@ test('what may be null, and what is one of several', async () => {
   })
 })
 
-test('a schema that holds itself ends', async () => {
+test('stops at a recursive schema', async () => {
   const tree = { $ref: '#/components/schemas/Tree' }
   const html = await renderBody(tree, {
     Tree: { type: 'object', properties: { name: { type: 'string' }, children: { type: 'array', items: tree } } },
@@ -227,7 +227,7 @@ test('a schema that holds itself ends', async () => {
   expect(exampleOf(html)).toEqual({ name: 'string', children: [] })
 })
 
-test('the errors of an operation, with what their data holds', async () => {
+test('lists the errors of an operation with the fields of their data', async () => {
   const { html } = await render(describeApi(operations, tags))
   const [, article = ''] = html.split('<article id="updateMember"')
   expect(rowsOf(article, 'Errors')).toEqual([

@@ -23,7 +23,7 @@ interface Operation {
 }
 
 interface Content {
-  /** As JSON; an export has lines of JSON instead. */
+  /** JSON, or JSON Lines for an export. */
   content: Partial<Record<'application/json' | 'application/jsonl', { schema: Schema; example?: unknown }>>
 }
 
@@ -58,7 +58,7 @@ interface Field {
   isRequired: boolean
 }
 
-/** The interface description for people: rendered once, without scripts. */
+/** The API reference as a page without scripts, rendered once. */
 export function serveApiDocs(describe: () => object, publicUrl: string): Hono {
   let html: string | undefined
   return new Hono().get('/', (c) => {
@@ -97,19 +97,18 @@ const introduction = (baseUrl: string) => `
   <h2>Authentication</h2>
   <p>Send an access token as a bearer token. On the server, this prints one for a member of an organization:</p>
   <pre>export TOKEN="$(npx inlay token --email you@example.com --org your-organization)"</pre>
-  <p>The address of the API is <code>${escapeHtml(baseUrl)}</code>; generators read
-    <a href="${escapeHtml(baseUrl)}/spec.json">its OpenAPI document</a>.</p>
+  <p>The base URL is <code>${escapeHtml(baseUrl)}</code>. To generate a client, use the
+    <a href="${escapeHtml(baseUrl)}/spec.json">OpenAPI document</a>.</p>
   <h2>Errors</h2>
-  <p>Every failure is <code>{ defined, code, status, message, data }</code>. Tell failures apart by
-    <code>data.code</code>. Where <code>defined</code> is false, the failure isn’t specific to the operation, such as a
-    body that is too large (413) or a server that is starting (503), and <code>code</code> names it.</p>
+  <p>Every error response is <code>{ defined, code, status, message, data }</code>. Use <code>data.code</code> to
+    distinguish errors. If <code>defined</code> is false, the error isn’t specific to the operation, for example a body
+    that is too large (413) or a server that is starting (503). Use <code>code</code> instead.</p>
   <h2>Retries</h2>
-  <p>To retry a POST that creates something without creating it twice, send an <code>Idempotency-Key</code>: a value of
-    your choice, such as a UUID. For 24 hours, a request with the same key and the same input gets the first response
-    again.</p>
+  <p>To safely retry a POST that creates something, send an <code>Idempotency-Key</code> header with a unique value, such
+    as a UUID. For 24 hours, a request with the same key and the same input returns the first response again.</p>
   <h2>Limits</h2>
-  <p>A request body has at most 64 KiB, for skills 1 MiB, for the ticket exchange 20 KiB. A JSON object has at most 1,000
-    keys and 64 levels. A connection is closed when its client doesn’t read a response for 30 seconds.</p>`
+  <p>A request body can be up to 64 KiB (1 MiB for skills, 20 KiB for the ticket exchange). A JSON object can have up to
+    1,000 keys and 64 levels. The server closes a connection if the client doesn’t read a response for 30 seconds.</p>`
 
 const renderLink = ({ operationId, method }: Operation) =>
   `<li><a href="#${escapeHtml(operationId)}">${escapeHtml(operationId)}</a> ${methodTag(method)}</li>`
@@ -183,7 +182,7 @@ function errorTable(failures: Content[], read: SchemaReader): string {
   return table('Errors', ['Status', 'code', 'data.code', 'When'], rows)
 }
 
-/** A column that is empty in every row is left out. The caption and the cells are HTML. */
+/** Leaves out columns that are empty in every row. The caption and the cells are HTML. */
 function table(caption: string, headings: string[], rows: string[][]): string {
   const used = headings.map((_, column) => rows.some((row) => row[column] !== ''))
   const cells = (row: string[], tag: 'th' | 'td') =>
@@ -215,7 +214,7 @@ function curl(
 
 type SchemaReader = ReturnType<typeof schemaReader>
 
-/** What a page says about a schema. Components are shown where they are used. */
+/** Describes schemas for the page. Components are shown where they are used. */
 function schemaReader(components: Record<string, Schema>) {
   const nameOf = (ref: string) => ref.split('/').at(-1) ?? ref
   const resolve = ({ $ref, ...schema }: Schema): Schema => ($ref ? { ...components[nameOf($ref)], ...schema } : schema)
@@ -245,7 +244,7 @@ function schemaReader(components: Record<string, Schema>) {
       range(rest.minLength, rest.maxLength, ' characters'),
       range(rest.minItems, rest.maxItems, ' items'),
       each && `each ${each}`,
-      // The pattern of a known format says nothing that its name does not.
+      // The pattern of a known format adds nothing to the format's name.
       pattern && !format && `matches ${pattern}`,
       value !== undefined && `default ${JSON.stringify(value)}`,
     ]
@@ -316,7 +315,7 @@ function range(low: number | undefined, high: number | undefined, unit: string):
   return max === undefined ? '' : `at most ${max}${unit}`
 }
 
-/** Every integer stays within what a double can hold; that is no bound worth telling. */
+/** Ignores bounds that only mean "fits in a double", because every integer has them. */
 const finite = (bound: number | undefined) =>
   bound !== undefined && Math.abs(bound) < Number.MAX_SAFE_INTEGER ? bound : undefined
 

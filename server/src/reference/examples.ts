@@ -1,4 +1,4 @@
-/** The parts of a JSON Schema that an example is made from. */
+/** The parts of a JSON Schema that examples are generated from. */
 interface Schema {
   $ref?: string
   type?: string | string[]
@@ -12,7 +12,7 @@ interface Schema {
   default?: unknown
 }
 
-/** An example of an operation's request or response, made from its schema and the values below. */
+/** Generates an example of an operation's request or response from its schema and the values below. */
 export function exampleOf(
   schema: unknown,
   components: Record<string, unknown>,
@@ -24,7 +24,7 @@ export function exampleOf(
   return outcome ? { ...(example as object), ...outcome } : example
 }
 
-/** `place` is the component, the property that an object belongs to, or the operation. Values are looked up by it. */
+/** Looks values up by `place`: the component, the property that contains the object, or the operation. */
 function build(schema: Schema, components: Record<string, Schema>, place: string, name = ''): unknown {
   const known = [`${place}.${name}`, name].find((key) => Object.hasOwn(values, key))
   if (known !== undefined && schema.const === undefined) return values[known]
@@ -69,7 +69,7 @@ const [userId, organizationId, keyId, siteId, endUserId, threadId] = ['a1', 'b2'
   (end) => `019a8c3e-5b70-7c41-9f2e-3d6b8a4c10${end}`,
 )
 
-/** Values of properties by name. `place.property` is for one schema, or one operation, only. */
+/** Values of properties by name. `place.property` only applies to one schema or operation. */
 const values: Record<string, unknown> = {
   'ToolCallContents.arguments': '{"product_id":"ink-blue"}',
   'ToolCallContents.result': '{"content":[{"type":"text","text":"Added"}],"isError":false}',
@@ -275,7 +275,7 @@ const values: Record<string, unknown> = {
   user_name: 'ada@example.com',
   version: 3,
   violations: [],
-  // Left out of the document, as the server leaves it out when there are no warnings.
+  // Omitted, as in a response without warnings.
   'SavedSkill.warnings': undefined,
 }
 
@@ -320,7 +320,7 @@ const wholeExamples: Record<string, unknown> = {
   'getPortalUrl response': 'https://billing.example.com/portal',
 }
 
-/** What an operation changes in the resource that it returns. */
+/** Fields that an operation changes in the resource that it returns. */
 const outcomes: Record<string, Record<string, unknown>> = {
   'updateMember request': { role: 'member' },
   'updateMember response': { role: 'member' },

@@ -58,14 +58,14 @@ const errorVariants = ({ responses }: Described, status: string): Schema[] =>
 const withoutDescriptions = (schemas: Schema[]): unknown =>
   JSON.parse(JSON.stringify(schemas, (key, value) => (key === 'description' ? undefined : value)))
 
-test('it is OpenAPI 3.1.1 of interface version 1.0.0', () => {
+test('it is OpenAPI 3.1.1, with API version 1.0.0', () => {
   expect(specification).toMatchObject({ openapi: '3.1.1', info: { version: '1.0.0' } })
 })
 
 const contentOf = ({ lines }: Operation, response: { content: Content } | undefined) =>
   response?.content[lines ? 'application/jsonl' : 'application/json']
 
-test('it is valid and has nothing for a linter to say', async () => {
+test('it is valid and passes the linter', async () => {
   const problems = await lintFromString({
     source: JSON.stringify(specification),
     config: await createConfig({ extends: ['recommended'] }),
@@ -73,7 +73,7 @@ test('it is valid and has nothing for a linter to say', async () => {
   expect(problems.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual([])
 })
 
-test('every reference leads to a schema', () => {
+test('every reference has a schema', () => {
   const refs = [...JSON.stringify(specification).matchAll(/"\$ref":"([^"]+)"/g)].map(([, ref = '']) => ref)
   expect(refs).not.toEqual([])
   for (const ref of refs) expect(resolve(ref), ref).toBeDefined()
@@ -84,7 +84,7 @@ test('operation ids are unique', () => {
   expect(ids).toEqual([...new Set(ids)])
 })
 
-test('the server serves the document of the repository', async () => {
+test('the server serves the same document as openapi.json', async () => {
   const { fetch } = await useTestService()
   const response = await fetch('/api/spec.json')
   const committed = readFileSync(join(import.meta.dirname, '../../../openapi.json'), 'utf8')
@@ -99,7 +99,7 @@ const errorsOfAccess: Record<Access, ErrorCode[]> = {
   admin: ['AUTH_REQUIRED', 'ORG_CONTEXT_REQUIRED', 'ACCESS_DENIED'],
 }
 
-test.each(operations)('$id says who may call it and how it can fail', (operation) => {
+test.each(operations)('$id documents its access level and its errors', (operation) => {
   const description = described(operation)
   expect(description).toMatchObject({
     operationId: operation.id,
@@ -128,15 +128,15 @@ test.each(operations)('$id says who may call it and how it can fail', (operation
   expect(found.toSorted()).toEqual(expected.toSorted())
 })
 
-test.each(operations)('$id says what it does, for a reader who has not seen the code', (operation) => {
+test.each(operations)('$id has a description, and so do its parameters', (operation) => {
   const { description, parameters = [] } = described(operation)
-  expect(operation.description, 'a description besides who may call it').toMatch(/^.{40,}\.$/s)
+  expect(operation.description, 'a description in addition to its access level').toMatch(/^.{40,}\.$/s)
   expect(description).toContain(operation.description)
   const undescribed = parameters.filter((parameter) => !parameter.description).map(({ name }) => name)
   expect(undescribed, 'parameters without a description').toEqual([])
 })
 
-/** The paths of all properties without a description. */
+/** Paths of all properties without a description. */
 function undescribedIn(node: unknown, path: string): string[] {
   if (typeof node !== 'object' || node === null) return []
   const { properties = {} } = node as { properties?: Record<string, { description?: string }> }
@@ -154,7 +154,7 @@ test('every property is described', () => {
   expect(undescribedIn(specification.paths, 'paths')).toEqual([])
 })
 
-test.each(operations)('$id has an example of its request and its response, which its schemas accept', (operation) => {
+test.each(operations)('$id has valid examples of its request and its response', (operation) => {
   const { requestBody, responses } = described(operation)
   const request = requestBody?.content['application/json'].example
   const response = contentOf(operation, responses[200])?.example

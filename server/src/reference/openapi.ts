@@ -6,7 +6,7 @@ import { rowTypes } from '../http/row-formats.ts'
 import { type ErrorCode, type ErrorVariant, errorTable } from '../lib/errors.ts'
 import { exampleOf } from './examples.ts'
 
-/** The interface description: OpenAPI 3.1.1, read off the operations. */
+/** Generates the OpenAPI 3.1.1 document from the operations. */
 export function describeApi(
   operations: readonly Operation[],
   tagTexts: Readonly<Record<string, string>>,
@@ -96,7 +96,7 @@ const accessText: Record<Access, string> = {
   admin: 'Needs an access token for an organization in which you have the admin role.',
 }
 
-/** The errors that an operation declares and those that its access level and its input bring. */
+/** The errors that an operation declares, and those that follow from its access level and its input. */
 function errorsOf({ access, body, query, errors, ownErrors, refuseBody }: Operation): [string, ErrorVariant][] {
   const possible = new Set<ErrorCode>(errors)
   if ((body && !refuseBody) || query) possible.add('VALIDATION_ERROR')
@@ -119,15 +119,15 @@ function describeErrors(errors: readonly [string, ErrorVariant][]) {
   return Object.fromEntries(responses)
 }
 
-/** What a caller should know about an error beside its message. */
+/** Explains each error in more detail than its message. */
 const errorTexts: Readonly<Record<string, string>> = {
   VALIDATION_ERROR: 'a field is missing or invalid; `data.field` names it and `data.details` says why',
   AUTH_REQUIRED: 'the access token is missing, invalid, expired or revoked; sign in again',
   ACCESS_DENIED: 'you can’t do this, for example because it needs the admin role; `data.reason` says why',
-  ORG_CONTEXT_REQUIRED: 'the token carries no organization; sign in again and choose one',
+  ORG_CONTEXT_REQUIRED: 'the access token has no organization; sign in again and choose one',
   PAYMENT_REQUIRED: 'the plan doesn’t include this, or its limit is reached; `message` says which',
-  RESOURCE_NOT_FOUND: 'it doesn’t exist, or belongs to another organization',
-  DUPLICATE_RESOURCE: 'it already exists, or conflicts with another one; `data.resource` says what',
+  RESOURCE_NOT_FOUND: 'the resource doesn’t exist, or belongs to another organization',
+  DUPLICATE_RESOURCE: 'the resource already exists, or conflicts with another one; `data.resource` is its type',
   INTERNAL_ERROR: 'something failed in Inlay; try again, and report it if it persists',
 }
 
@@ -142,7 +142,7 @@ function describeError(code: string, { status, code: outer, message, data }: Err
     defined: z.literal(true).describe('True: this error is documented'),
     code: z.literal(outer).describe('Type of the error'),
     status: z.literal(status).describe('HTTP status'),
-    message: z.string().default(message).describe('Explanation for a person to read'),
+    message: z.string().default(message).describe('Human-readable explanation'),
     data: z
       .strictObject({ code: z.literal(code).describe('The code to handle in your program'), ...data })
       .describe('Details of the error'),
@@ -156,7 +156,7 @@ const undefinedError = clean(
       defined: z.literal(false).describe('False: this error is not documented for the operation'),
       code: z.string().describe('Type of the error'),
       status: z.number().describe('HTTP status'),
-      message: z.string().describe('Explanation for a person to read'),
+      message: z.string().describe('Human-readable explanation'),
       data: z.unknown().optional().describe('Details of the error, if there are any'),
     }),
     { io: 'input' },
@@ -183,7 +183,7 @@ function describeIdempotencyKey() {
   return { name, in: 'header', required: false, description, schema: { type: 'string', pattern } }
 }
 
-/** Types with an id become components; the rest stays where it is. */
+/** Types with an id become components; others stay inline. */
 function describeSchema(type: z.ZodType, io: 'input' | 'output', schemas: Record<string, unknown>): unknown {
   const { $defs, ...root } = clean(z.toJSONSchema(type, { io }))
   Object.assign(schemas, $defs)
@@ -197,9 +197,9 @@ function clean(schema: unknown): Record<string, unknown> {
   return JSON.parse(text.replaceAll('"#/$defs/', '"#/components/schemas/'))
 }
 
-/** In other formats than JSON, a response is described as text. */
+/** Describes responses in formats other than JSON as text. */
 function describeContent({ rows, lines }: Operation, asJson: Record<'application/json', object>): object {
-  // OpenAPI 3.1 has no word for lines, so the schema and the example are those of one line.
+  // OpenAPI 3.1 can't describe lines, so the schema and the example are for a single line.
   if (lines) return { 'application/jsonl': asJson['application/json'] }
   const formats = rows ? rowTypes.map((type) => [type, { schema: { type: 'string' } }]) : []
   return { ...asJson, ...Object.fromEntries(formats) }

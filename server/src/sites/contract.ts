@@ -37,7 +37,7 @@ export const deleteSite = operation({
   access: 'admin',
   summary: 'Delete a site that is no longer allowed',
   description:
-    'Its usage is kept without a site. While a key or the allowed domains still name the origin, the response is a 409 with the code `SITE_STILL_ALLOWED` that says where to remove it first.',
+    'The site’s usage is kept, but no longer belongs to a site. If a key or the allowed domains still include the origin, the request fails with a 409 `SITE_STILL_ALLOWED`, and the message says where to remove the origin first.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],

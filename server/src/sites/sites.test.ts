@@ -12,7 +12,7 @@ interface Site {
   last_seen_at: string | null
 }
 
-/** An organization of the free plan, which has one site, or of one without limits. */
+/** An organization on the free plan, which includes one site, or on a plan without limits. */
 async function useOrganization(slug: 'demo' | 'other') {
   const app = await useTestService()
   const organizationId = await app.organization(slug)
@@ -40,7 +40,7 @@ const siteOf = async (app: TestService, ticket: string) => (await app.service.ti
 const full = { status: 403, body: { code: 'PAYMENT_REQUIRED', message: 'Your plan includes 1 site, and it’s in use' } }
 
 describe('a site', () => {
-  test('is an origin that an administrator allows, on a key or in the organization’s domains, each once', async () => {
+  test('exists once for each origin that an administrator allows, on a key or in the organization’s domains', async () => {
     const { makeKey, setDomains, sites } = await useOrganization('demo')
     await makeKey(['https://shop.example', 'https://*.preview.example'])
     await makeKey(['https://shop.example'])
@@ -52,7 +52,7 @@ describe('a site', () => {
     ])
   })
 
-  test('does not come of requests: no stranger can use up the plan', async () => {
+  test('is not created by requests, so visitors cannot use up the plan', async () => {
     const { app, makeKey, visit, origins, setDomains } = await useOrganization('other')
     const { key } = (await makeKey()).body
     for (let n = 0; n < 30; n += 1) {
@@ -64,28 +64,28 @@ describe('a site', () => {
     expect((await setDomains(['https://shop.example'])).status).toBe(200)
   })
 
-  test('counts towards the plan when it is allowed, not when somebody visits', async () => {
+  test('counts towards the plan when it is allowed, not when it is visited', async () => {
     const { makeKey, setOrigins, setDomains, visit, origins } = await useOrganization('other')
     const { id, key } = (await makeKey(['https://*.shop.example'])).body
     for (const host of ['a', 'b', 'c']) expect((await visit(key, `https://${host}.shop.example`)).status).toBe(200)
     expect(await makeKey(['https://two.example'])).toMatchObject(full)
     expect(await setOrigins(id, ['https://*.shop.example', 'https://two.example'])).toMatchObject(full)
     expect(await setDomains(['https://two.example'])).toMatchObject(full)
-    expect(await origins(), 'a refused change changes nothing').toEqual(['https://*.shop.example'])
+    expect(await origins(), 'a rejected change has no effect').toEqual(['https://*.shop.example'])
     expect((await setDomains(['https://*.shop.example'])).status, 'the same site again').toBe(200)
     await setDomains([])
-    expect((await setOrigins(id, ['https://two.example'])).status, 'in place of the other').toBe(200)
+    expect((await setOrigins(id, ['https://two.example'])).status, 'replacing the other').toBe(200)
     expect(await origins()).toEqual(['https://two.example'])
   })
 
-  test('of twenty that are allowed at once, as many get in as the plan has', async () => {
+  test('is added only within the plan’s limit, even if 20 are allowed concurrently', async () => {
     const { makeKey, origins } = await useOrganization('other')
     const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => makeKey([`https://s${n}.example`])))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
     expect(await origins()).toHaveLength(1)
   })
 
-  test('is where a request comes from: its own origin first, else the wildcard that covers it', async () => {
+  test('of a request is its exact origin, or else the wildcard that covers it', async () => {
     const { app, makeKey, visit, sites } = await useOrganization('demo')
     const { key } = (await makeKey(['https://*.shop.example', 'https://de.shop.example'])).body
     const idOf = async (origin: string) => (await sites()).find((site) => site.origin === origin)?.id
@@ -96,7 +96,7 @@ describe('a site', () => {
     expect((await sites()).map(({ last_seen_at }) => last_seen_at)).toEqual([expect.any(String), expect.any(String)])
   })
 
-  test('that is no longer allowed goes at once, unless something was recorded there; then it does not count', async () => {
+  test('that is no longer allowed is deleted at once, or, if it has usage or threads, kept without counting', async () => {
     const { makeKey, setOrigins, sites, origins, use } = await useOrganization('other')
     const { id } = (await makeKey(['https://one.example'])).body
     await setOrigins(id, ['https://two.example'])
@@ -106,10 +106,12 @@ describe('a site', () => {
     expect((await setOrigins(id, ['https://three.example'])).status).toBe(200)
     expect(await origins()).toEqual(['https://three.example', 'https://two.example'])
     await setOrigins(id, ['https://two.example'])
-    expect(await sites(), 'allowed again it is the same one').toMatchObject([{ id: two?.id, origin: two?.origin }])
+    expect(await sites(), 'it is the same site when it is allowed again').toMatchObject([
+      { id: two?.id, origin: two?.origin },
+    ])
   })
 
-  test('of a key that was revoked is no longer allowed', async () => {
+  test('is no longer allowed after its key is revoked', async () => {
     const { app, token, makeKey, origins } = await useOrganization('other')
     const { id } = (await makeKey(['https://one.example'])).body
     await app.request('DELETE', `/publishable-keys/${id}`, { token })
@@ -128,7 +130,7 @@ describe('deleting a site', () => {
     return { ...organization, keyId: id as string, siteId: site?.id ?? '' }
   }
 
-  test('moves its usage and threads to no site, exactly, with an audit row', async () => {
+  test('keeps all its usage and threads without a site, and writes an audit row', async () => {
     const { app, organizationId, token, keyId, siteId, setOrigins, sites, remove, use, usage } = await useDiscontinued()
     await use(siteId, { created_at: '2026-03-20T00:00:00.000Z' })
     const threadId = await app.service.database.asOrg(organizationId, (sql) =>
@@ -156,7 +158,7 @@ describe('deleting a site', () => {
     expect((await remove(siteId)).status).toBe(404)
   })
 
-  test('is refused while its origin is allowed, and the message says where', async () => {
+  test('fails while its origin is allowed, and the message says where', async () => {
     const { keyId, siteId, remove, setOrigins, setDomains, usage } = await useDiscontinued()
     const refusal = (where: RegExp) => ({
       status: 409,
@@ -169,7 +171,7 @@ describe('deleting a site', () => {
     expect(await usage()).toHaveLength(2)
   })
 
-  test('loses and doubles nothing of what is recorded meanwhile', async () => {
+  test('neither loses nor duplicates usage that is recorded meanwhile', async () => {
     const { app, organizationId, keyId, siteId, setOrigins, remove, usage } = await useDiscontinued()
     await setOrigins(keyId, [])
     const days = ['2026-03-10', '2026-03-11', '2026-03-12']
@@ -190,7 +192,7 @@ describe('deleting a site', () => {
     expect(await usage()).toMatchObject([{ site_id: null, total_requests: 2 + 41 * 6 }])
   })
 
-  test('of another organization finds none', async () => {
+  test('of another organization returns a 404', async () => {
     const { app, siteId, keyId, setOrigins, usage } = await useDiscontinued()
     await setOrigins(keyId, [])
     const token = await app.tokenFor('admin@other.test', 'other')

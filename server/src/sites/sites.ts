@@ -21,14 +21,14 @@ export async function listSites({ database }: Service, { organization }: OrgCall
   )
 }
 
-/** Usage and threads of the site stay, as those of no site. */
+/** Keeps the site's usage and threads, without a site. */
 export async function deleteSite(
   { database }: Service,
   caller: OrgCaller,
   { id }: Input<typeof contract.deleteSite>,
 ): Promise<Output<typeof contract.deleteSite>> {
   await database.asOrg(caller.organization.id, async (sql) => {
-    // Usage that is being recorded locks the site too: it is either here already, or finds no site and counts for none.
+    // Recording usage locks the site too, so concurrent usage is either moved here, or finds no site.
     const [site] = await sql<{ origin: string; is_allowed: boolean }>`
       select origin, is_allowed from sites where id = ${id} for update`
     if (!site) throw notFound('site', id)
@@ -42,11 +42,11 @@ export async function deleteSite(
 }
 
 /**
- * Call it in every transaction that changes where the widget may be embedded: it makes the sites those origins, within the
- * plan's limit. An origin that is no longer allowed keeps its site while something was recorded there.
+ * Updates the sites to the allowed origins, within the plan's limit. Call it in every transaction that changes where
+ * the widget may be embedded. An origin that is no longer allowed keeps its site if it has usage or threads.
  */
 export async function settleSites(plans: readonly Plan[], sql: Sql): Promise<void> {
-  // Changes queue, so that each sees those before it.
+  // Serializes concurrent changes, so that each sees the earlier ones.
   await sql`select from organizations where id = current_organization() for no key update`
   const before = await countAllowed(sql)
   const allowed = (
@@ -64,7 +64,7 @@ export async function settleSites(plans: readonly Plan[], sql: Sql): Promise<voi
   if ((await countAllowed(sql)) > before) await requireRoom(plans, sql, 'sites')
 }
 
-/** The site that an origin is on, if an administrator allowed it: by itself, or by the wildcard that covers it. */
+/** The site of an origin that an administrator allowed, either exactly or with a wildcard. */
 export async function findSite(sql: Sql, origin: string): Promise<string | undefined> {
   const [site] = await sql<{ id: string }>`
     select id from sites where is_allowed and origin in (${origin}, ${wildcardOf(origin)})
@@ -78,7 +78,7 @@ async function countAllowed(sql: Sql): Promise<number> {
 }
 
 async function deleteUnused(sql: Sql): Promise<void> {
-  // Locked by a statement of its own: the next one then sees what was recorded until now, and nothing is added meanwhile.
+  // A separate statement takes the lock, so that the next one sees everything recorded so far, and nothing is added.
   await sql`select from sites where not is_allowed order by id for update`
   await sql`
     delete from sites where not is_allowed

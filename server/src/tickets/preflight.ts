@@ -1,8 +1,8 @@
 import type { Context } from 'hono'
 
 /**
- * A preflight does not say which key will be sent, so it cannot say whether the origin is allowed. It only lets the
- * browser ask; the answer itself is readable for exactly the origins that the key allows.
+ * A preflight request doesn't include the key, so the origin can't be checked yet. The response only lets the browser
+ * send the request; the page can read its response only if the key allows the origin.
  */
 export const answerPreflight = (c: Context): Response =>
   c.body(null, 204, {

@@ -21,7 +21,7 @@ const holder: TicketHolder = {
 const anonymous: TicketHolder = { ...holder, end_user: undefined }
 const { site_id, ...redeemed } = holder
 
-/** Nodes that share one store, each with a connection of its own. */
+/** Nodes that share one store, each with its own connection. */
 function useNodes() {
   const { redisUrl } = inject('engines')
   const folder = mkdtempSync(join(tmpdir(), 'inlay-tickets-'))
@@ -39,7 +39,7 @@ function useNodes() {
   }
 }
 
-test('a ticket stands for its holder, for a minute', async () => {
+test('a ticket can be redeemed for its holder for one minute', async () => {
   const { clock, startNode } = useNodes()
   const node = startNode()
   const { ticket, expiresAt } = node.issue(holder)
@@ -53,7 +53,7 @@ test('a ticket stands for its holder, for a minute', async () => {
   expect(await node.redeem(late.ticket)).toBeUndefined()
 })
 
-test('a ticket is redeemed once, by one of fifty callers on two nodes', async () => {
+test('a ticket is redeemed by exactly one of 50 concurrent callers on two nodes', async () => {
   const { startNode } = useNodes()
   const [first, second] = [startNode(), startNode()]
   const { ticket } = first.issue(anonymous)
@@ -72,7 +72,7 @@ test('a ticket and its use survive a restart', async () => {
   expect(await after.redeem(unused)).toEqual(redeemed)
 })
 
-test('a ticket in another spelling gets nothing', async () => {
+test('rejects a ticket in another encoding', async () => {
   const { startNode } = useNodes()
   const node = startNode()
   const { ticket } = node.issue(anonymous)
@@ -81,7 +81,7 @@ test('a ticket in another spelling gets nothing', async () => {
   expect(await node.redeem(ticket)).toBeDefined()
 })
 
-test('a changed ticket gets nothing, and takes nothing from its holder', async () => {
+test('rejects a modified ticket, and leaves the original usable', async () => {
   const { startNode } = useNodes()
   const node = startNode()
   const { ticket } = node.issue(holder)
@@ -100,18 +100,18 @@ test.each([
   ['random text', 'x'.repeat(300)],
   ['something short', 'abc'],
   ['something long', 'A'.repeat(1_000_000)],
-  ['no base64url', '\u0000 ü'.repeat(100)],
-])('%s is no ticket', async (_, text) => {
+  ['invalid base64url', '\u0000 ü'.repeat(100)],
+])('%s is not a ticket', async (_, text) => {
   expect(await useNodes().startNode().redeem(text)).toBeUndefined()
 })
 
-test('a ticket of an installation with another secret is not taken', async () => {
+test('rejects a ticket of an installation with another secret', async () => {
   const { startNode } = useNodes()
   const { ticket } = startNode([newerSecret]).issue(anonymous)
   expect(await startNode([secret]).redeem(ticket)).toBeUndefined()
 })
 
-test('a ticket is redeemed while the secret is being changed', async () => {
+test('a ticket can be redeemed while the secret is rotated', async () => {
   const { startNode } = useNodes()
   const [before, during] = [startNode([secret]), startNode([newerSecret, secret])]
   expect(await during.redeem(before.issue(anonymous).ticket)).toBeDefined()

@@ -3,13 +3,13 @@ import { longestTicket } from '@inlay/protocol'
 import type { Service } from '../foundation/service.ts'
 import { randomText } from '../lib/ids.ts'
 
-/** What a ticket stands for. */
+/** Identifies the widget that a ticket was issued to. */
 export interface TicketHolder {
   organization_id: string
   publishable_key_id: string
   origin: string | undefined
   site_id: string | undefined
-  /** Undefined for a widget whose user is not signed in. */
+  /** Undefined for an anonymous visitor. */
   end_user: TicketEndUser | undefined
 }
 
@@ -21,18 +21,18 @@ export interface TicketEndUser {
   provider: string
 }
 
-/** Tickets are signed values: issuing one stores nothing, and any node can redeem it, also after a restart. */
+/** Tickets are signed values: issuing one stores nothing, and any node can redeem it, even after a restart. */
 export interface Tickets {
   issue(holder: TicketHolder): { ticket: string; expiresAt: number }
-  /** Whom the ticket is for; of several who bring it one is told. Throws when it can't be recorded that it was used. */
+  /** Returns the holder to exactly one caller. Throws if the use can't be recorded. */
   redeem(ticket: string): Promise<TicketHolder | undefined>
 }
 
 export const ticketSeconds = 60
-/** A use is remembered for longer than the ticket lives, because the clocks of nodes differ. */
+/** Uses are stored for longer than a ticket is valid, because the nodes' clocks differ. */
 const rememberSeconds = 2 * ticketSeconds
 
-/** What a ticket says. The id makes each ticket different, and stands for it when it is used. */
+/** The id makes each ticket unique, and records its use. */
 type Contents = [id: string, expiresAt: number, holder: TicketHolder]
 
 /** `<key id>.<contents>.<HMAC-SHA-256 of both>` */
@@ -42,7 +42,7 @@ export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 
   const sign = (key: (typeof keys)[number], text: string) =>
     createHmac('sha256', key.key).update(text).digest('base64url')
 
-  /** Only the text that was issued is accepted: in another spelling it has another signature. */
+  /** Accepts only the exact text that was issued, because the signature covers the encoded text. */
   function open(ticket: string): Contents | undefined {
     if (ticket.length > longestTicket) return undefined
     const [keyId, contents = '', signature = '', more] = ticket.split('.')

@@ -7,8 +7,8 @@ import { allowedOrigins } from '../publishable-keys/key-lookup.ts'
 import type { TicketHolder } from './signed-tickets.ts'
 
 /**
- * Whether the terms that a ticket was issued under still hold. `terms_changed`: its origin is no longer allowed, or the
- * identity provider that its ID token was verified with is no longer the trusted one.
+ * Whether the conditions under which a ticket was issued still hold. `terms_changed`: its origin is no longer allowed,
+ * or the identity provider that its ID token was verified with is no longer trusted.
  */
 export type Standing = 'stands' | 'key_revoked' | 'user_removed' | 'terms_changed'
 
@@ -23,7 +23,7 @@ export function fingerprintProvider(config: IdentityProviderConfig, trusted: Tru
   return print
 }
 
-/** Checks holders of one organization against the database in one transaction; the results are in the same order. */
+/** Checks holders of one organization against the database in one transaction. The results are in the same order. */
 export async function checkStanding(
   { database, config: { mode } }: Pick<Service, 'database' | 'config'>,
   organizationId: string,
@@ -44,7 +44,7 @@ export async function checkStanding(
   const print = currentFingerprint(provider, mode)
   const originsOf = new Map(keys.map(({ id, allowed_origins }) => [id, allowedOrigins({ allowed_origins, provider })]))
   const existing = new Set(endUsers.map(({ id }) => id))
-  // Thousands of tabs share a few origins, and comparing one means parsing it.
+  // Cached, because thousands of tabs share a few origins, and each comparison parses the origin.
   const matches = new Map<string, boolean>()
   const isAllowed = (keyId: string, origin: string | undefined, allowed: readonly string[]): boolean => {
     if (allowed.length === 0) return true
@@ -63,7 +63,7 @@ export async function checkStanding(
   })
 }
 
-/** Undefined when no provider is trusted, so no ID token stands. */
+/** Undefined if no provider is trusted. No ID token is valid then. */
 function currentFingerprint(provider: IdentityProviderConfig, mode: 'development' | 'production'): string | undefined {
   try {
     const trusted = trustedIssuer(provider, mode)

@@ -15,8 +15,8 @@ import { fingerprintProvider } from './standing.ts'
 type Needs = Service & { keyLookup: KeyLookup; identities: Identities; tickets: Tickets }
 
 /**
- * The checks of an exchange, in order. Each refusal is kept for the administrator of the key's organization. What is known
- * already is not waited for: of somebody who is not signed in, all but the ticket is.
+ * Runs the checks of an exchange in order. Each refusal is recorded for the administrator of the key's organization.
+ * Cached values are used without an await, so an exchange for an anonymous visitor usually runs synchronously.
  */
 export async function exchangeTicket(
   service: Needs,
@@ -51,7 +51,7 @@ export async function exchangeTicket(
   }
 }
 
-/** A check that turned the caller away: what they are told, and what the administrator can read. */
+/** A check that refused the caller: `failure` is for the caller, `refusal` for the administrator. */
 class TicketRefused extends Error {
   readonly failure: Failure
   readonly refusal: Refusal
@@ -73,14 +73,14 @@ function keepRefusal({ activity }: Service, key: LiveKey, error: unknown, origin
 async function requireLiveKey({ keyLookup, metrics }: Needs, text: string): Promise<LiveKey> {
   const key = await keyLookup.find(text)
   if (key) return key
-  // Of no organization: there is nobody to show it to.
+  // Only counted, because an unknown key has no organization whose administrator could see the refusal.
   metrics.countRefusal('ticket', 'INVALID_KEY')
   throw ticketFailure('INVALID_KEY')
 }
 
 /**
- * The embedding page's origin. A browser's `Origin` header wins over the body, unless it is our own frame's, whose page is
- * elsewhere; a foreign page can never choose its origin.
+ * The embedding page's origin. The `Origin` header takes precedence over the body, so that a page can't choose its
+ * origin. Our own frame is the exception: its header has our origin, and it sends the embedding page's in the body.
  */
 const tellOrigin = ({ config }: Service, header: string | undefined, body: string | undefined): string | undefined =>
   header !== undefined && header !== config.publicUrl ? header : body
@@ -113,7 +113,7 @@ function requireAllowedOrigin(key: LiveKey, origin: string | undefined): void {
   const allowed = allowedOrigins(key)
   if (allowed.length === 0 || (origin !== undefined && matchesOrigin(origin, allowed))) return
   throw new TicketRefused('origin', ticketFailure('ORIGIN_NOT_ALLOWED'), {
-    message: 'The page’s origin is not among those allowed. Add it to the key, or embed the widget elsewhere.',
+    message: 'The page’s origin isn’t allowed. Add it to the key’s allowed origins, or embed the widget elsewhere.',
     expected: allowed.join(', '),
     seen: origin ?? 'no origin',
   })
@@ -152,7 +152,9 @@ function requireProvider({ provider }: LiveKey, mode: 'development' | 'productio
     const trusted = trustedIssuer(provider, mode)
     if (!trusted) throw refuse('The widget sends ID tokens, but no identity provider is configured.')
     if (trusted.audiences === null && mode === 'production') {
-      throw refuse('Allowed audiences are not set, so a token for any application would pass. Enter the client IDs.')
+      throw refuse(
+        'Allowed audiences are not set, so tokens for any application would be accepted. Add your client IDs.',
+      )
     }
     return trusted
   } catch (error) {
@@ -160,7 +162,7 @@ function requireProvider({ provider }: LiveKey, mode: 'development' | 'productio
   }
 }
 
-/** Requests from an origin that nobody allowed count for no site, which is cached as an empty id. */
+/** An origin that no administrator allowed has no site, which is cached as an empty id. */
 async function lookUpSite({ database }: Service, key: LiveKey, origin: string): Promise<string> {
   const siteId = (await database.asOrg(key.organization_id, (sql) => findSite(sql, origin))) ?? ''
   key.siteIds.set(origin, siteId)
