@@ -9,14 +9,14 @@ import { fillTenantTables, listTenantTables, passingTables } from './tenant-tabl
 
 const { redisUrl } = inject('engines')
 
-/** Every operation, by construction: one without a sample fails here. */
+/** Every operation; one without a sample fails. */
 const operations = api.map(({ operation }) => operation)
 const named = operations.map((operation) => [operation.id, operation] as const)
 const tenantOperations = named.filter(([, { access }]) => access === 'org' || access === 'admin')
 const withPath = named.filter(([, { params }]) => params !== undefined)
 
 let app: TestService
-/** A statement that reads the tenant tables, but for those that the server empties by itself. */
+/** A statement that reads all tenant tables except those from which the server deletes rows itself. */
 let snapshotText: TemplateStringsArray
 let keptTables: string[]
 beforeAll(async () => {
@@ -35,16 +35,16 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-test('every operation has a sample, and every sample an operation', () => {
+test('every operation has a sample, and every sample has an operation', () => {
   expect(Object.keys(samples).sort()).toEqual(operations.map(({ id }) => id).sort())
 })
 
-test('every table of an organization has rows that a request could touch', async () => {
+test('every tenant table has rows that a request could change', async () => {
   const { organizations = '', audit_events = '' } = await snapshot('other')
   expect(organizations).toContain('enterprise')
   expect(audit_events).toContain('publishable_key.created')
   const empty = Object.entries(await snapshot('other')).filter(([, rows]) => rows === null)
-  expect(empty, 'tables without a row; fillTenantTables writes them').toEqual([])
+  expect(empty, 'tables without a row; add one in fillTenantTables').toEqual([])
 })
 
 async function call(operation: Operation, token: string | undefined, params: Record<string, string> = {}) {
@@ -63,8 +63,8 @@ function envelope(code: ErrorCode, data: Record<string, unknown> = {}) {
 }
 
 describe.each(named.filter(([, { access }]) => access !== 'public'))('%s', (_, operation) => {
-  // Reading a token touches no store, so one set of engines is enough; src/access.test.ts has more tokens.
-  test.runIf(!redisUrl).each([undefined, 'garbage'])('refuses the token %s with 401', async (token) => {
+  // Reading a token uses no store, so one set of engines is enough; src/access/access.test.ts has more tokens.
+  test.runIf(!redisUrl).each([undefined, 'garbage'])('rejects the token %s with a 401', async (token) => {
     const { status, body, headers } = await call(operation, token)
     expect({ status, body }).toEqual({ status: 401, body: envelope('AUTH_REQUIRED') })
     expect(headers.get('www-authenticate')).toMatch(/^Bearer/)
@@ -79,24 +79,24 @@ describe.each(named.filter(([, { access }]) => access !== 'public'))('%s', (_, o
 })
 
 describe.each(tenantOperations)('%s', (_, operation) => {
-  test('refuses a token without an organization', async () => {
+  test('rejects a token without an organization', async () => {
     const { status, body } = await call(operation, await app.tokenFor('admin@demo.test'))
     expect({ status, body }).toEqual({ status: 403, body: envelope('ORG_CONTEXT_REQUIRED') })
   })
 
-  test('refuses somebody who is not a member', async () => {
+  test('rejects a user who is not a member', async () => {
     const { body } = await call(operation, await app.tokenFor('admin@demo.test', 'other'))
     expect(body).toEqual(envelope('ACCESS_DENIED', { reason: 'You are not a member of this organization' }))
   })
 
-  // Abuse case 5: this member is an admin, of another organization.
-  test(operation.access === 'admin' ? 'refuses a member' : 'works for a member', async () => {
+  // Abuse case 5: this member is an admin of another organization.
+  test(operation.access === 'admin' ? 'rejects a member' : 'works for a member', async () => {
     const params = await samples[operation.id]?.prepare?.(app, 'demo')
     const before = await auditLength('demo')
     const { status, body } = await call(operation, await app.tokenFor('member@demo.test', 'demo'), params)
     if (operation.access === 'admin') {
       expect(body).toEqual(envelope('ACCESS_DENIED', { reason: 'This needs the admin role' }))
-      expect(await auditLength('demo'), 'a refused call leaves no trace').toBe(before)
+      expect(await auditLength('demo'), 'a rejected call changes nothing').toBe(before)
     } else {
       expect(status).toBe(200)
       await samples[operation.id]?.undo?.(app, 'member@demo.test', 'demo')
@@ -106,7 +106,7 @@ describe.each(tenantOperations)('%s', (_, operation) => {
 
 // Abuse case 1.
 describe.each(withPath)('%s', (_, operation) => {
-  test('answers another organization’s id exactly like an unknown one, and touches nothing', async () => {
+  test('treats another organization’s id exactly like an unknown one, and changes nothing', async () => {
     const params = (await samples[operation.id]?.prepare?.(app, 'other')) ?? {}
     const [name = '', value = ''] = Object.entries(params)[0] ?? []
     const before = await snapshot('other')
@@ -119,7 +119,7 @@ describe.each(withPath)('%s', (_, operation) => {
     expect(await snapshot('other')).toEqual(before)
   })
 
-  test.each(['1', 'null', '..%2f', '%00', "' or 1=1", 'a'.repeat(300)])('answers the id %s with 404', async (id) => {
+  test.each(['1', 'null', '..%2f', '%00', "' or 1=1", 'a'.repeat(300)])('returns a 404 for the id %s', async (id) => {
     const token = await app.tokenFor('admin@demo.test', 'demo')
     const name = /\{(\w+)\}/.exec(operation.path)?.[1] ?? ''
     const { status, body } = await call(operation, token, { [name]: encodeURIComponent(id) })
@@ -135,7 +135,7 @@ async function auditLength(slug: 'demo' | 'other'): Promise<number> {
   return row?.length ?? 0
 }
 
-/** Everything an organization holds, by table: the rows of every table that PostgreSQL's catalogue has for it. */
+/** All rows of an organization, by table, for every tenant table in PostgreSQL's catalog. */
 async function snapshot(slug: 'demo' | 'other'): Promise<Record<string, string>> {
   const rows = await app.service.database.asOrg(await app.organization(slug), (sql) =>
     sql<{ name: string; rows: string }>(snapshotText),

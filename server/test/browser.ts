@@ -1,9 +1,9 @@
-/** A person at a browser without scripts: keeps cookies, follows redirects on the service, fills in forms. */
+/** A browser without scripts: keeps cookies, follows redirects within the service, and fills in forms. */
 export class Browser {
   readonly #cookies = new Map<string, { value: string; path: string }>()
   readonly #origin: string
   readonly #headers: Record<string, string>
-  /** Where the last redirect that left the service led to. */
+  /** Target of the last redirect to another origin. */
   left: URL | undefined
   page: { url: URL; status: number; headers: Headers; html: string } | undefined
 
@@ -16,21 +16,21 @@ export class Browser {
     return this.#go(new URL(address, this.#origin), { method: 'GET' })
   }
 
-  /** Another tab, which starts with the same cookies. */
+  /** Opens another tab with the same cookies. */
   fork(): Browser {
     const tab = new Browser(this.#origin, this.#headers)
     for (const [key, cookie] of this.#cookies) tab.#cookies.set(key, cookie)
     return tab
   }
 
-  /** Follows the link with that text. */
+  /** Follows the link with the given text. */
   async follow(text: string): Promise<this> {
     const link = [...this.html.matchAll(/<a [^>]*?href="([^"]*)">([^<]*)<\/a>/g)].find((match) => match[2] === text)
     if (!link) throw new Error(`No link "${text}" in ${this.html}`)
     return this.#go(new URL(decodeHtml(link[1] ?? ''), this.page?.url), { method: 'GET' })
   }
 
-  /** Presses the button with that text, after filling in what the form asks for. */
+  /** Fills in the form and presses the button with the given text. */
   async press(text: string, values: Record<string, string> = {}, headers: Record<string, string> = {}): Promise<this> {
     const { action, fields } = this.form(text)
     const body = new URLSearchParams({ ...fields, ...values })
@@ -59,7 +59,7 @@ export class Browser {
     return this.page?.html ?? ''
   }
 
-  /** What a person reads. */
+  /** The visible text. */
   get text(): string {
     return readText(this.html.replace(/<style>[\s\S]*?<\/style>/g, ''))
   }

@@ -17,11 +17,11 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-test('the generated files of the repository are up to date', async () => {
+test('the generated files in the repository are up to date', async () => {
   expect(Object.keys(await outdatedFiles())).toEqual([])
 })
 
-test('a script reads like the interface', async () => {
+test('the typed client creates a key, exchanges a ticket and returns typed errors', async () => {
   const { data: key } = await client.POST('/publishable-keys', {
     body: { name: 'Script', allowed_origins: ['https://shop.example.com'] },
   })
@@ -35,7 +35,7 @@ test('a script reads like the interface', async () => {
   expect(error).toMatchObject({ data: { code: 'RESOURCE_NOT_FOUND', resource: 'publishable_key' } })
 })
 
-describe('drives every operation', () => {
+describe('calls every operation', () => {
   const operations = api.map(({ operation }) => operation).filter(({ access }) => access !== 'public')
   test.each(operations.map((operation) => [operation.id, operation] as const))('%s', async (_, operation) => {
     const sample = samples[operation.id]

@@ -53,7 +53,7 @@ export async function runAsClient(scenario: string, server_url: string, context:
 
 async function callTools(client: Client, context: Context): Promise<void> {
   const { tools } = await listRemoteTools(client)
-  // The hub's own description of a tool, which is what its users see.
+  // The hub's own definition of a tool, which its callers see.
   const described = tools.map((tool) => ToolDefinition.parse(tool))
   const calls = context.toolCalls ?? described.map(({ name }) => ({ name, arguments: argumentsFor(name, described) }))
   for (const call of calls) {

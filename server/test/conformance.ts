@@ -17,7 +17,7 @@ export function readResults(folder: string, scenario = '.*'): Check[][] {
   return files.map((path) => JSON.parse(readFileSync(join(folder, path), 'utf8')))
 }
 
-/** Fails when docs/mcp.md has other figures than the results. Scenarios that were not run count as not applicable. */
+/** Fails if docs/mcp.md doesn't match the results. Scenarios that were not run count as not applicable. */
 export function expectDocumented(role: string, protocol: string, results: Check[][], notRun = 0): void {
   const isPassed = ({ status }: Check) => status === 'SUCCESS'
   const counted = results

@@ -14,51 +14,51 @@ import { type HttpService, startHttpService } from './http-server.ts'
 import { openPage, type Page, type PageOptions, pageOrigin } from './page.ts'
 import { callerFor } from './shop.ts'
 
-/** What a provider or a tool server was asked, and how it is made to answer otherwise. */
+/** A provider or a tool server that records its requests, and whose responses tests can replace. */
 interface Peer {
   url: string
   asked: { method: string; path: string; headers: Headers; form: Record<string, string> }[]
-  /** Takes the place of its own answer while it is set, wherever it gives one. */
+  /** If set, replaces the responses for which it returns one. */
   instead: ((request: Request) => Response | undefined | Promise<Response | undefined>) | undefined
-  /** Of its token endpoint. */
+  /** The requests to its token endpoint. */
   tokenRequests(): { headers: Headers; form: Record<string, string> }[]
   stop(): Promise<void>
 }
 
 export interface TestIdp extends Peer {
   idToken(claims?: Record<string, unknown>): Promise<string>
-  /** Changes what it would say. */
+  /** Overrides parts of the assertions that it issues. */
   assertion: { claims?: Record<string, unknown>; header?: Record<string, unknown> }
   answer: Record<string, unknown>
 }
 
 export interface TestToolServer extends Peer {
   resource: string
-  /** Changes what its token endpoint would say. */
+  /** Overrides fields of its token endpoint's response. */
   answer: Record<string, unknown>
-  /** The tools that it offers beside `whoami`. */
+  /** Registers tools in addition to `whoami`. */
   more: ((server: McpServer) => void) | undefined
 }
 
-/** An organization, its identity provider, and a remote tool server that trusts it: all of them go by one clock. */
+/** An organization, its identity provider, and a remote tool server that trusts it. All of them use the same clock. */
 export interface Delegation extends HttpService {
   idp: TestIdp
   tools: TestToolServer
-  /** Somebody signs in at the provider and connects in a page. */
+  /** Signs an end user in at the provider and connects a page. */
   connect(claims?: Record<string, unknown>): Promise<{ userId: string; idToken: string }>
-  /** The same with a socket, which the widget's own frame opens unless another origin is given. */
+  /** Like `connect`, with an open socket. Its origin is the widget's frame by default. */
   page(options?: PageOptions & { claims?: Record<string, unknown> }): Promise<Page>
   addConnector(changes?: Record<string, unknown>): Promise<{ id: string; name: string; server_url: string }>
   caller(email?: Email): ReturnType<typeof callerFor>
   asAdmin(method: string, path: string, body?: unknown): ReturnType<HttpService['request']>
   refusals(): Promise<Record<string, unknown>[]>
-  /** As nothing has happened yet. */
+  /** Restores the initial state. */
   reset(): Promise<void>
 }
 
 export const hub = { client_id: 'hub', client_secret: 'secret-of-the-hub-at-the-server' }
 export const hubAtIdp = { idp_client_id: 'hub', idp_client_secret: 'secret:of+the/hub%at=the-provider' }
-/** Tools that most tests call without a user who could be asked. */
+/** Tools that most tests call without asking the user. */
 const unasked = ['whoami', 'work', 'any', 'fail', 'nothing', 'shout', 'route', 'more']
 export const memberClaims = { sub: 'mem', email: 'Member@demo.test', email_verified: true }
 
@@ -135,7 +135,7 @@ export async function startDelegation(env: Record<string, string> = {}): Promise
   }
 }
 
-/** An OpenID provider that exchanges its ID tokens for assertions, for whoever asks as the interface says. */
+/** An OpenID provider that exchanges its ID tokens for assertions. */
 async function startIdp(now: () => number): Promise<TestIdp> {
   const { privateKey, publicKey } = await generateKeyPair('ES256')
   const kid = randomUUID()
@@ -171,7 +171,7 @@ async function startIdp(now: () => number): Promise<TestIdp> {
   })
 }
 
-/** A tool server made with the SDK that its author would use. */
+/** A tool server built with our SDK. */
 async function startToolServer(issuer: string, clock: () => number): Promise<TestToolServer> {
   let server: ToolServer | undefined
   const mcp = createMcpHandler(({ authInfo }) => describeTools(authInfo?.extra?.caller as Caller))
@@ -249,7 +249,7 @@ async function readRequest(url: string, incoming: IncomingMessage): Promise<{ re
 
 async function sendResponse(outgoing: ServerResponse, response: Response): Promise<void> {
   outgoing.writeHead(response.status, Object.fromEntries(response.headers))
-  // Whoever asked may be gone before the end.
+  // The client may disconnect before the end.
   if (response.body) await pipeline(response.body, outgoing).catch(() => undefined)
   else outgoing.end()
 }

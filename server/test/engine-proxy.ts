@@ -2,16 +2,16 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** The real Redis or PostgreSQL, behind connections that the test can cut. */
+/** A proxy for the real Redis or PostgreSQL whose connections the test can cut. */
 export interface EngineProxy {
   /** Address and port. */
   host: string
   /** For Redis. */
   url: string
-  /** Ends every connection, and accepts no new ones until `restore`. */
+  /** Closes every connection, and accepts no new ones until `restore`. */
   cut(): void
   restore(): void
-  /** Loses every message to a subscriber of Redis until `restore`. The connections stay open. */
+  /** Drops every message to Redis subscribers until `restore`. The connections stay open. */
   mute(): void
 }
 

@@ -5,7 +5,7 @@ import { makeConfig, useTestService } from './harness.ts'
 const { redisUrl } = inject('engines')
 
 test.runIf(redisUrl)(
-  'without Redis every surface is 503 with Retry-After, and serves again once Redis is back',
+  'while Redis is unavailable, every surface returns a 503 with Retry-After, and recovers when Redis returns',
   async () => {
     const redis = await startEngineProxy(redisUrl as string)
     const app = await useTestService({ REDIS_URL: redis.url })
@@ -45,7 +45,7 @@ test.runIf(redisUrl)(
       envelope: { status: 503 },
     })
     expect((await app.fetch('/readyz')).status).toBe(503)
-    expect((await app.request('GET', '/publishable-keys', { token })).status, 'who is known is served').toBe(200)
+    expect((await app.request('GET', '/publishable-keys', { token })).status, 'cached tokens still work').toBe(200)
 
     redis.restore()
     await vi.waitFor(async () => expect((await app.fetch('/readyz')).status).toBe(200), { timeout: 10_000 })
@@ -58,7 +58,7 @@ test.runIf(redisUrl)(
   },
 )
 
-test('without PostgreSQL every surface that needs it is 503 with Retry-After, and serves again once it is back', async () => {
+test('while PostgreSQL is unavailable, every surface that needs it returns a 503 with Retry-After, and recovers', async () => {
   const { config, remove } = await makeConfig()
   onTestFinished(remove)
   const direct = new URL(config.databaseUrl ?? '')
@@ -88,12 +88,12 @@ test('without PostgreSQL every surface that needs it is 503 with Retry-After, an
   const away = { status: 503, retryAfter: '5' }
   expect(await ask()).toEqual({ 'a read': away, 'a write': away, 'a ticket': away })
   expect((await app.fetch('/readyz')).status).toBe(503)
-  expect((await app.fetch('/healthz')).status, 'the process itself is well').toBe(200)
+  expect((await app.fetch('/healthz')).status, 'the process itself is healthy').toBe(200)
 
   proxy.restore()
   await vi.waitFor(async () => expect((await app.fetch('/readyz')).status).toBe(200), { timeout: 10_000 })
   const fine = { status: 200, retryAfter: null }
   expect(await ask()).toEqual({ 'a read': fine, 'a write': fine, 'a ticket': fine })
   const { body } = await app.request('GET', '/publishable-keys', { token })
-  expect(body.keys, 'the write that failed left nothing').toHaveLength(2)
+  expect(body.keys, 'the failed write left nothing behind').toHaveLength(2)
 })

@@ -12,7 +12,7 @@ import { createToolServerExample } from '../../examples/tool-server/tool-server.
 import { createTransactionTokens } from '../../tool-server/src/transaction-tokens.ts'
 import { redirectUri } from './example-sign-in.ts'
 
-/** One of the examples as a process of its own. It says where it is, is told where the other one is, and then serves. */
+/** Runs one of the examples as a process. It sends its URL, receives the other example's URL, and then serves. */
 const part = process.argv[2]
 let serve: RequestListener = (_, response) => response.writeHead(503).end()
 const url = await listen((request, response) => serve(request, response))

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 
-/** The example's identity provider and tool server, a process each. Each has to know where the other is. */
+/** Starts the example's identity provider and tool server as two processes, and exchanges their URLs. */
 export async function startExampleProcesses() {
   const start = async (part: string) => {
     const child = fork(new URL('./example-process.ts', import.meta.url), [part], { stdio: 'ignore' })

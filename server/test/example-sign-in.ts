@@ -4,7 +4,7 @@ import { Browser } from './browser.ts'
 
 export const redirectUri = 'http://localhost/callback'
 
-/** The ID token that a browser and the shop get together at the example's identity provider: the code flow with PKCE. */
+/** Signs in at the example's identity provider with the code flow and PKCE, and returns the ID token. */
 export async function signInAtExample(issuer: string, person: string): Promise<string> {
   const verifier = randomBytes(32).toString('base64url')
   const query = new URLSearchParams({

@@ -10,7 +10,7 @@ describe('Trust your identity provider', () => {
   const guide = read('docs/trust-your-identity-provider.md')
   const bodies = [...guide.matchAll(/\{[^{}]*"idp_type"[^{}]*\}/g)].map(([text]) => JSON.parse(text))
 
-  test('has a body to send for every vendor', () => {
+  test('has a request body for every vendor', () => {
     expect(new Set(bodies.map(({ idp_type }) => idp_type))).toEqual(new Set(idpTypes))
   })
 
@@ -25,7 +25,7 @@ describe('Trust your identity provider', () => {
     expect(trusted?.issuer).toMatch(/^https:\/\//)
   })
 
-  test('explains every step at which an ID token or a ticket can be refused', () => {
+  test('explains every step at which an ID token or a ticket can be rejected', () => {
     const sources = ['identity-provider/id-tokens.ts', 'tickets/tickets.ts'].map((file) => read(`server/src/${file}`))
     const steps = sources.flatMap((source) =>
       [...source.matchAll(/new (?:IdTokenRefused|StepFailed)\(\s*'(\w+)'/g)].map(([, step = '']) => step),

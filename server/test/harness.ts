@@ -23,22 +23,22 @@ import { testSecret } from './engines/engines.ts'
 
 export type Email = (typeof demoPeople)[number]['email']
 
-/** A whole service on a database of its own, with the demo's people, reached without sockets. */
+/** A whole service with its own database and the demo's users. Requests bypass the network. */
 export interface TestService {
   service: Capabilities
   stores: Stores
   config: Config
-  /** The clock of everything but the database; move it with `clock.now += …`. */
+  /** The clock of everything except the database; advance it with `clock.now += …`. */
   clock: { now: number }
-  /** Every line that was logged. */
+  /** Returns everything that was logged. */
   logged(): string
-  /** The id of a demo organization. */
+  /** Returns the id of a demo organization. */
   organization(slug: 'demo' | 'other'): Promise<string>
   tokenFor(email: Email, slug?: 'demo' | 'other'): Promise<string>
   request(method: string, path: string, options?: RequestOptions): Promise<TestResponse>
   fetch(path: string, init?: RequestInit): Promise<Response>
   fetchRequest(request: Request): Promise<Response>
-  /** What a Node server calls. */
+  /** The listener for a Node server. */
   listener: App['listener']
   upgrade: App['upgrade']
   drain(): void
@@ -53,12 +53,12 @@ export interface RequestOptions {
 
 export interface TestResponse {
   status: number
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of every shape
   body: any
   headers: Headers
 }
 
-/** The engine set's own PostgreSQL with a fresh database, and its own key-value store. */
+/** A configuration with a new database and a new key-value store on the current engines. */
 export async function makeConfig(env: Record<string, string> = {}): Promise<{ config: Config; remove: () => void }> {
   const engines = inject('engines')
   const name = `t_${randomUUID().replaceAll('-', '')}`
@@ -75,7 +75,7 @@ export async function makeConfig(env: Record<string, string> = {}): Promise<{ co
   })
   return {
     config,
-    // The database goes with its cluster.
+    // The database is deleted with its cluster.
     remove: () => rmSync(dataDir, { recursive: true, force: true }),
   }
 }
@@ -162,7 +162,7 @@ export async function startTestService(env: Record<string, string> = {}): Promis
   }
 }
 
-/** Lines are read as a list. */
+/** Reads JSON Lines as an array. */
 async function readBody(response: Response): Promise<TestResponse['body']> {
   if (!response.headers.get('content-type')?.startsWith('application/jsonl')) return response.json()
   return (await response.text())
@@ -171,7 +171,7 @@ async function readBody(response: Response): Promise<TestResponse['body']> {
     .map((line) => JSON.parse(line))
 }
 
-/** As `fetch`, without a socket between. */
+/** Like `fetch`, without a socket. */
 async function answerRequest({ listener }: App, request: Request): Promise<Response> {
   const { pathname, search, host } = new URL(request.url)
   const answer = await injectRequest(listener as never, {
@@ -187,19 +187,19 @@ async function answerRequest({ listener }: App, request: Request): Promise<Respo
   return new Response(hasBody ? new Uint8Array(answer.rawPayload) : null, { status: answer.statusCode, headers })
 }
 
-/** For one test; a file with many starts one in `beforeAll`. */
+/** Starts a service for one test. Files with many tests start one in `beforeAll` instead. */
 export async function useTestService(env?: Record<string, string>): Promise<TestService> {
   const service = await startTestService(env)
   onTestFinished(() => service.close())
   return service
 }
 
-/** Whatever a test looks at, every answer must have the shape that the contract promises, with nothing more in it. */
+/** Checks every response against its contract, regardless of what the test checks. Additional fields fail. */
 function checkAnswer(method: string, path: string, { status, body }: TestResponse): void {
   const operation = findOperation(method, path)
   if (status === 200 && operation) {
     const result = (operation.lines ? z.array(operation.response) : operation.response).safeParse(body)
-    expect(result.error?.issues, `${method} ${path} answers as its contract says`).toBeUndefined()
+    expect(result.error?.issues, `${method} ${path} returns the shape of its contract`).toBeUndefined()
   }
   if (status !== 200) {
     const { code, message, defined, status: stated } = body

@@ -6,13 +6,13 @@ import { startTestService, type TestService } from './harness.ts'
 export interface HttpService extends TestService {
   /** The public URL. */
   url: string
-  /** Where it listens, whatever its public URL. */
+  /** The local URL, which may differ from the public one. */
   local: string
-  /** How many connections the server holds. */
+  /** Number of open connections. */
   connections(): Promise<number>
 }
 
-/** A test service behind a port, for what needs real HTTP: cookies, redirects, foreign clients. */
+/** A test service on a port, for tests that need real HTTP: cookies, redirects, third-party clients. */
 export async function startHttpService(
   env: Record<string, string> = {},
   { slowReaderMs }: { slowReaderMs?: number } = {},

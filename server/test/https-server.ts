@@ -5,7 +5,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { onTestFinished } from 'vitest'
 import { cert, key } from './localhost-certificate.ts'
 
-/** A server over TLS on a port of its own, which this process trusts, for one test. */
+/** Starts a TLS server for one test, with a certificate that this process trusts. */
 export async function useHttps(listener: RequestListener): Promise<string> {
   const trusted = getCACertificates('default')
   setDefaultCACertificates([...trusted, cert])
@@ -19,7 +19,7 @@ export async function useHttps(listener: RequestListener): Promise<string> {
   return `https://localhost:${(server.address() as AddressInfo).port}`
 }
 
-/** The address of a client known by it, with the metadata document that is there. */
+/** Serves a client's metadata document, and returns its URL, which is the client's id. */
 export async function useClientDocument(metadata: (id: string) => object): Promise<string> {
   const origin = await useHttps((_, response) => {
     response.setHeader('content-type', 'application/json').end(JSON.stringify(metadata(id)))

@@ -12,7 +12,7 @@ interface JsonRpcRequest {
 
 type Respond = (request: JsonRpcRequest, response: ServerResponse) => void | Promise<void>
 
-/** A governance interceptor on a port of its own, for one test: it remembers what it was asked, and answers as told. */
+/** Starts a governance interceptor for one test, which records its requests. */
 export async function startInterceptor(respond: Respond = answerWith({ status: 'success', violations: [] })) {
   const asked: { method: string | undefined; headers: IncomingHttpHeaders; body: JsonRpcRequest }[] = []
   const server = createServer(async (request, response) => {
@@ -29,7 +29,7 @@ export async function startInterceptor(respond: Respond = answerWith({ status: '
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/validate`, asked }
 }
 
-/** A well-formed answer with this result, some of its members replaced. */
+/** A well-formed response with the given result; `members` overrides its members. */
 export const answerWith =
   (result: unknown, members: Record<string, unknown> = {}): Respond =>
   ({ id }, response) =>

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 
-/** Kills a server and its PostgreSQL again and again while clients write, and looks at what is left. */
+/** Repeatedly kills a server and its PostgreSQL while clients write, and checks the data afterwards. */
 export interface KillPlan {
   dataDir: string
   serverKills: number
@@ -16,21 +16,21 @@ export interface KillPlan {
 
 export interface KillReport {
   acknowledged: number
-  /** Keys that were acknowledged and are not there, or not as they were. */
+  /** Acknowledged keys that are missing or different. */
   lost: string[]
-  /** Keys without an audit row, and the other way round. */
+  /** Keys without an audit row, and audit rows without a key. */
   halves: string[]
-  /** How requests ended that were not acknowledged. */
+  /** Number of failed requests, by outcome. */
   failures: Record<string, number>
-  /** What `audit verify` said. */
+  /** Output of `audit verify`. */
   audit: string
-  /** How long it took from each kill to the next acknowledged write, in milliseconds. */
+  /** Time from each kill to the next acknowledged write, in milliseconds. */
   recoveries: { server: number[]; postgres: number[] }
 }
 
 const program = join(import.meta.dirname, '../bin/inlay.mjs')
 const writers = 8
-/** Writes that are acknowledged between two kills. */
+/** Number of acknowledged writes between two kills. */
 const writesBetween = 20
 
 export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKill }: KillPlan): Promise<KillReport> {
@@ -40,7 +40,7 @@ export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKi
     INLAY_DATA_DIR: dataDir,
     INLAY_SECRET: randomBytes(32).toString('base64'),
     INLAY_LOG_LEVEL: 'silent',
-    // Tokens stay valid although every start picks another port.
+    // Keeps tokens valid although every start uses another port.
     INLAY_PUBLIC_URL: 'http://localhost:1',
   }
   const launch = (...args: string[]) =>
@@ -49,7 +49,7 @@ export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKi
     const child = launch(...args)
     const output = collect(child)
     const [code] = await once(child, 'close')
-    if (code !== 0) throw new Error(`inlay ${args.join(' ')} ended with ${code}: ${output()}`)
+    if (code !== 0) throw new Error(`inlay ${args.join(' ')} exited with ${code}: ${output()}`)
     return output().trim()
   }
 
@@ -82,7 +82,8 @@ export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKi
   })
   const acknowledgedBeyond = async (count: number) => {
     for (const deadline = Date.now() + 120_000; acknowledged.size < count; await delay(2)) {
-      if (Date.now() > deadline) throw new Error(`Nothing was acknowledged for long: ${JSON.stringify(failures)}`)
+      if (Date.now() > deadline)
+        throw new Error(`No write was acknowledged for two minutes: ${JSON.stringify(failures)}`)
     }
   }
   const recoveries = { server: [] as number[], postgres: [] as number[] }
@@ -90,7 +91,7 @@ export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKi
     await acknowledgedBeyond(acknowledged.size + writesBetween)
     const killed = performance.now()
     await kill()
-    // One of each client may have been on its way before the kill.
+    // Each client may have had one request in flight before the kill.
     await acknowledgedBeyond(acknowledged.size + writers + 1)
     recoveries[kind].push(performance.now() - killed)
     onKill?.(`${kind} ${recoveries[kind].length}: ${acknowledged.size} writes acknowledged`)
@@ -141,7 +142,7 @@ export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKi
   }
 }
 
-/** Where the process of PostgreSQL, and its socket, are. */
+/** PostgreSQL's process id and socket. */
 function postmaster(dataDir: string): { pid: number; socket: string } {
   const lines = readFileSync(join(dataDir, 'postgres/data/postmaster.pid'), 'utf8').split('\n')
   return { pid: Number(lines[0]), socket: lines[4] ?? '' }
@@ -163,7 +164,7 @@ async function start(launch: (command: string) => ChildProcess): Promise<{ child
   for (;;) {
     const port = /Listens on +port (\d+)/.exec(output())?.[1]
     if (port) return { child, url: `http://localhost:${port}` }
-    if (child.exitCode !== null) throw new Error(`The server ended with ${child.exitCode}: ${output()}`)
+    if (child.exitCode !== null) throw new Error(`The server exited with ${child.exitCode}: ${output()}`)
     await Promise.race([once(child.stdout as NodeJS.ReadableStream, 'data'), once(child, 'exit')])
   }
 }

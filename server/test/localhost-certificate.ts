@@ -1,4 +1,4 @@
-// Self-signed for localhost and 127.0.0.1, valid until 2120, used nowhere else.
+// Self-signed for localhost and 127.0.0.1, valid until 2120, only used in tests.
 export const key = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgtaJRFIEEKgp/9KXs
 dYNi6Q6m+OCxS91V4viYJexKhnGhRANCAAT4/nagEEIeF9EVT7lobgYe9WCC4q2L

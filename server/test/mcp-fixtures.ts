@@ -5,7 +5,7 @@ import { failure } from '../src/lib/errors.ts'
 import type { Method, Offer } from '../src/mcp/dispatcher.ts'
 import { codes, Fault } from '../src/mcp/messages.ts'
 
-/** What the conformance suite looks for in a server; Inlay itself has none of it. */
+/** The tools, resources and prompts that the conformance suite expects, which Inlay itself doesn't have. */
 
 const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=='
 const wav = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA='
@@ -28,7 +28,7 @@ const fixture = (name: string, description: string, handler: (call: ToolCall) =>
     handler: async (_service, _caller, _input, call) => handler(call),
   })
 
-/** A schema whose keywords must reach the client as they are. */
+/** A schema whose keywords must reach the client unchanged. */
 const everyKeyword = z
   .strictObject({
     name: z.string().optional(),
@@ -47,7 +47,7 @@ const everyKeyword = z
     },
     allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
     if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
-    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+    // biome-ignore lint/suspicious/noThenProperty: a JSON Schema keyword
     then: { required: ['phone'] },
     else: { required: ['email'] },
   })
@@ -62,17 +62,17 @@ const tools = [
     annotations: {},
     handler: async (_service: Service) => ({ content: [text('ok')] }),
   }),
-  fixture('test_simple_text', 'Answers with text', () => ({
+  fixture('test_simple_text', 'Returns text', () => ({
     content: [text('This is a simple text response for testing.')],
   })),
-  fixture('test_image_content', 'Answers with an image', () => ({ content: [image] })),
-  fixture('test_audio_content', 'Answers with a sound', () => ({
+  fixture('test_image_content', 'Returns an image', () => ({ content: [image] })),
+  fixture('test_audio_content', 'Returns audio', () => ({
     content: [{ type: 'audio', data: wav, mimeType: 'audio/wav' }],
   })),
-  fixture('test_embedded_resource', 'Answers with a resource', () => ({
+  fixture('test_embedded_resource', 'Returns a resource', () => ({
     content: [resource('test://embedded-resource', 'text/plain', 'This is an embedded resource content.')],
   })),
-  fixture('test_multiple_content_types', 'Answers with several things', () => ({
+  fixture('test_multiple_content_types', 'Returns several types of content', () => ({
     content: [
       text('Multiple content types test:'),
       image,
@@ -82,7 +82,7 @@ const tools = [
   fixture('test_error_handling', 'Always fails', () => {
     throw failure(400, 'TEST', 'This tool intentionally returns an error for testing')
   }),
-  fixture('test_tool_with_progress', 'Tells how far it is', async (call) => {
+  fixture('test_tool_with_progress', 'Reports progress', async (call) => {
     for (const progress of [0, 50, 100]) {
       call.progress({ progress, total: 100 })
       await new Promise((resolve) => setTimeout(resolve, 20))

@@ -2,12 +2,12 @@ import { expect } from 'vitest'
 import { tools } from '../src/api.ts'
 import type { TestService } from './harness.ts'
 
-/** JSON-RPC as both eras of clients send it. */
+/** JSON-RPC messages of clients from both eras of MCP. */
 
 export interface McpAnswer {
   status: number
   headers: Headers
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of every shape
   body: any
 }
 
@@ -21,7 +21,7 @@ const envelope = {
   'io.modelcontextprotocol/clientCapabilities': {},
 }
 
-/** A request with all that its era asks for; `params._meta` and `headers` can be overridden part by part. */
+/** A complete request of its era; parts of `params._meta` and `headers` can be overridden. */
 export function makeMessage(version: Version, method: string, params: Record<string, unknown> = {}, id = 1) {
   const headers: Record<string, string> = {
     'content-type': 'application/json',
@@ -51,7 +51,7 @@ export async function post(
   return readAnswer(response)
 }
 
-/** The last event of a stream is the answer. */
+/** The last event of a stream is the response. */
 export async function readAnswer(response: Response): Promise<McpAnswer> {
   const text = await response.text()
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream')
@@ -61,12 +61,12 @@ export async function readAnswer(response: Response): Promise<McpAnswer> {
 
 export interface ToolAnswer {
   isError: boolean
-  /** The structured content, or the envelope of a failure. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  /** The structured content, or the envelope of an error. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of every shape
   value: any
 }
 
-/** Calls a tool as a client of the newer era, or of the other one. */
+/** Calls a tool as a client of the newer era by default. */
 export async function callTool(
   app: TestService,
   token: string,
@@ -79,9 +79,9 @@ export async function callTool(
   const { isError = false, structuredContent, content } = body.result
   const text = JSON.parse(content[0].text)
   if (isError) return { isError, value: text }
-  // Whatever a test looks at: the text says the same, and both have the shape that was promised.
+  // Checked for every test: the text equals the structured content, which matches the output schema.
   expect(text).toEqual(structuredContent)
   const tool = tools.find((one) => one.name === name)
-  expect(tool?.output?.safeParse(structuredContent).error?.issues, `${name} answers as it promises`).toBeUndefined()
+  expect(tool?.output?.safeParse(structuredContent).error?.issues, `${name} returns its output schema`).toBeUndefined()
   return { isError, value: structuredContent }
 }

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-/** Every operation with which somebody gives a thing a name that others read. */
+/** Every operation that sets a display name. */
 const naming = [
   ['createOrganization', 'POST', '/organizations'],
   ['createPublishableKey', 'POST', '/publishable-keys'],
@@ -26,7 +26,7 @@ describe.each(naming)('%s', (id, method, path) => {
     ['Dem\u202Eo', /U\+202E \(right-to-left override\) at position 4/],
     ['Dem\u0007o', /U\+0007 \(control character\) at position 4/],
     ['\u3164', /U\+3164 \(Hangul filler\) at position 1/],
-  ])('refuses the name %j and says why', async (name, reason) => {
+  ])('rejects the name %j and explains why', async (name, reason) => {
     const sample = samples[id]
     const params = (await sample?.prepare?.(app, 'demo')) ?? { id: randomUUID() }
     const { status, body } = await app.request(method, path.replace('{id}', params.id ?? ''), {
@@ -38,7 +38,7 @@ describe.each(naming)('%s', (id, method, path) => {
       data: {
         code: 'VALIDATION_ERROR',
         field: 'name',
-        // A connector's name is part of its tools' names, so it has a narrower rule, and says so.
+        // A connector's name is part of its tools' names, so it has a stricter rule and its own message.
         details:
           id === 'createConnector' ? expect.stringContaining('lower-case letters') : expect.stringMatching(reason),
       },
@@ -46,7 +46,7 @@ describe.each(naming)('%s', (id, method, path) => {
   })
 })
 
-test('a profile name that an identity provider sends is cleaned, because a sign-in must not fail over it', () => {
+test('cleans the name from an identity provider, so that sign-in doesn’t fail because of it', () => {
   const nameOf = (name: unknown) =>
     readIdentity('https://idp.example', { sub: '1', email: 'ada@example.com', name })?.name
   expect(nameOf('Ada\u202E  Lovelace\u200B\n')).toBe('Ada Lovelace')

@@ -15,9 +15,9 @@ import { callerFor, member, type Person, type Shop, useShop } from './shop.ts'
 
 const { redisUrl } = inject('engines')
 
-/** Two server processes on one PostgreSQL and one Redis, as behind a load balancer; only that set of engines has both. */
+/** Two server processes with one PostgreSQL and one Redis, as behind a load balancer. Needs the engines with Redis. */
 describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
-  test('know the same pages, carry calls to each other, and end what is revoked', async () => {
+  test('see the same pages, forward calls to each other, and close the pages of a revoked key', async () => {
     const { one, two, page, ticket, me, revoke } = await startNodes()
     const [here, there] = [await page(one), await page(two, { hello: { tab_id: 'tab-2' } })]
     await offer(here, 'add')
@@ -44,7 +44,7 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
     await vi.waitFor(async () => expect(await me(one).sources()).toEqual([]))
   })
 
-  test('take over a page that comes back to the other one, with its calls', async () => {
+  test('take over a page that reconnects to the other one, with its calls', async () => {
     const { one, two, page, me } = await startNodes()
     const before = await page(one)
     await offer(before, 'add')
@@ -76,7 +76,7 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
     expect((await me(one).call('add')).content[0].text).toBe('still')
   })
 
-  test('forget the pages of one that is killed; its calls end with one error', async () => {
+  test('drop the pages of a node that is killed, and end each of its calls with one error', async () => {
     const { one, two, page, me } = await startNodes()
     const kept = await page(one)
     const lost = await page(two, { hello: { tab_id: 'tab-2' } })
@@ -93,7 +93,7 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
     expect(pings(), 'in the server’s own time').toBeLessThanOrEqual(1)
   })
 
-  test('cancel the calls of one that is killed', async () => {
+  test('cancel the calls of a node that is killed', async () => {
     const { one, two, page, me } = await startNodes()
     const called = await page(one)
     await offer(called, 'add')
@@ -107,12 +107,12 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
   })
 })
 
-/** Two nodes in this process with clocks of their own; the second one's way to Redis can be cut. */
+/** Two nodes in this process, each with its own clock; the second one's connection to Redis can be cut. */
 describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60_000 }, () => {
   const resumeOf = ({ ready }: Page) => ({ session: ready.session, secret: ready.resume_secret })
   const gone = expect.objectContaining({ envelope: expect.objectContaining({ code: 'SOURCE_GONE' }) })
 
-  test('is gone after 7 s of silence: callers of its pages are told, and its own calls are cancelled', async () => {
+  test('counts as dead after 7 s: calls to its pages fail, and its own calls are canceled', async () => {
     const pair = await startPair()
     const { one, two, me, proxy } = pair
     const [theirs, ours] = [await pageOfTwo(pair), await one.page(member, { hello: { tab_id: 'tab-2' } })]
@@ -133,7 +133,7 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60
     expect((await me.sources()).map(({ sourceId }) => sourceId)).toEqual([ours.ready.session])
   })
 
-  test('stays known as long as it says every two seconds that it is there', async () => {
+  test('stays known while it sends a heartbeat every two seconds', async () => {
     const pair = await startPair()
     const { one, two, me } = pair
     const page = await pageOfTwo(pair)
@@ -166,7 +166,7 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60
       4403,
     ],
     ['a restart', ({ one }) => one.drain(), 1012],
-  ])('is asked for a session that comes back elsewhere; meanwhile %s closes the socket', async (_, change, code) => {
+  ])('is asked for a session that resumes on another node; %s meanwhile closes the socket', async (_, change, code) => {
     const pair = await startPair()
     const { one, proxy } = pair
     const page = await pageOfTwo(pair)
@@ -175,7 +175,7 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60
     proxy.cut()
     const hello = { type: 'hello', tab_id: 'tab-1', url: `${pageOrigin}/`, title: '', resume: resumeOf(page) }
     socket.socket.send(JSON.stringify(hello))
-    // A second message is answered at once, so the first has been read.
+    // The server responds to a second message at once, so it has read the first.
     socket.socket.ping()
     await once(socket.socket, 'pong')
     await change(pair)
@@ -189,7 +189,7 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60
       async ({ one, admin, page }) =>
         one.request('DELETE', `/end-users/${(page as Page).ready.user.id}`, { token: admin }),
     ],
-  ])('closes the pages of %s that was removed meanwhile, once it is back', async (_, remove) => {
+  ])('closes the pages of %s that was removed meanwhile, once it reconnects', async (_, remove) => {
     const pair = await startPair()
     pair.page = await pageOfTwo(pair)
     pair.proxy.cut()
@@ -198,7 +198,7 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 60
     expect((await pair.page.closed).code).toBe(4403)
   })
 
-  test('closes them within 30 s when the messages are lost for good', async () => {
+  test('closes them within 30 s if the messages are lost', async () => {
     const pair = await startPair()
     const { one, two, admin, proxy } = pair
     const page = await pageOfTwo(pair)
@@ -234,7 +234,7 @@ describe.skipIf(!redisUrl)('a question', { timeout: 60_000 }, () => {
     return { answered, page }
   }
 
-  test('is asked in a page at another node, whose answer counts', async () => {
+  test('can be allowed in a page on another node', async () => {
     const { answered, page } = await ask((page, call_id) =>
       page.send({ type: 'tool/approval', call_id, state: 'allowed' }),
     )
@@ -242,7 +242,7 @@ describe.skipIf(!redisUrl)('a question', { timeout: 60_000 }, () => {
     expect(await page.next('tool/run')).toMatchObject({ call_id: 'call-1' })
   })
 
-  test('that is allowed after its caller’s node has ended it runs nothing, although the page’s node had not heard', async () => {
+  test('does not run the call if it is allowed after the caller’s node ended it, even if the page’s node missed that', async () => {
     const pair = await startPair()
     const { me, proxy } = pair
     const page = await pageOfTwo(pair)
@@ -261,14 +261,14 @@ describe.skipIf(!redisUrl)('a question', { timeout: 60_000 }, () => {
     expect(page.unread('tool/run')).toEqual([])
   })
 
-  test('is declined in a page at another node', async () => {
+  test('can be declined in a page on another node', async () => {
     const error = { code: 'declined', message: 'No' } as const
     const { answered } = await ask((page, call_id) => page.send({ type: 'tool/result', call_id, error }))
     expect(await answered).toEqual({ error })
   })
 })
 
-describe.skipIf(!redisUrl)('notifications/cancelled at another node', { timeout: 60_000 }, () => {
+describe.skipIf(!redisUrl)('notifications/cancelled on another node', { timeout: 60_000 }, () => {
   async function startCalls() {
     const pair = await startPair()
     const { one, two } = pair
@@ -291,7 +291,7 @@ describe.skipIf(!redisUrl)('notifications/cancelled at another node', { timeout:
     expect((await answered).body.result.content[0].text).toContain('CALL_CANCELLED')
   })
 
-  test('ends no call when each node has one that could be meant', async () => {
+  test('ends no call if each node has one that matches', async () => {
     const { one, two, page, call, cancel } = await startCalls()
     const answered = call(one)
     const first = await page.next('tool/call')
@@ -304,15 +304,15 @@ describe.skipIf(!redisUrl)('notifications/cancelled at another node', { timeout:
     page.send({ type: 'tool/result', call_id: second.call_id, result: 'done' })
     expect((await ambiguous).body.result.content[0].text).toBe('done')
     expect(page.unread('tool/cancel')).toEqual([])
-    // A client that cancels again ends the one that is left, so the first time it was spared on purpose.
+    // Canceling again ends the remaining call, so the first time it was left running on purpose.
     await cancel(two)
     expect(await page.next('tool/cancel')).toMatchObject({ call_id: first.call_id })
     await answered
   })
 })
 
-describe.skipIf(!redisUrl)('a session at another node', { timeout: 60_000 }, () => {
-  test('is not taken over by the same account with an address that is no longer verified', async () => {
+describe.skipIf(!redisUrl)('a session on another node', { timeout: 60_000 }, () => {
+  test('is not taken over by the same account if its address is no longer verified', async () => {
     const { one, two } = await startPair()
     const page = await openPage(two.local, await one.ticket(member))
     page.socket.terminate()
@@ -324,7 +324,7 @@ describe.skipIf(!redisUrl)('a session at another node', { timeout: 60_000 }, () 
     expect(back.ready).toMatchObject({ session, resumed: true })
   })
 
-  test('is listed and taken over with 4 MiB of definitions, in messages that Redis can carry', async () => {
+  test('is listed and taken over with 4 MiB of definitions, in messages that Redis accepts', async () => {
     const { one, two, me } = await startPair()
     const page = await openPage(two.local, await one.ticket(member))
     const lengths: number[] = []
@@ -353,7 +353,7 @@ describe.skipIf(!redisUrl)('a session at another node', { timeout: 60_000 }, () 
 interface Pair {
   one: Shop
   two: HttpService
-  /** A member at the first node. */
+  /** A member on the first node. */
   me: Awaited<ReturnType<Shop['caller']>>
   admin: string
   proxy: EngineProxy
@@ -377,7 +377,7 @@ async function startPair(): Promise<Pair> {
   return { one, two, me: await one.caller('member@demo.test'), admin, proxy }
 }
 
-/** The second node's page, which the first one knows of. */
+/** A page on the second node that the first node knows. */
 async function pageOfTwo({ one, two, me }: Pair): Promise<Page> {
   const page = await openPage(two.local, await one.ticket(member))
   await offer(page, 'add')
@@ -385,14 +385,14 @@ async function pageOfTwo({ one, two, me }: Pair): Promise<Page> {
   return page
 }
 
-/** The messages on a channel that a node reads from now on. */
+/** Collects the messages that a node receives on a channel from now on. */
 async function listen({ service }: HttpService, channel: string): Promise<unknown[]> {
   const messages: unknown[] = []
   onTestFinished(await service.bus.subscribe(channel, (message) => void messages.push(message)))
   return messages
 }
 
-/** Resolves when the hub of a node has read the next message to all. */
+/** Resolves when a node's hub has received the next broadcast. */
 async function nextMessage({ service }: HttpService): Promise<void> {
   let end: (() => Promise<void>) | undefined
   const heard = new Promise<void>((resolve) => {
@@ -446,7 +446,9 @@ async function startNodes() {
   }
 }
 
-/** The server's clock as a page hears it: one ping in 15 s, so a slow machine slows both it and what it measures. */
+/**
+ * Measures the server's time in pings, one in 15 s, so that a slow machine slows both the clock and the measured work.
+ */
 function countPings({ socket }: Page): () => number {
   let count = 0
   socket.on('ping', () => {
@@ -461,7 +463,7 @@ const comesIn = (node: ServerProcess, ticket: string): Promise<boolean> =>
     () => false,
   )
 
-/** Just enough of an MCP client. */
+/** A minimal MCP client. */
 function mcpClient(node: ServerProcess, token: string) {
   const callTool = async (name: string, args: object, signal?: AbortSignal) => {
     const params = { name, arguments: args }

@@ -6,7 +6,7 @@ export const webUri = 'https://app.example.com/callback'
 
 type Metadata = Partial<oauth.ClientMetadata>
 
-/** A client registered by itself, without a secret unless it wants one. */
+/** Registers a client dynamically, without a secret by default. */
 export async function register(url: string, metadata: Metadata = {}): Promise<oauth.Configuration> {
   return oauth.dynamicClientRegistration(
     new URL(url),
@@ -16,7 +16,7 @@ export async function register(url: string, metadata: Metadata = {}): Promise<oa
   )
 }
 
-/** A client known by the address of its metadata document. */
+/** A client identified by the URL of its metadata document. */
 export const introduce = (url: string, id: string): Promise<oauth.Configuration> =>
   oauth.discovery(new URL(url), id, { token_endpoint_auth_method: 'none' }, oauth.None(), {
     execute: [oauth.allowInsecureRequests],
@@ -28,7 +28,7 @@ export interface Attempt {
   verifier: string
 }
 
-/** An authorization request, as openid-client builds it. */
+/** Builds an authorization request with openid-client. */
 export async function prepare(
   config: oauth.Configuration,
   parameters: Record<string, string | undefined> = {},
@@ -46,7 +46,7 @@ export async function prepare(
   return { browser, verifier, url: oauth.buildAuthorizationUrl(config, Object.fromEntries(given)) }
 }
 
-/** A new client sends a browser to the server. */
+/** Registers a client and opens its authorization request in a browser. */
 export async function begin(url: string, metadata: Metadata = {}, parameters = {}, browser = new Browser(url)) {
   const config = await register(url, metadata)
   const attempt = await prepare(config, parameters, browser)
@@ -54,21 +54,21 @@ export async function begin(url: string, metadata: Metadata = {}, parameters = {
   return { config, attempt, browser }
 }
 
-/** A demo person who signs in, chooses an organization and allows what is asked. */
+/** Signs in as a demo user, chooses an organization and allows the request. */
 export async function allow(attempt: Attempt, email: string, organization = 'Demo'): Promise<URL> {
   const { browser, url } = attempt
   await browser.open(url)
   if (browser.text.includes('to continue to')) await browser.press(email)
   if (browser.html.includes('<h1>Choose an organization</h1>')) await browser.follow(organization)
   if (!browser.left) await browser.press('Allow')
-  if (!browser.left) throw new Error(`Still here: ${browser.text}`)
+  if (!browser.left) throw new Error(`The browser was not redirected: ${browser.text}`)
   return browser.left
 }
 
 export const exchange = (config: oauth.Configuration, { verifier }: Attempt, answer: URL) =>
   oauth.authorizationCodeGrant(config, answer, { pkceCodeVerifier: verifier, expectedState: 'state' })
 
-/** From nothing to tokens. */
+/** Runs the whole flow, from registration to tokens. */
 export async function obtain(
   config: oauth.Configuration,
   email: string,

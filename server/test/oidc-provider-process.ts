@@ -5,7 +5,7 @@ import { exportJWK, generateKeyPair, type JWK } from 'jose'
 import { Provider } from 'oidc-provider'
 import { cert, key } from './localhost-certificate.ts'
 
-/** `oidc-provider` behind a port of its own. See oidc-provider.ts for what it is asked. */
+/** Runs `oidc-provider` as a process. See oidc-provider.ts for the messages it accepts. */
 let listener: RequestListener
 let fetches = 0
 let person: Record<string, unknown> = { sub: 'ann' }
@@ -18,7 +18,7 @@ const serve: RequestListener = (request, response) => {
   if (request.url === '/jwks' && behaviour.lying) {
     response.setHeader('content-type', 'application/json').end(JSON.stringify({ keys: [foreignKey] }))
   } else if (request.url?.startsWith('/interaction/')) {
-    // In place of a page on which people enter who they are.
+    // Replaces the sign-in page.
     const result = 'error' in person ? person : { login: { accountId: String(person.sub) } }
     void provider.interactionFinished(request, response, result)
   } else listener(request, response)
@@ -86,7 +86,7 @@ async function makeProvider(): Promise<Provider> {
     features: { devInteractions: { enabled: false } },
     interactions: { url: (_, { uid }) => `/interaction/${uid}` },
     findAccount: (_, accountId) => ({ accountId, claims: () => ({ ...person, sub: accountId }) }),
-    // Everybody has agreed already.
+    // Every user has already consented.
     async loadExistingGrant({ oidc }) {
       const grant = new fresh.Grant({
         clientId: oidc.client?.clientId ?? '',
@@ -97,13 +97,13 @@ async function makeProvider(): Promise<Provider> {
       return grant
     },
   })
-  // The ports of test services are not known beforehand.
+  // The ports of test services aren't known in advance.
   fresh.Client.prototype.redirectUriAllowed = (uri: string) => uri.endsWith('/callback')
   listener = fresh.callback()
   return fresh
 }
 
-/** The provider's own ID token: what it would hand out at its token endpoint. */
+/** Issues an ID token like the provider's token endpoint. */
 async function issue(claims: Record<string, unknown>): Promise<string> {
   const { client_id = 'shop', sub = 'ann', ...rest } = claims
   const client = await provider.Client.find(String(client_id))

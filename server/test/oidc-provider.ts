@@ -2,25 +2,25 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { Browser } from './browser.ts'
 
-/** A real OpenID provider in its own process, told what to do over the process channel. */
+/** A real OpenID provider in its own process, controlled with messages. */
 export interface TestProvider {
   issuer: string
-  /** An ID token as the provider itself signs it, for a client, with claims that it is told to say. */
+  /** Issues an ID token with the given claims. */
   idToken(claims?: Record<string, unknown>): Promise<string>
-  /** New signing keys; the old ones are no longer published. */
+  /** Replaces the signing keys; the old ones are no longer published. */
   rotate(): Promise<void>
-  /** How often its keys were fetched. */
+  /** Number of times that its keys were fetched. */
   keyFetches(): Promise<number>
-  /** Whoever comes to sign in is this person, or is refused with an error. */
+  /** Sets the user who signs in next, or the error that sign-in returns. */
   expect(person: { sub: string; [claim: string]: unknown } | { error: string }): Promise<void>
-  /** While it is away connections break; while it lies the keys that it publishes are not those it signs with. */
+  /** `away` breaks connections; `lying` publishes other keys than those that it signs with. */
   behave(how: { away?: boolean; lying?: boolean }): Promise<void>
-  /** Goes where a browser without cookies would, until the provider sends it to another origin. */
+  /** Follows redirects like a browser without cookies, until the provider redirects to another origin. */
   visit(address: string): Promise<string>
   stop(): Promise<void>
 }
 
-/** A lean one keeps everything but the subject out of its ID tokens; one with TLS has the certificate of localhost. */
+/** With `lean`, ID tokens only contain the subject. With `tls`, it uses the certificate for localhost. */
 export async function startTestProvider({ lean = false, tls = false } = {}): Promise<TestProvider> {
   const traits = [...(lean ? ['lean'] : []), ...(tls ? ['tls'] : [])]
   const child = fork(new URL('./oidc-provider-process.ts', import.meta.url), traits, { stdio: 'ignore' })
@@ -52,6 +52,6 @@ async function ask<T>(child: ChildProcess, message: Record<string, unknown>): Pr
 
 async function followUntilElsewhere(issuer: string, start: string): Promise<string> {
   const browser = await new Browser(issuer).open(start)
-  if (!browser.left) throw new Error(`The provider keeps the browser: ${browser.text}`)
+  if (!browser.left) throw new Error(`The provider did not redirect the browser: ${browser.text}`)
   return browser.left.href
 }

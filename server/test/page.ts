@@ -5,19 +5,19 @@ import { type ClientOptions, WebSocket } from 'ws'
 
 type Of<Type extends ServerMessage['type']> = ServerMessage & { type: Type }
 
-/** A page as the server sees it: the widget's end of a socket, without a widget. */
+/** The widget's end of a socket, without a widget. */
 export interface Page {
   socket: WebSocket
   ready: Of<'ready'>
   send(message: ClientMessageInput): void
-  /** The next message of a type that was not asked for before; every message is checked against the protocol. */
+  /** Returns the next unread message of a type. Every message is validated against the protocol. */
   next<Type extends ServerMessage['type']>(type: Type): Promise<Of<Type>>
-  /** Those of a type that nobody asked for. */
+  /** Returns the unread messages of a type. */
   unread<Type extends ServerMessage['type']>(type: Type): Of<Type>[]
   closed: Promise<{ code: number; reason: string }>
-  /** Answers every call from now on. */
+  /** Responds to every call from now on. */
   answer(respond: (call: Of<'tool/call'>) => unknown): void
-  /** Waits until the server has read everything that was sent before. */
+  /** Waits until the server has read all messages sent so far. */
   settled(): Promise<void>
 }
 
@@ -29,7 +29,7 @@ export interface PageOptions {
 
 export const pageOrigin = 'https://shop.example'
 
-/** A socket before its hello. */
+/** Opens a socket without sending `hello`. */
 export async function openSocket(url: string, ticket: string, { origin = pageOrigin, client }: PageOptions = {}) {
   const socket = new WebSocket(
     `${url.replace(/^http/, 'ws')}/runtime`,
@@ -77,7 +77,7 @@ export async function openPage(url: string, ticket: string, options: PageOptions
   }
 }
 
-/** The page offers tools, and the server knows them. */
+/** Registers tools, and waits until the server knows them. */
 export async function offer(page: Page, ...names: string[]): Promise<void> {
   page.send({ type: 'tools/list', tools: names.map((name) => ({ name, description: `Does ${name}` })) })
   await page.next('tools/accepted')

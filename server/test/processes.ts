@@ -6,23 +6,23 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { expect, onTestFinished, vi } from 'vitest'
 
-/** The command as people run it, on a data folder of its own that disappears with everything that runs in it. */
+/** The command with its own data folder. The folder and all its processes are removed when the test ends. */
 export interface Installation {
   dataDir: string
   /** Runs a command to its end. */
   run(command: string, env?: Env): Promise<Finished>
   /** Starts a server and waits until it is ready. */
   start(env?: Env): Promise<ServerProcess>
-  /** Starts a server, or another command, and waits for nothing. */
+  /** Starts a server, or another command, without waiting. */
   launch(env?: Env, command?: string): ServerProcess
-  /** Launches a server as npm does: below a shell that stays its parent, and gets the signals. */
+  /** Launches a server like npm: as the child of a shell that receives the signals. */
   launchByNpm(): ServerProcess
   token(email: string, organization?: string): Promise<string>
-  /** As the owner of the embedded database. */
+  /** Queries the embedded database as its owner. */
   query<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>
-  /** As the owner too; the caller ends it. */
+  /** Connects as the owner; the caller must close the connection. */
   connect(): Promise<pg.Client>
-  /** The process of the embedded PostgreSQL, if it left word that it runs. */
+  /** Process id of the embedded PostgreSQL, from its pid file. */
   postmaster(): number | undefined
   postgresLog(): string
 }
@@ -37,10 +37,10 @@ export interface Finished {
 
 export interface ServerProcess {
   pid: number
-  /** Where it can be reached, whatever its public URL. */
+  /** The local URL, which may differ from the public one. */
   url: string
   stdout(): string
-  /** Waits until it has written a text. */
+  /** Waits until the process has written the text. */
   wrote(text: string): Promise<void>
   signal(name: NodeJS.Signals): void
   finished: Promise<Finished>
@@ -49,17 +49,17 @@ export interface ServerProcess {
 
 export interface Answer {
   status: number
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of every shape
   body: any
 }
 
 const repository = join(import.meta.dirname, '../..')
-/** For `vi.waitFor`: how long depends on the machine, so it is no promise. */
+/** For `vi.waitFor`. Generous, because the time depends on the machine. */
 export const patience = { timeout: 60_000, interval: 20 }
 
 /**
- * For tests about unusual places: `folder` is where below the temporary folder the data lives, `mode` who may walk through
- * that, and `isWhole` puts the program and its PostgreSQL there too.
+ * The options are for tests of unusual locations: `folder` is the data folder's path inside the temporary folder,
+ * `mode` the temporary folder's permissions, and `isWhole` copies the program and its PostgreSQL there too.
  */
 export function useInstallation(
   settings: Env = {},
@@ -74,16 +74,16 @@ export function useInstallation(
   onTestFinished(async () => {
     for (const child of children) await kill(child)
     const pid = postmaster()
-    // A file that was left behind may name a number that somebody else has by now.
+    // The process id in a stale file may belong to another process by now.
     if (pid && commandOf(pid).includes(dataDir)) await killPid(pid)
-    // The other processes of a killed PostgreSQL may still be writing while they notice.
+    // The other processes of a killed PostgreSQL may still write until they notice.
     await vi.waitFor(() => rmSync(root, { recursive: true, force: true }), patience)
   })
 
   function launch(args: string[], env: Env = {}, shell: string[] = []): ChildProcess {
     const [file = '', ...rest] = [...shell, process.execPath, program, ...args]
     const child = spawn(file, rest, {
-      // Nothing of the surroundings but what a process needs; sockets of deep folders go below `root` too.
+      // A minimal environment; sockets of deep folders are created in `root` too.
       env: {
         PATH: process.env.PATH ?? '',
         TMPDIR: root,
@@ -117,7 +117,7 @@ export function useInstallation(
     postmaster,
     run: (command, env) => installation.launch(env, command).finished,
     launch: (env, command = 'start') => watch(launch(command.split(' '), env)),
-    // With a second command the shell cannot replace itself by the first.
+    // A second command keeps the shell from replacing itself with the first.
     launchByNpm: () => watch(launch(['start'], { npm_command: 'run-script' }, ['sh', '-c', '"$@"; exit', 'sh'])),
     async start(env) {
       const server = installation.launch(env)
@@ -132,7 +132,7 @@ export function useInstallation(
       return stdout.trim()
     },
     async connect() {
-      // The fifth line says where the socket is.
+      // The fifth line is the socket's folder.
       const client = new pg.Client({ host: postmasterFile()?.[4] ?? '', user: 'inlay', database: 'inlay' })
       await client.connect()
       return client
@@ -150,7 +150,7 @@ export function useInstallation(
   return installation
 }
 
-/** The program with a copy of PostgreSQL's binaries; everything else that is installed stays where it is. */
+/** Copies the program and PostgreSQL's binaries; other dependencies aren't copied. */
 function copyProgram(checkout: string): string {
   cpSync(join(repository, 'server'), join(checkout, 'server'), { recursive: true })
   const modules = join(repository, 'node_modules')
@@ -172,7 +172,7 @@ function watch(child: ChildProcess): ServerProcess {
   child.stderr?.setEncoding('utf8').on('data', (text) => {
     stderr += text
   })
-  // `close`, not `exit`: by then everything it wrote has arrived.
+  // `close`, not `exit`, because then all output has arrived.
   const finished = once(child, 'close').then(([code, signal]) => ({ code: code ?? signal, stdout, stderr }))
   const server: ServerProcess = {
     pid: child.pid ?? 0,
@@ -189,7 +189,8 @@ function watch(child: ChildProcess): ServerProcess {
         look()
       })
       const ended = finished.then((result) => {
-        if (!stdout.includes(text)) throw new Error(`It ended without "${text}": ${JSON.stringify(result)}`)
+        if (!stdout.includes(text))
+          throw new Error(`The process ended without writing "${text}": ${JSON.stringify(result)}`)
       })
       await Promise.race([seen, ended])
     },
@@ -216,12 +217,12 @@ async function kill(child: ChildProcess): Promise<void> {
   await exited
 }
 
-/** For processes that are not our children. */
+/** For processes that aren't children of this one. */
 export async function killPid(pid: number): Promise<void> {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It is gone.
+    // It has already ended.
   }
   await vi.waitFor(() => expect(isAlive(pid)).toBe(false), patience)
 }
@@ -236,7 +237,7 @@ function commandOf(pid: number): string {
   }
 }
 
-/** A process that nobody has buried yet is as dead as one that is gone. */
+/** A zombie counts as dead. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)

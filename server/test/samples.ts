@@ -7,13 +7,13 @@ import { addSite } from './usage-records.ts'
 
 type Slug = 'demo' | 'other'
 
-/** A request that succeeds, for every operation: what the walks over all operations send. */
+/** A successful request for each operation, for tests that call every operation. */
 export interface Sample {
-  /** Makes the thing that the path names, in one organization, and returns the path's parameters. */
+  /** Creates the resource in one organization, and returns the path's parameters. */
   prepare?: (app: TestService, slug: Slug) => Promise<Record<string, string>>
   query?: Record<string, string>
   body?: () => unknown
-  /** Puts back what the request took from everybody who calls later. */
+  /** Reverts changes that would break later requests. */
   undo?: (app: TestService, email: Email, slug: Slug) => Promise<void>
 }
 
@@ -32,10 +32,10 @@ const key = (app: TestService, slug: Slug) => post(app, slug, '/publishable-keys
 const invitation = (app: TestService, slug: Slug) =>
   post(app, slug, '/organizations/current/invitations', { email: newEmail(), role: 'member' })
 
-/** An invitation of a new organization: to the admin of demo, or to somebody else when it is to be another's. */
+/** An invitation to a new organization, for the admin of demo, or, for the other slug, for another address. */
 async function myInvitation(app: TestService, slug: Slug) {
   const founder = await findUserByEmail(app.service, 'admin@other.test')
-  if (!founder) throw new Error('The demo lacks people')
+  if (!founder) throw new Error('The demo has no admin@other.test')
   const organization = await foundOrganization(app.service, { name: 'Inviting', founder })
   const id = randomUUID()
   await app.service.database.asOrg(
@@ -47,7 +47,7 @@ async function myInvitation(app: TestService, slug: Slug) {
   return { id }
 }
 
-/** A second admin, so that the first may leave. */
+/** Adds a second admin, so that the first can leave. */
 async function anotherAdmin(app: TestService, slug: Slug) {
   const { id } = await member(app, slug)
   await app.service.database.asOrg(
@@ -85,13 +85,13 @@ const thread = async (app: TestService, slug: Slug) => ({
   ),
 })
 
-/** A site whose origin was allowed once, and was used. */
+/** A site with usage whose origin is no longer allowed. */
 const site = async (app: TestService, slug: Slug) => ({ id: await addSite(app, await app.organization(slug)) })
 
 const newDirectory = () => ({ name: 'Sample', type: 'okta', domain: `d-${randomUUID()}.example` })
 const directory = (app: TestService, slug: Slug) => post(app, slug, '/directories', newDirectory())
 
-/** A second membership row, which may be changed and removed without taking the last admin away. */
+/** Adds a member who can be changed and removed, so that the last admin stays. */
 async function member(app: TestService, slug: Slug) {
   const organizationId = await app.organization(slug)
   const [id, user] = [randomUUID(), randomUUID()]
@@ -102,7 +102,7 @@ async function member(app: TestService, slug: Slug) {
   return { id }
 }
 
-/** An app as GitHub's answer leaves it behind; the secrets are no real ones. */
+/** An app as stored after GitHub's response, with fake secrets. */
 export async function githubApp(app: TestService, slug: Slug, repository: string | null = null) {
   await noGithubApp(app, slug)
   await app.service.database.asOrg(
@@ -130,7 +130,7 @@ const newConnector = () => ({
 })
 const connector = (app: TestService, slug: Slug) => post(app, slug, '/connectors', newConnector())
 
-/** A SKILL.md of a name that nobody has. */
+/** A SKILL.md with a unique name. */
 const skillText = () => `---\nname: sample-${randomUUID()}\ndescription: Use it for samples.\n---\n# Sample\n`
 const skill = (app: TestService, slug: Slug) => post(app, slug, '/organization-skills', { content: skillText() })
 

@@ -9,31 +9,31 @@ import { type HttpService, startHttpService } from './http-server.ts'
 import { startTestProvider, type TestProvider } from './oidc-provider.ts'
 import { openPage, type Page, type PageOptions, pageOrigin } from './page.ts'
 
-/** An organization whose pages have the widget in them, and people who are signed in there. */
+/** An organization with pages that embed the widget, and signed-in end users. */
 export interface Shop extends HttpService {
   keyId: string
   exchange(who?: Person): Promise<{ ticket: string; userId: string }>
   ticket(who?: Person): Promise<string>
   page(who?: Person, options?: PageOptions): Promise<Page>
-  /** Of somebody who is not signed in, with a publishable key of its own. */
+  /** Opens the page of an anonymous visitor, with another publishable key. */
   otherKeysPage(): Promise<Page>
   caller(email: Email, slug?: 'demo' | 'other'): ReturnType<typeof callerFor>
-  /** What the timers do once a second, after so much time has passed. */
+  /** Advances the clock, and runs the timers that run once a second. */
   pass(milliseconds: number): void
-  /** Ends what other tests have left open. */
+  /** Closes the pages that other tests left open. */
   closePages(): void
 }
 
-/** With an address that is vouched for, or without; undefined is somebody who is not signed in. */
+/** An end user, or undefined for an anonymous visitor. */
 export type Person = { sub: string; email?: string; email_verified?: boolean } | undefined
 
 export const member: Person = { sub: 'mem', email: 'Member@demo.test', email_verified: true }
 
-/** One for a test file, from its first shop on: shops only need its tokens. */
+/** Shared by all shops of a test file, because they only need its tokens. */
 let provider: Promise<TestProvider> | undefined
 afterAll(async () => (await provider)?.stop())
 
-/** For one test. */
+/** Starts a shop for one test. */
 export async function useShop(): Promise<Shop> {
   const shop = await startShop()
   onTestFinished(() => shop.close())
@@ -91,7 +91,7 @@ export async function startShop(env: Record<string, string> = {}): Promise<Shop>
   }
 }
 
-/** A member's MCP client, without MCP. */
+/** Calls the hub like a member's MCP client, without MCP. */
 export async function callerFor(app: HttpService, email: Email, slug: 'demo' | 'other') {
   const access = await createAccess(app.service)
   const authorization = `Bearer ${await app.tokenFor(email, slug)}`

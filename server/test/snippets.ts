@@ -16,7 +16,7 @@ import { onTestFinished } from 'vitest'
 
 const repository = join(import.meta.dirname, '../..')
 
-/** A fenced block of the documentation. */
+/** A fenced code block in the documentation. */
 export interface Snippet {
   file: string
   line: number
@@ -24,7 +24,7 @@ export interface Snippet {
   text: string
 }
 
-/** The fenced blocks of a file that name their language, in order. */
+/** The fenced code blocks of a file that have a language, in order. */
 export function readSnippets(file: string): Snippet[] {
   const text = readFileSync(join(repository, file), 'utf8')
   return [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language = '', body = ''], index, all) => ({
@@ -43,24 +43,24 @@ export const documents = [
     .map((name) => `docs/${name}`),
 ].sort()
 
-/** A request that a snippet sent with curl, and how it ended. */
+/** A request that a snippet sent with curl, and its response. */
 export interface Sent {
-  /** Where the snippet is, such as README.md:49. */
+  /** Location of the snippet, such as README.md:49. */
   at: string
   status: number
   body: string
 }
 
 export interface ShellOptions {
-  /** The settings with which `inlay` finds the installation. */
+  /** The environment variables with which `inlay` finds the installation. */
   env: Record<string, string>
-  /** Replaces what readers put in themselves: addresses, names, ports. */
+  /** Fills in the values that readers replace: URLs, names, ports. */
   fill(text: string): string
 }
 
 /**
- * Runs the snippets of a document one after the other in one shell, as a reader would paste them. `npx` and `npm` are this
- * checkout's, and `npm start` ends once the server is ready. A command that fails ends it.
+ * Runs the snippets of a document in order in one shell, as if a reader pasted them. `npx` and `npm` use this checkout,
+ * and `npm start` ends once the server is ready. Stops at the first command that fails.
  */
 export async function runInShell(snippets: Snippet[], { env, fill }: ShellOptions): Promise<Sent[]> {
   const folder = mkdtempSync(join(tmpdir(), 'inlay-snippets-'))
@@ -81,18 +81,18 @@ export async function runInShell(snippets: Snippet[], { env, fill }: ShellOption
   }
   child.stdin.end(script.join('\n'))
   const [code] = await once(child, 'close')
-  if (code !== 0) throw new Error(`The snippets ended with ${code}:\n${script.join('\n')}\n${output.slice(-4000)}`)
+  if (code !== 0) throw new Error(`The snippets exited with ${code}:\n${script.join('\n')}\n${output.slice(-4000)}`)
   return readRequests(join(folder, 'requests'))
 }
 
-/** Every request leaves a file with its snippet, one with its headers and one with its body. */
+/** Reads the three files of each request: its snippet, its headers and its body. */
 function readRequests(folder: string): Sent[] {
   const names = readdirSync(folder).filter((name) => name.endsWith('.at'))
   const numbers = names.map((name) => Number.parseInt(name, 10)).sort((a, b) => a - b)
   const read = (name: string) => (existsSync(join(folder, name)) ? readFileSync(join(folder, name), 'utf8') : '')
   return numbers.map((number) => ({
     at: read(`${number}.at`).trim(),
-    // Of several responses, the last one is what the redirects led to.
+    // The last response is the one after all redirects.
     status: Number([...read(`${number}.head`).matchAll(/^HTTP\/\S+ (\d+)/gm)].at(-1)?.[1]),
     body: read(`${number}.body`),
   }))
@@ -119,7 +119,7 @@ case $command in
 esac`,
     npm: `#!${process.execPath}
 const { spawn } = require('node:child_process')
-if (process.argv.slice(2).join(' ') !== 'start') throw new Error('Only npm start is known')
+if (process.argv.slice(2).join(' ') !== 'start') throw new Error('Only npm start is supported')
 const child = spawn('/bin/sh', ['-c', \`exec ${inlay} start\`], { stdio: ['ignore', 'pipe', 'inherit'] })
 let text = ''
 child.stdout.on('data', (more) => {

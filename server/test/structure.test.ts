@@ -2,7 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 
-/** The shape of `server/src` that docs/architecture.md describes. Biome refuses circles of files, and imports of the roof. */
+/**
+ * Checks the structure of `server/src` in docs/architecture.md. Biome checks for import cycles and imports of the roof.
+ */
 
 const src = join(import.meta.dirname, '../src')
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter(
@@ -11,10 +13,10 @@ const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter(
 const textOf = (file: string) => readFileSync(join(src, file), 'utf8')
 const folderOf = (file: string) => dirname(file).split('/')[0] as string
 
-/** From the bottom up: a folder of the ground imports only folders before it. */
+/** From the bottom up: a folder of the ground only imports the folders before it. */
 const ground = ['lib', 'net', 'config', 'stores', 'foundation', 'http']
 
-/** Which folders a folder imports, types included. */
+/** The folders that a folder imports, including types. */
 function readImports(): Map<string, Set<string>> {
   const imports = new Map<string, Set<string>>()
   for (const file of files.filter((name) => name.includes('/'))) {
@@ -28,7 +30,7 @@ function readImports(): Map<string, Set<string>> {
   return imports
 }
 
-test('the ground imports nothing above it, and its folders each other in one direction', () => {
+test('the ground imports nothing above it, and its folders import each other in one direction', () => {
   const imports = readImports()
   for (const [index, folder] of ground.entries()) {
     const allowed = new Set(ground.slice(0, index))
@@ -41,13 +43,13 @@ test('the ground imports nothing above it, and its folders each other in one dir
 
 test('rooms import each other in one direction', () => {
   const left = readImports()
-  // Rooms that import no other room that is left are taken away, until none is.
+  // Repeatedly removes the rooms that import none of the remaining ones; rooms in a cycle are left over.
   for (let found = true; found; ) {
     const free = [...left].filter(([, imported]) => [...imported].every((name) => !left.has(name)))
     for (const [folder] of free) left.delete(folder)
     found = free.length > 0
   }
-  expect([...left.keys()], 'folders in a circle').toEqual([])
+  expect([...left.keys()], 'folders in a cycle').toEqual([])
 })
 
 test('a folder has at most ten files', () => {
@@ -55,7 +57,7 @@ test('a folder has at most ten files', () => {
   expect(counts.filter(([, count]) => Number(count) > 10)).toEqual([])
 })
 
-test('a name is exported once, but for an operation, its function and its tool', () => {
+test('a name is exported once, except by an operation, its function and its tool', () => {
   const exported = files.flatMap((file) =>
     [...textOf(file).matchAll(/^export (?:async )?(?:const|function|class|interface|type|let) (\w+)/gm)].map(
       ([, name = '']) => ({ file, name }),

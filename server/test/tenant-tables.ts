@@ -7,13 +7,13 @@ import type { TestService } from './harness.ts'
 import { githubApp } from './samples.ts'
 import { addEndUser, addSite, usageRecord } from './usage-records.ts'
 
-/** A table with rows of organizations, and the column that says whose. */
+/** A table with rows of organizations, and the column with the organization's id. */
 export interface TenantTable {
   name: string
   key: string
 }
 
-/** Every such table, from PostgreSQL's catalogue: a new one is found without being listed anywhere. */
+/** Finds every tenant table in PostgreSQL's catalog, so that new ones are included automatically. */
 export const listTenantTables = (app: TestService): Promise<TenantTable[]> =>
   app.service.database.asService(
     (sql) => sql<TenantTable>`
@@ -23,12 +23,12 @@ export const listTenantTables = (app: TestService): Promise<TenantTable[]> =>
       order by c.relname`,
   )
 
-/** The server deletes rows of these tables by itself, so a test can't count on a row that it wrote. */
+/** The server deletes rows from these tables, so a test can't rely on a row that it wrote. */
 export const passingTables = ['departures']
 
 const admins = { demo: 'admin@demo.test', other: 'admin@other.test' } as const
 
-/** Writes at least one row into every tenant table. A new table needs a row here; the tests that use this say so. */
+/** Writes at least one row to every tenant table. Add a row for a new table; tests fail without it. */
 export async function fillTenantTables(app: TestService, slug: 'demo' | 'other'): Promise<void> {
   const organizationId = await app.organization(slug)
   const token = await app.tokenFor(admins[slug], slug)

@@ -8,7 +8,7 @@ import { fillTenantTables, listTenantTables, passingTables, type TenantTable } f
 
 let app: TestService
 let owner: pg.Client
-/** The service's own role on a connection that has named no organization. */
+/** A connection with the service's role, without an organization. */
 let service: pg.Client
 let demo = ''
 let other = ''
@@ -41,7 +41,7 @@ const invite = (sql: Sql, email: string) => sql`
   insert into invitations (organization_id, id, email, role, invited_by)
   values (current_organization(), ${newId()}, ${email}, 'member', 'somebody')`
 
-/** The tenant tables that hold rows of both organizations. */
+/** The tenant tables with rows of both organizations. */
 async function seededTables(): Promise<typeof tenantTables> {
   const seeded = []
   for (const table of tenantTables) {
@@ -65,8 +65,8 @@ async function asOrg<Row extends pg.QueryResultRow>(
   }
 }
 
-describe('the catalogue', () => {
-  test('holds only known tables without an organization', async () => {
+describe('the catalog', () => {
+  test('has only known tables without an organization', async () => {
     const tables = await catalogue(`
       select c.relname as name from pg_class c
       where ${ours} and c.relkind in ('r', 'p', 'f') and c.relname <> 'organizations' and not ${hasOrganization} order by 1`)
@@ -74,7 +74,7 @@ describe('the catalogue', () => {
     expect(tenantTables.length).toBeGreaterThan(5)
   })
 
-  test('walls every tenant table, against its owner too', async () => {
+  test('has row-level security on every tenant table, even for its owner', async () => {
     const open = await catalogue(
       `select c.relname, c.relrowsecurity, c.relforcerowsecurity from pg_class c
        where c.relname = any($1) and ${ours} and not (
@@ -87,14 +87,14 @@ describe('the catalogue', () => {
     expect(open).toEqual([])
   })
 
-  test('lets a table be read in other ways, but never written', async () => {
+  test('has additional policies only for reading', async () => {
     const others = await catalogue(
       `select polname, polrelid::regclass::text as table from pg_policy where polname <> 'tenant' and polcmd <> 'r'`,
     )
     expect(others).toEqual([])
   })
 
-  test('gives the service no power and nothing of its own', async () => {
+  test('gives the service’s roles no privileges and no objects', async () => {
     const group = `${app.stores.owner.database}_service`
     const roles = await catalogue<{ oid: number; login: boolean }>(
       `select oid, rolname, rolcanlogin as login, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication
@@ -123,14 +123,14 @@ describe('the catalogue', () => {
     ).toEqual([{ of: group }])
   })
 
-  test('has no view that reads with the rights of its owner', async () => {
+  test('has no view that reads with its owner’s privileges', async () => {
     const views = await catalogue(`
       select c.relname from pg_class c
       where ${ours} and (c.relkind = 'm' or c.relkind = 'v' and not 'security_invoker=true' = any(coalesce(c.reloptions, '{}')))`)
     expect(views).toEqual([])
   })
 
-  test('has no function that runs with the rights of its owner', async () => {
+  test('has no function that runs with its owner’s privileges', async () => {
     const functions = await catalogue(`
       select c.proname from pg_proc c where c.prosecdef
         and c.pronamespace not in ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)`)
@@ -138,7 +138,7 @@ describe('the catalogue', () => {
   })
 
   test.each([
-    // A key that leaves the organization out could name a row of another one.
+    // A key without the organization could reference another organization's row.
     ['foreign key between tenant tables', 'f'],
     ['primary key of a tenant table', 'p'],
   ])('starts every %s with the organization', async (_, kind) => {
@@ -166,13 +166,13 @@ describe('the catalogue', () => {
 })
 
 describe('the service', () => {
-  test('sees nothing of any tenant table before it names an organization', async () => {
+  test('sees no rows of any tenant table before it sets an organization', async () => {
     for (const { name } of tenantTables) {
       expect((await service.query(`select * from ${name}`)).rows, name).toEqual([])
     }
   })
 
-  test('sees only rows of the organization that it names', async () => {
+  test('sees only rows of the organization that it sets', async () => {
     for (const { name, key } of tenantTables) {
       for (const id of [demo, other]) {
         expect(await asOrg(id, `select ${key} as id from ${name} where ${key} <> $1`, [id]), name).toEqual([])
@@ -180,28 +180,28 @@ describe('the service', () => {
     }
     const seeded = (await seededTables()).map(({ name }) => name)
     const filled = tenantTables.map(({ name }) => name).filter((name) => !passingTables.includes(name))
-    expect(seeded, 'that there was something to see').toEqual(expect.arrayContaining(filled))
+    expect(seeded, 'tables with rows').toEqual(expect.arrayContaining(filled))
   })
 
   test('cannot insert a row for another organization', async () => {
     for (const { name, key } of tenantTables) {
-      // The wall comes before the checks of the other columns.
+      // Row-level security is checked before the other columns.
       const insert = asOrg(demo, `insert into ${name} (${key}) values ($1)`, [other])
       await expect(insert, name).rejects.toMatchObject({ code: '42501' })
     }
   })
 
-  test('cannot hand a row over to another organization', async () => {
+  test('cannot move a row to another organization', async () => {
     for (const { name, key } of await seededTables()) {
       const update = asOrg(demo, `update ${name} set ${key} = $1`, [other])
       await expect(update, name).rejects.toMatchObject({ code: '42501' })
     }
   })
 
-  test('changes nothing of another organization, whatever its SQL says', async () => {
+  test('cannot change rows of another organization, whatever its SQL is', async () => {
     const growing = ['audit_events', 'audit_chains', 'tool_call_batches', 'tool_call_users']
     for (const { name, key } of tenantTables.filter(({ name }) => !growing.includes(name))) {
-      // Nobody deletes an organization this way; see below.
+      // The service isn't allowed to delete organizations; see below.
       const deletion = name === 'organizations' ? [] : [`delete from ${name}`]
       for (const sql of [`update ${name} set ${key} = ${key}`, ...deletion]) {
         const changed = await asOrg(demo, `${sql} where ${key} = $1 returning 1`, [other])
@@ -236,7 +236,7 @@ describe('the service', () => {
     'set session_replication_role = replica',
     'set row_security = off; select * from members',
     "copy members to program 'cat'",
-  ])('is refused: %s', async (sql) => {
+  ])('cannot run: %s', async (sql) => {
     await expect(asOrg(demo, sql)).rejects.toMatchObject({ code: '42501' })
   })
 
@@ -247,7 +247,7 @@ describe('the service', () => {
   })
 })
 
-test('one address may be invited by two organizations, but once by each', async () => {
+test('an address can be invited by two organizations, but only once by each', async () => {
   const invitations = (id: string) =>
     asOrg(id, "select organization_id from invitations where email = 'new@example.com'")
   expect(await invitations(demo)).toEqual([{ organization_id: demo }])

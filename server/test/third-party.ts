@@ -2,21 +2,24 @@ import { randomUUID } from 'node:crypto'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A server that wants tokens, and the authorization server that it names. It allows everything unless told otherwise, and asks nobody. */
+/**
+ * A tool server that requires tokens, and its authorization server, which allows every request without asking by
+ * default.
+ */
 export interface ThirdParty {
   url: string
   serverUrl: string
-  /** Changes what its authorization server says of itself. */
+  /** Overrides fields of its authorization server's metadata. */
   metadata: Record<string, unknown>
-  /** Whom it lets in, as it would answer a registration. */
+  /** The only client, as in the response to a registration. */
   client: Record<string, unknown>
   denies: boolean
   registrations: number
-  /** What it was asked to revoke, and by whom. */
+  /** The revocation requests that it received. */
   revoked: { form: Record<string, string>; authorization: string | undefined }[]
-  /** Takes the place of its own answer at a path. */
+  /** Replaces its response at a path. */
   instead: Record<string, (response: ServerResponse) => unknown>
-  /** Where it sends the browser that came with this address. */
+  /** Returns where it redirects the browser for an authorization request. */
   decide(authorizeUrl: string): URL
   reset(): void
   stop(): Promise<void>

@@ -1,6 +1,6 @@
 const longText = (length: number) => 'x'.repeat(length)
 
-/** For every tool: arguments that work for whoever may call it, and arguments that nobody can send, with the field at fault. */
+/** For every tool: arguments that work for every allowed caller, and invalid arguments with their invalid field. */
 export const toolSamples: Record<string, { valid: object[]; invalid: [args: object, field: string][] }> = {
   get_profile: { valid: [{}], invalid: [[{ id: 'x' }, 'id']] },
   list_organizations: { valid: [{}], invalid: [[{ limit: 1 }, 'limit']] },
@@ -127,7 +127,7 @@ export const toolSamples: Record<string, { valid: object[]; invalid: [args: obje
   verify_api_access: { valid: [{}], invalid: [[{ x: 1 }, 'x']] },
 }
 
-/** Fails even so, as long as nobody has a page open. */
+/** Fails even with valid arguments, because no page is open. */
 export const failingTool = 'hub_call_tool'
 
 interface ToolClient {

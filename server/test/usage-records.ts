@@ -26,7 +26,7 @@ export async function addEndUser(app: TestService, organizationId: string): Prom
   return id
 }
 
-/** An event of nobody on no site, unless told otherwise. */
+/** An event without an end user or a site by default. */
 export const usageRecord = (organizationId: string, changes: Partial<UsageRecord> = {}): UsageRecord => ({
   id: newId(),
   organization_id: organizationId,
@@ -41,7 +41,7 @@ export const usageRecord = (organizationId: string, changes: Partial<UsageRecord
   ...changes,
 })
 
-/** Where the sums differ from a recount of the events: nowhere. */
+/** Returns the sums that differ from a recount of the events. */
 export function findWrongSums(app: TestService, organizationId: string) {
   return app.service.database.asOrg(
     organizationId,

@@ -3,7 +3,7 @@ import type { TestProject } from 'vitest/node'
 import { openEmbeddedPostgres } from '../../src/stores/postgres/embedded-postgres.ts'
 import { databaseUrl, makeRunFolder, makeTemplate } from './engines.ts'
 
-/** One machine: the PostgreSQL that the product ships, and a file for the key-value store. */
+/** The engines of one machine: the embedded PostgreSQL, and a file for the key-value store. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = makeRunFolder('embedded')
   const postgres = await openEmbeddedPostgres({ dataDir: folder.path, claim: 'own' })
@@ -17,7 +17,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
 }
 
-/** The data of a test run need not survive the machine, and waiting for the disk takes more time than the tests. */
+/** Turns off durability, which a test run doesn't need, because waiting for the disk takes longer than the tests. */
 async function forgoDurability(cluster: pg.ClientConfig): Promise<void> {
   const client = new pg.Client({ ...cluster, database: 'postgres' })
   await client.connect()

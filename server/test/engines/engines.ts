@@ -5,11 +5,11 @@ import pg from 'pg'
 import { createSecrets } from '../../src/lib/secrets.ts'
 import { migrate } from '../../src/stores/postgres/migrations.ts'
 
-/** What a set of engines tells the tests: where to make databases, and where Redis is, if it is one with Redis. */
+/** Tells tests where to create databases, and where Redis is, if there is one. */
 export interface Engines {
-  /** A database that is migrated and empty, to copy from. */
+  /** Name of a migrated, empty database to copy. */
   template: string
-  /** Connection URL of the cluster's owner, for a database. */
+  /** Connection URL of the cluster's owner, with `DATABASE` as the placeholder for a database. */
   databaseUrl: string
   redisUrl: string | undefined
 }
@@ -20,7 +20,7 @@ declare module 'vitest' {
   }
 }
 
-/** The data of one test run. Below it every test file has folders and databases of its own. */
+/** Creates the folder for the data of one test run. */
 export function makeRunFolder(name: string): { path: string; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), `inlay-${name}-`))
   // PostgreSQL runs as another user when the tests run as root.
@@ -30,7 +30,7 @@ export function makeRunFolder(name: string): { path: string; remove: () => void 
 
 export const testSecret = 'test-secret-0123456789-abcdefghijklmnop'
 
-/** Migrates once, so that a test file's database is a copy and takes milliseconds. */
+/** Migrates a template once, so that each test file can copy it in milliseconds. */
 export async function makeTemplate(cluster: pg.ClientConfig): Promise<string> {
   const name = 'inlay_template'
   const client = new pg.Client({ ...cluster, database: 'postgres' })

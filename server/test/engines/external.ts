@@ -8,7 +8,9 @@ import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { databaseUrl, makeRunFolder, makeTemplate } from './engines.ts'
 
-/** Beyond one machine: the system's PostgreSQL and Redis, private servers on sockets in a folder of their own. */
+/**
+ * The engines of several machines: the system's PostgreSQL and Redis, as private servers on sockets in a new folder.
+ */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = makeRunFolder('external')
   const parts = JSON.parse(
@@ -26,7 +28,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
 }
 
-/** Not a superuser: an owner as a managed PostgreSQL gives it out, for whom row-level security is in force too. */
+/** Not a superuser, as in a managed PostgreSQL, so that row-level security also applies to the owner. */
 const owner = 'inlay_owner'
 
 async function startPostgres(bin: string, folder: string): Promise<ChildProcess> {
