@@ -50,7 +50,7 @@ describe('a token of the sign-in issuer', () => {
     const [first, second] = [await token('ann'), await token('bob')]
     await provider.behave({ away: true })
     const early = await call(first)
-    expect(early.body).toMatchObject({ code: 'SERVICE_UNAVAILABLE', message: 'The sign-in provider does not answer' })
+    expect(early.body).toMatchObject({ code: 'SERVICE_UNAVAILABLE', message: 'The sign-in provider isn’t responding' })
     await provider.behave({})
     app.clock.now += 31_000
     expect((await call(first)).status).toBe(200)

@@ -22,27 +22,26 @@ export const clockToleranceMs = 60_000
 
 /** The claims of a verified bearer token. Its expiry and audience are checked on every use. */
 export interface AccessToken {
-  /** What it is revoked by: one token has one id, whatever its text looks like. */
+  /** Revocation uses this id, because the same token can be encoded in several ways. */
   id: string
   user_id: string
   organization_id: string | undefined
   audience: readonly string[]
   /** Milliseconds since the Unix epoch. */
   expires_at: number
-  /** What a client was allowed; undefined for tokens that were not issued to a client. */
+  /** Undefined for tokens that weren't issued to a client. */
   scopes?: readonly string[] | undefined
-  /** The authorization that the token comes from, if it can still be ended. */
+  /** The grant that the token was issued under, if it has one. */
   grant_id?: string | undefined
-  /** Whom it was issued to. */
   client_id?: string | undefined
 }
 
-/** Why a token is refused. The text is for the log: callers only learn that they must sign in. */
+/** The message is for the log only: the response just says that authentication is required. */
 export class InvalidToken extends Error {
   override name = 'InvalidToken'
 }
 
-/** In the key-value store: where the server runs, so that the command line knows for which address its tokens must be. */
+/** Key under which the server stores its URL, so that the command line issues tokens for the right audience. */
 export const serverUrlKey = 'server-url'
 
 export interface AccessTokenRequest {
@@ -75,7 +74,7 @@ export function createTokenVerifier(service: Service): (token: string) => Promis
   const verifyExternal = service.config.signIn && externalTokenVerifier(service, service.config.signIn)
   return async (token) => {
     requireCanonical(token)
-    // Only routes to the verifier, which checks the issuer again under a signature.
+    // Unverified, so it only selects the verifier, which checks the issuer again after the signature.
     if (verifyExternal && issuerOf(token) === service.config.signIn?.issuer) return verifyExternal(token)
     return verifyOwn(token)
   }
@@ -92,7 +91,7 @@ export function createOwnTokenVerifier(service: Service) {
   return async (token: string): Promise<AccessToken> => {
     requireCanonical(token)
     const claims = await verify(token, findKey, { ...options, currentDate: new Date(service.clock()) })
-    if (!isId(claims.sub ?? '')) throw new InvalidToken('The token names nobody')
+    if (!isId(claims.sub ?? '')) throw new InvalidToken('The claim sub is not a user ID')
     const { client_id, scope, grant_id } = claims
     return {
       ...readClaims(claims),
@@ -105,7 +104,7 @@ export function createOwnTokenVerifier(service: Service) {
   }
 }
 
-/** Tokens of the operator's own sign-in provider: people are known from their first request on. */
+/** Verifies tokens of the operator's sign-in provider. A user is created on their first request. */
 function externalTokenVerifier(service: Service, { issuer, audience }: { issuer: string; audience: string }) {
   const { api, mcp } = resources(service.config.publicUrl)
   const keys = createProviderKeys(service)
@@ -121,15 +120,15 @@ function externalTokenVerifier(service: Service, { issuer, audience }: { issuer:
       algorithms: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'],
       currentDate: new Date(service.clock()),
     }).catch((cause) => {
-      if (cause instanceof DiscoveryFailed) throw serviceUnavailable('The sign-in provider does not answer', cause)
+      if (cause instanceof DiscoveryFailed) throw serviceUnavailable('The sign-in provider isn’t responding', cause)
       throw cause
     })
     const identity = readIdentity(issuer, payload)
     if (!identity) throw new InvalidToken('The claim sub or email is missing')
     const user = await signIn(service, identity)
-    // Without the signature: some algorithms allow several valid ones for the same token.
+    // Excludes the signature, because some algorithms allow several valid signatures for the same token.
     const id = fingerprint(payload.jti ? `${issuer} ${payload.jti}` : token.slice(0, token.lastIndexOf('.')))
-    // The operator's audience stands for the whole service.
+    // The operator's audience covers all resources.
     return { ...readClaims(payload), id, user_id: user.id, audience: [api, mcp] }
   }
 }
@@ -143,7 +142,7 @@ async function verify(token: string, findKey: JWTVerifyGetKey, options: JWTVerif
 }
 
 function readClaims(claims: JWTPayload): Omit<AccessToken, 'id' | 'user_id'> {
-  if (typeof claims.exp !== 'number') throw new InvalidToken('The token never expires')
+  if (typeof claims.exp !== 'number') throw new InvalidToken('The claim exp is missing')
   return {
     organization_id: readOrganization(claims),
     audience: [claims.aud ?? []].flat(),
@@ -151,7 +150,7 @@ function readClaims(claims: JWTPayload): Omit<AccessToken, 'id' | 'user_id'> {
   }
 }
 
-/** Both names of the claim are in use; a token that says two different things is not trusted at all. */
+/** Providers use either claim name; a token in which the two differ is rejected. */
 function readOrganization({ org_id, organization_id }: JWTPayload): string | undefined {
   if (org_id !== undefined && organization_id !== undefined && org_id !== organization_id) {
     throw new InvalidToken('org_id and organization_id differ')
@@ -165,7 +164,7 @@ function requireString(value: unknown, claim: string): string {
   return value
 }
 
-/** Decoders skip padding, other characters and spare bits, so without this a token would have many texts. */
+/** Base64 decoders ignore padding, invalid characters and spare bits, so without this check a token has many encodings. */
 function requireCanonical(token: string): void {
   for (const part of token.split('.')) {
     if (Buffer.from(part, 'base64url').toString('base64url') !== part)

@@ -12,15 +12,15 @@ import { type AccessToken, clockToleranceMs, createTokenVerifier, InvalidToken }
 import type { logout as logoutContract } from './contract.ts'
 import { findRecord, markEnded, readClientName, signInOfGrant } from './records.ts'
 
-/** Tokens that come from no sign-in, such as the operator's, have neither a sign-in nor a client. */
+/** Tokens issued without a sign-in, such as those of the `inlay` command, have neither `sign_in` nor a client. */
 type VerifiedToken = AccessToken & Pick<CallerToken, 'sign_in' | 'client_name'>
 
 const cachedTokens = 10_000
 const cachedPeople = 10_000
-/** No issuer's tokens are longer, and the HTTP server accepts little more in all headers together. */
+/** No known issuer's tokens are longer, and the HTTP server accepts little more for all headers together. */
 const longestToken = 12_000
 
-/** A verified token, and the caller that it last stood for. */
+/** A verified token, and the caller it last resolved to. */
 interface KnownToken {
   token: VerifiedToken
   person?: Person
@@ -30,7 +30,7 @@ interface KnownToken {
 export function createAccess(service: Service): AccessControl {
   const { changes, clock, kv } = service
   const verify = createTokenVerifier(service)
-  // By the header's text: hashing a token takes longer than the rest of a check.
+  // Keyed by the header's text: hashing the token would take longer than the rest of the check.
   const tokens = new FreshCache<KnownToken>({
     changes,
     clock,
@@ -40,7 +40,7 @@ export function createAccess(service: Service): AccessControl {
       ...(grant_id ? [topics.grant(grant_id)] : []),
       ...(sign_in ? [topics.session(sign_in.session)] : []),
     ],
-    // Revocations are written to the key-value store, so none can succeed while it is away.
+    // Revocations are written to the key-value store, so none can succeed while it is unavailable.
     isUnavailable,
   })
   const people = new FreshCache<Person>({
@@ -48,7 +48,7 @@ export function createAccess(service: Service): AccessControl {
     clock,
     limit: cachedPeople,
     topicsOf: ({ id }) => [topics.user(id)],
-    // Only memberships: a user who has just been added must not be refused for half a minute.
+    // Missing memberships aren't cached: a user who has just been added must not be refused for 30 seconds.
     isKept: ({ role, asked_for }) => role !== null || asked_for === '',
   })
 
@@ -56,7 +56,7 @@ export function createAccess(service: Service): AccessControl {
     const verified = await verify(text)
     if (await kv.get(revokedTokenKey(verified.id))) throw new InvalidToken('The token was revoked')
     const grant = verified.grant_id ? await findRecord(kv, 'Grant', verified.grant_id) : undefined
-    if (verified.grant_id && !grant) throw new InvalidToken('The grant has ended')
+    if (verified.grant_id && !grant) throw new InvalidToken('The grant was revoked or has expired')
     const client_name = verified.client_id && (await readClientName(kv, verified.client_id))
     return { token: { ...verified, sign_in: signInOfGrant(grant), client_name } }
   }
@@ -65,7 +65,7 @@ export function createAccess(service: Service): AccessControl {
     const text = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
     if (!text) throw refuse(audience, undefined, 'No bearer token')
     if (text.length > longestToken) throw refuse(audience, 'invalid_token', 'The token is too long')
-    // Always in the same spelling, so that one token has one entry.
+    // Normalized, so that one token has one entry.
     return tokens
       .load(`Bearer ${text}`, () => readToken(text))
       .then((known) => known as KnownToken)
@@ -84,7 +84,7 @@ export function createAccess(service: Service): AccessControl {
       if (!token.audience.includes(audience)) throw invalid(`The token is not for ${audience}`)
       if (token.scopes && !token.scopes.includes(scope)) throw refuse(audience, 'insufficient_scope')
 
-      // A claim that is not an id can't name an organization that anyone is a member of.
+      // A claim that isn't a valid id can't match any membership.
       const organizationId = token.organization_id && isId(token.organization_id) ? token.organization_id : ''
       const place = `${token.user_id} ${organizationId}`
       const person =
@@ -113,7 +113,7 @@ function describeCaller(token: VerifiedToken, person: Person): Caller {
   }
 }
 
-/** Tells a client beside the envelope where it gets a token that is good for this. */
+/** Adds the `WWW-Authenticate` challenge, which tells clients where to get a token. */
 function refuse(audience: string, error?: 'invalid_token' | 'insufficient_scope', cause?: unknown): Failure {
   const { envelope } =
     error === 'insufficient_scope' ? accessDenied(`The token lacks the scope ${scope}`) : authRequired()
@@ -130,7 +130,7 @@ export async function revokeToken(
   changes.announce(topics.token(id))
 }
 
-/** Ends a browser's session and every token that came from it, on every node. */
+/** Ends a browser's session and every token issued from it, on every node. */
 export async function endSession({ kv, changes }: Service, session: string): Promise<void> {
   await markEnded(kv, session)
   changes.announce(topics.session(session))

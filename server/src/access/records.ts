@@ -7,10 +7,10 @@ import { topics } from '../stores/changes.ts'
 import { keepNewest } from '../stores/keep-newest.ts'
 import type { Kv } from '../stores/kv.ts'
 
-/** Names are hashed: an id is often the secret itself. */
+/** Ids are hashed, because an id is often the secret itself. */
 export const recordKey = (model: string, id: string): string => `oauth:${model}:${fingerprint(id)}`
 
-/** Of a session. `amr` is what the library carries along from a sign-in, and tells no client. */
+/** `amr` carries the session generation: the library keeps it with the session and doesn't disclose it to clients. */
 export const signInOfSession = ({ uid, amr }: { uid: string; amr?: string[] | undefined }): SignIn => ({
   session: uid,
   generation: Number(amr?.[0]),
@@ -26,17 +26,17 @@ export const grantSeconds = 365 * 24 * 60 * 60
 
 const endedSessionKey = (uid: string) => `oauth:ended-session:${fingerprint(uid)}`
 
-/** Remembered for as long as anything that came from the session could live: also what is being made at this moment ends. */
+/** Kept for the maximum lifetime of a grant, so that grants still being created from the session are covered too. */
 export const markEnded = (kv: Kv, uid: string): Promise<void> => kv.set(endedSessionKey(uid), true, grantSeconds)
 
-/** A session that was ended is not found, nor is a grant that came from it. */
+/** Ended sessions, and grants issued from them, are not found. */
 export async function findRecord(kv: Kv, model: string, id: string): Promise<AdapterPayload | undefined> {
   const payload = await kv.get<AdapterPayload>(recordKey(model, id))
   const session = model === 'Grant' ? signInOfGrant(payload)?.session : model === 'Session' ? payload?.uid : undefined
   return session && (await kv.get(endedSessionKey(session))) ? undefined : payload
 }
 
-/** A code or token is worth nothing without its grant: one deletion ends them all, also those still being made. */
+/** Codes and tokens are invalid without their grant, so deleting it revokes them all, including those still being issued. */
 export async function revokeGrant({ kv, changes }: Pick<Service, 'kv' | 'changes'>, grantId: string): Promise<void> {
   await kv.delete(recordKey('Grant', grantId))
   changes.announce(topics.grant(grantId))
@@ -47,8 +47,8 @@ const day = 24 * 60 * 60
 const usedClientSeconds = 400 * day
 
 /**
- * Anybody may register a client. Until somebody allows it something it is kept apart, for a day at most, and among so many
- * others: one address may register fewer than that in a day (authorization-server.ts).
+ * Anyone may register a client. Until a user allows it access, it is kept separately for up to a day. One address can
+ * register fewer than `limit` clients a day (sign-in/visit-limits.ts), so it can't evict all others.
  */
 const unusedClients = { kind: 'oauth:clients', limit: 2_500, seconds: day }
 const unusedClientKey = (clientId: string) => recordKey('UnusedClient', clientId)
@@ -63,14 +63,14 @@ export const findClient = async (kv: Kv, clientId: string): Promise<AdapterPaylo
 
 const longestShownName = 100
 
-/** What users know a client by: its registered name, or the host of its metadata document. */
+/** The name shown to users: the registered name, or the host of the client's metadata document. */
 export async function readClientName(kv: Kv, clientId: string): Promise<string | undefined> {
   const metadata = await findClient(kv, clientId)
   const name = cleanName(String(metadata?.client_name ?? ''), longestShownName)
   return name || URL.parse(clientId)?.host || undefined
 }
 
-/** Keeps a registered client that somebody allowed something. Clients known by their address are not stored. */
+/** Keeps a registered client that a user has allowed. Clients with a metadata document aren't stored. */
 export async function keepClient(kv: Kv, clientId: string): Promise<void> {
   const metadata = await findClient(kv, clientId)
   if (!metadata) return

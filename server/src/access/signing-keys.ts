@@ -35,7 +35,7 @@ const publishBeforeSigningMs = 10 * 60_000
 const keepMs = 62 * day
 const reloadAfterMs = 60_000
 const keepWhileAwayMs = 60 * 60_000
-/** A storm of made-up key ids costs one look at the store in this time. */
+/** Unknown key ids cause at most one read of the store in this time. */
 const unknownKidPauseMs = 1_000
 const storeKey = 'oauth:signing-keys'
 
@@ -52,11 +52,11 @@ export function createSigningKeys({ kv, clock }: Pick<Service, 'kv' | 'clock'>):
   const isDue = (stored: StoredKey[]) => clock() - (stored.at(-1)?.created_at ?? 0) > rotateAfterMs
 
   async function addKey(): Promise<StoredKey[]> {
-    // One node makes the key; the others go on with what there is, or wait for the very first one.
+    // One node creates the key; the others continue with the existing keys, or wait for the very first one.
     const isOurs = await kv.setIfAbsent(`${storeKey}:making`, true, 10)
     const stored = (await kv.get<StoredKey[]>(storeKey)) ?? []
     if (!isOurs) return stored.length > 0 ? stored : addKey()
-    // Somebody may have been done with it just before.
+    // Another node may have finished just before.
     const keys = isDue(stored) ? [...stored.filter((key) => clock() - key.created_at < keepMs), makeKey()] : stored
     if (keys !== stored) await kv.set(storeKey, keys)
     await kv.delete(`${storeKey}:making`)
@@ -72,7 +72,7 @@ export function createSigningKeys({ kv, clock }: Pick<Service, 'kv' | 'clock'>):
     if (loaded && clock() - loaded.at < reloadAfterMs) return loaded.keys
     const known = loaded
     return reload().catch((error) => {
-      // The keys change once a month: while the store is away, the ones from before it serve.
+      // Keys rotate monthly, so cached ones are used while the store is unavailable.
       if (!known || !isUnavailable(error) || clock() - known.at > keepWhileAwayMs) throw error
       return known.keys
     })

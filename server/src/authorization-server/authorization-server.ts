@@ -23,18 +23,18 @@ const endpoints = [
   'logout/confirm',
   'logout/success',
 ]
-/** Each request for these may store something, whoever sends it. */
+/** Requests for these pages can store something without authentication. */
 const anonymousPages = ['/oauth/authorize', '/oauth/authorize/:uid', '/oauth/logout', '/oauth/interaction/*']
 const discovery = ['oauth-authorization-server', 'openid-configuration']
 
-/** `/oauth/*`, everything that lets clients find it, and who is signed in with it. */
+/** `/oauth/*`, the discovery documents for it, and the browser session. */
 export function createAuthorizationServer(service: Service): { pages: Hono<NodeEnv>; session: BrowserSession } {
   const { publicUrl } = service.config
   const app = new Hono<NodeEnv>()
   const keys = createSigningKeys(service)
   let latest: { kid: string; provider: Provider; handle: ReturnType<Provider['callback']> } | undefined
 
-  /** A provider knows one signing key for as long as it lives; requests under way end with the one they began with. */
+  /** A provider has one signing key for its lifetime, so a rotation replaces it; requests in flight keep the old one. */
   async function current() {
     const key = await keys.current()
     if (latest?.kid !== key.kid) {
@@ -52,7 +52,7 @@ export function createAuthorizationServer(service: Service): { pages: Hono<NodeE
       const url = new URL(incoming.url ?? '/', publicUrl)
       rewrite(url)
       incoming.url = url.pathname + url.search
-      // Addresses are built from what the operator configured, whatever a request says.
+      // The library builds URLs from these headers; only the configured public URL counts, never the request's.
       Object.assign(incoming.headers, originHeaders)
       for (const [header, value] of c.res.headers) outgoing.setHeader(header, value)
       const { handle } = await current()
@@ -63,8 +63,8 @@ export function createAuthorizationServer(service: Service): { pages: Hono<NodeE
   const { host, protocol } = new URL(publicUrl)
   const originHeaders = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.slice(0, -1) }
 
-  // A page elsewhere could let its own name lead to this machine, and be of our origin to the browser. Beyond one's own
-  // machine TLS prevents that, and a proxy may call us by any name.
+  // Prevents DNS rebinding: a foreign page could point its own name at this machine and pass for our origin. With https,
+  // TLS prevents that, and a proxy may send any host.
   app.use('/oauth/*', async (c, next) => {
     const named = URL.parse(`http://${c.req.header('host')}`)
     const isForeign = named && named.host !== host && !isLoopback(named)
@@ -73,7 +73,7 @@ export function createAuthorizationServer(service: Service): { pages: Hono<NodeE
   })
   for (const path of anonymousPages) app.use(path, limitVisits(service))
   app.post('/oauth/logout/confirm', ownPagesOnly(publicUrl))
-  // Clients that are pages register too; nothing of the person's goes with the request.
+  // Browser-based clients register too; the request carries no credentials of the user.
   app.use('/oauth/register', cors())
   app.post('/oauth/register', limitRegistrations(service))
   app.route('/oauth/interaction', serveInteractions(service, currentProvider))
@@ -81,7 +81,7 @@ export function createAuthorizationServer(service: Service): { pages: Hono<NodeE
     app.all(
       `/oauth/${endpoint}`,
       pass(endpoint, (url) => {
-        // A default where none is asked for (RFC 6749, section 3.3).
+        // Default scope (RFC 6749, section 3.3).
         if (endpoint === 'authorize' && !url.searchParams.has('scope')) url.searchParams.set('scope', scope)
       }),
     )
@@ -91,11 +91,11 @@ export function createAuthorizationServer(service: Service): { pages: Hono<NodeE
     const toRoot = pass(name, (url) => {
       url.pathname = path
     })
-    // Clients that take a resource or an endpoint for the issuer ask below its path.
+    // Clients that mistake a resource or an endpoint for the issuer request the document below its path.
     for (const below of ['', '/oauth', '/api', '/mcp']) app.all(path + below, toRoot)
   }
   for (const [path, metadata] of protectedResources(publicUrl)) {
-    // Clients send headers of their own, so browsers ask first.
+    // Clients send custom headers, so browsers send a preflight request.
     app.use(path, cors({ origin: '*', allowMethods: ['GET'] }))
     app.get(path, (c) => c.json(metadata, 200, publicDocument))
   }

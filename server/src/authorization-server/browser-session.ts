@@ -12,7 +12,7 @@ export const createBrowserSession = (service: Service, currentProvider: () => Pr
     const session = await provider.Session.get(provider.createContext(incoming, outgoing))
     return session.accountId ? findPerson(service, session.accountId, signInOfSession(session)) : undefined
   },
-  /** The code that comes along with it is not used. */
+  /** The resulting authorization code is never redeemed: the session is all that counts. */
   signInUrl(page, state = '') {
     const query = new URLSearchParams({
       client_id: ownPagesClientId,

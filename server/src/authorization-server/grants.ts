@@ -9,7 +9,7 @@ import { recordAudit } from '../stores/audit/audit.ts'
 import { ownPagesClientId } from './clients/own-pages.ts'
 import { isOnThisComputer } from './clients/redirect-uris.ts'
 
-/** What a person allowed a client: for which organization, at which resources. */
+/** The organization and resources that a user allowed a client. */
 interface Consent {
   organization_id: string | undefined
   resources: readonly string[]
@@ -17,7 +17,7 @@ interface Consent {
 
 type Who = { userId: string; clientId: string; signIn: SignIn }
 
-/** Each authorization has a grant of its own, so that ending one leaves the others. */
+/** Each authorization gets its own grant, so that revoking one doesn't affect the others. */
 export async function saveGrant(provider: Provider, who: Who, consent: Consent): Promise<string> {
   const { userId, clientId, signIn } = who
   const grant = new provider.Grant({ accountId: userId, clientId })
@@ -31,42 +31,42 @@ export async function saveGrant(provider: Provider, who: Who, consent: Consent):
 export const organizationOf = (grant: Pick<Grant, 'rar'> | undefined): string | undefined =>
   grant?.rar?.find(({ type }) => type === 'organization')?.identifier as string | undefined
 
-/** What was allowed before all sessions were ended, maybe by somebody else, is asked again. */
+/** The key includes the session generation: after all sessions are ended, earlier consents no longer count. */
 const consentKey = ({ userId, clientId, signIn }: Who) =>
   `oauth:consent:${fingerprint(JSON.stringify([userId, signIn.generation, clientId]))}`
 
 export const rememberConsent = ({ kv }: Service, who: Who, consent: Consent): Promise<void> =>
   kv.set(consentKey(who), consent, grantSeconds)
 
-/** The last answer that a person gave a client. */
+/** The user's latest consent for this client. */
 export const readConsent = ({ kv }: Service, who: Who): Promise<Consent | undefined> => kv.get(consentKey(who))
 
-/** The grant of the consent that was just given, or a new one where the same was allowed before. */
+/** Returns the grant of the consent that was just given, or a new one if the user allowed the same before. */
 export async function loadGrant(service: Service, { oidc }: KoaContextWithOIDC): Promise<Grant | undefined> {
   const { provider, client, account, params, result, session } = oidc
   if (result?.consent?.grantId) return provider.Grant.find(result.consent.grantId)
   const isAsked = oidc.promptPending('consent') || oidc.promptPending('login')
   if (client?.clientId === ownPagesClientId && account) {
-    // For nothing but to see that somebody is signed in.
+    // This grant only establishes that the user is signed in.
     const grant = new provider.Grant({ accountId: account.accountId, clientId: ownPagesClientId })
     grant.addOIDCScope('openid')
     await grant.save()
     return grant
   }
-  // Any program on the person's computer can claim to be the one that was allowed (RFC 8252, section 8.6).
+  // Any program on the user's computer can impersonate the client that was allowed (RFC 8252, section 8.6).
   if (!client || !account || !session?.accountId || isAsked || isOnThisComputer(String(params?.redirect_uri)))
     return undefined
   const who = { userId: account.accountId, clientId: client.clientId, signIn: signInOfSession(session) }
   const consent = await readConsent(service, who)
   if (!consent || !readResources(params?.resource).every((one) => consent.resources.includes(one))) return undefined
   if (!(await findPerson(service, who.userId, who.signIn, consent.organization_id))) return undefined
-  // Somebody who has just signed in is asked about their invitations first. A silent renewal never is: a stranger's
-  // invitation must not disturb a client.
+  // A user who has just signed in answers their invitations first. A silent renewal skips this: a stranger's invitation
+  // must not interrupt a client.
   if (result?.login && (await listMyInvitations(service, { user: { id: who.userId } })).length > 0) return undefined
   return provider.Grant.find(await saveGrant(provider, who, consent))
 }
 
-/** A client gives back what a member allowed it. */
+/** Audits that a client revoked its own grant. */
 export async function recordRevocation(
   { database, kv }: Service,
   { clientId, clientName }: Client,
@@ -84,7 +84,7 @@ export async function recordRevocation(
 
 export const readResources = (resource: unknown): string[] => [resource ?? []].flat().map(String)
 
-/** Undefined as well for somebody whose sessions were ended since, or who is no member of the organization. */
+/** Also undefined if the user's sessions were ended since, or if the user isn't a member of the organization. */
 export async function findPerson(
   { database }: Service,
   userId: string,

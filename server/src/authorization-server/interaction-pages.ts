@@ -4,7 +4,7 @@ import { invitationList } from '../organizations/invitation-pages.ts'
 import type { SignInMethods } from '../sign-in/sign-in.ts'
 import { describeTarget } from './clients/redirect-uris.ts'
 
-/** What a page of a sign-in needs beside its own matter. */
+/** Shared by all pages of a sign-in. */
 export interface PageContext {
   /** `/oauth/interaction/<uid>` */
   path: string
@@ -46,7 +46,7 @@ export function signInPage(context: PageContext, client: ClientView, methods: Si
     ${problemText(context.problem)}
     ${methods.external ? `<p><a href="${escapeHtml(context.path)}">Try again</a></p>` : ''}
     ${methods.local ? form(context, 'sign-in', local) : ''}
-    ${demo.length > 0 ? `<h2>Demo people</h2>${form(context, 'sign-in', demo.join(''))}` : ''}`
+    ${demo.length > 0 ? `<h2>Demo users</h2>${form(context, 'sign-in', demo.join(''))}` : ''}`
 }
 
 export function organizationPage(
@@ -78,7 +78,7 @@ export function organizationPage(
 
 export interface ConsentView {
   client: ClientView
-  /** Whether the client proved who it is by an address of its own. */
+  /** Host of the client's metadata document; undefined if the client registered, since its name is then unverified. */
   provenHost: string | undefined
   email: string
   organization: OrganizationView | undefined
@@ -86,14 +86,14 @@ export interface ConsentView {
 }
 
 const abilities = {
-  api: ['read and change what you can, over the API'],
-  mcp: ['use the tools that you can use, over MCP'],
+  api: ['read and change everything that you can, through the API'],
+  mcp: ['use every tool that you can use, through MCP'],
 }
 
-/** Over MCP too, but only in an organization. */
+/** Added for MCP when an organization is chosen. */
 const hubAbilities = [
-  'act in the pages that you have open: see and use the tools that they offer',
-  'use your organization’s connected tool servers as you',
+  'see and use the tools of the pages that you have open',
+  'use your organization’s connectors as you',
 ]
 
 export function consentPage(context: PageContext, view: ConsentView): string {
@@ -108,7 +108,7 @@ export function consentPage(context: PageContext, view: ConsentView): string {
         .map((text) => `<li>${text}</li>`)
         .join('')}</ul>`,
     ],
-    ['Access ends', 'when you sign out of the app or leave the organization, after one year at the latest'],
+    ['Access ends', 'when you sign out of the app or leave the organization, or after one year'],
   ]
   const buttons = `<input type="hidden" name="organization" value="${escapeHtml(organization?.id ?? 'none')}">
     <button name="decision" value="allow">Allow</button> <button name="decision" value="cancel">Cancel</button>`

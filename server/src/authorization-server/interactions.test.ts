@@ -29,7 +29,7 @@ describe('signing in', () => {
     const { browser } = await begin()
     await browser.press('Sign in', { email: 'ann@example.com', password: 'wrong horse battery' })
     expect(browser.page?.status).toBe(400)
-    expect(browser.text).toContain('The address or the password is wrong.')
+    expect(browser.text).toContain('The email address or password is incorrect.')
     await browser.press('Sign in', { email: 'ANN@example.com', password: 'correct horse battery' })
     expect(browser.text).toContain('Choose an organization')
     expect(browser.text).toContain('Signed in as ann@example.com')

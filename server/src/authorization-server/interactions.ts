@@ -38,7 +38,7 @@ import { errors } from './library.ts'
 
 type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
 
-/** One visit of a person who comes from a client: what it asks for, and the browser that asks. */
+/** An authorization request of a client, and the browser that it came with. */
 interface Visit {
   c: Context<NodeEnv>
   provider: Provider
@@ -50,17 +50,17 @@ interface Visit {
 
 type SignedIn = Caller['user'] & { signIn: SignIn }
 
-/** Ties a form to the visit that it was made for. */
+/** Ties a form to the visit that it was issued for. */
 const formToken = oneTime<string>('oauth:form', 60 * 60, 20_000)
 
-/** A form that is shown again, with the reason. */
+/** The reason why a form is shown again. */
 interface Problem {
   text: string
   status: 400 | 429 | 503
   retryAfterSeconds?: number
 }
 
-/** Sign in → choose an organization → consent. The library keeps the order; these are its pages. */
+/** Pages for sign in → choose an organization → consent. The library enforces the order. */
 export function serveInteractions(service: Service, currentProvider: () => Promise<Provider>): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
   const { publicUrl } = service.config
@@ -68,7 +68,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
   async function openVisit(c: Context<NodeEnv>): Promise<Visit | undefined> {
     c.set('operation' as never, 'oauth interaction' as never)
     const provider = await currentProvider()
-    // It is found by a signed cookie of this browser, so nobody can be sent into somebody else's.
+    // The interaction is identified by a signed cookie, so a link can't lead a user into another user's interaction.
     const interaction = await provider.interactionDetails(c.env.incoming, c.env.outgoing).catch((error) => {
       if (error instanceof errors.SessionNotFound) return undefined
       throw error
@@ -90,7 +90,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     return c.body(page(title, html({ path, token, problem: problem?.text }), { style }), problem?.status ?? 200, {
       ...pageHeaders,
       ...(problem?.retryAfterSeconds && { 'retry-after': String(problem.retryAfterSeconds) }),
-      // Without a referrer browsers would not say either where a form comes from.
+      // Without a referrer, browsers don't send the origin that `ownPagesOnly` checks.
       'referrer-policy': 'same-origin',
       'content-security-policy': pageHeaders['content-security-policy'].replace(
         "form-action 'self'",
@@ -115,7 +115,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
 
   async function finishSignIn(visit: Visit, user: User): Promise<Response> {
     const { c, interaction, provider } = visit
-    // Whoever is signed in here by now, maybe in another tab, is not any more; nor is a session that was ended gone on with.
+    // Replaces another user's session, for example from another tab. Ended sessions can't be resumed.
     const session = await provider.Session.get(provider.createContext(c.env.incoming, c.env.outgoing))
     const isAnother = session.accountId !== user.id || signInOfSession(session).generation !== user.session_generation
     if (session.accountId && isAnother) await session.destroy()
@@ -128,7 +128,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     const { c, client, interaction, view } = visit
     const organizations = await listOrganizations(service, { user: person })
     const chosen = c.req.query('organization')
-    // Whoever has chosen an organization has seen the invitations, and left them open.
+    // A user who has chosen an organization has already seen the invitations and left them open.
     const invitations = chosen ? [] : await listMyInvitations(service, { user: person })
     const wanted = chosen ?? (await guessOrganization(visit, person, organizations))
     const organization = organizations.find(({ id }) => id === wanted)
@@ -151,7 +151,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     )
   }
 
-  /** The last one, or the only one; a client that asks for consent wants a new choice. */
+  /** The only organization, or the one chosen last. A client that sends `prompt=consent` asks for a new choice. */
   async function guessOrganization(visit: Visit, person: SignedIn, organizations: { id: string }[]) {
     if (organizations.length === 1) return organizations[0]?.id
     if (String(visit.interaction.params.prompt ?? '').includes('consent')) return undefined
@@ -173,14 +173,14 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     const handoff = c.req.query('handoff')
     if (handoff) {
       const user = await takeHandoff(service, handoff, c.req.path)
-      const ended: Problem = { text: 'This sign-in was already used, or it took too long.', status: 400 }
+      const ended: Problem = { text: 'This sign-in link was already used or has expired.', status: 400 }
       return user ? finishSignIn(visit, user) : showSignIn(visit, ended)
     }
     const person = wantsAnotherAccount(c) ? undefined : await personOf(visit)
     return person ? showConsent(visit, person) : showSignIn(visit)
   })
 
-  /** A form of ours, sent from a page of ours, once. */
+  /** Accepts each form once, and only from our own pages. */
   const onPost = (
     step: string,
     handle: (visit: Visit, form: Record<string, string>) => Promise<Response | undefined>,
@@ -228,7 +228,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
   onPost('consent', async (visit, { decision, organization }) => {
     const { interaction, client, provider } = visit
     if (decision !== 'allow') {
-      const refusal = { error: 'access_denied', error_description: 'The person did not allow it' }
+      const refusal = { error: 'access_denied', error_description: 'The user denied access' }
       return finish(visit, refusal, { mergeWithLastSubmission: false })
     }
     const organizationId = organization === 'none' ? undefined : organization
@@ -253,16 +253,16 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
 
 function describeOutcome(outcome: Exclude<PasswordOutcome, { is: 'signed in' }>): Problem {
   if (outcome.is === 'busy') {
-    const text = 'Too many people are signing in right now. Try again in a few seconds.'
+    const text = 'Too many users are signing in right now. Try again in a few seconds.'
     return { text, status: 503, retryAfterSeconds: 5 }
   }
   const { is, waitSeconds } = outcome
   const wait = `${is === 'wrong' ? 'You can try again' : 'Try again'} in ${describeDuration(waitSeconds)}.`
   if (is === 'paused') {
-    const text = `Too many attempts to sign in with this address have failed. ${wait}`
+    const text = `Too many failed sign-in attempts for this email address. ${wait}`
     return { text, status: 429, retryAfterSeconds: waitSeconds }
   }
-  return { text: `The address or the password is wrong.${waitSeconds > 0 ? ` ${wait}` : ''}`, status: 400 }
+  return { text: `The email address or password is incorrect.${waitSeconds > 0 ? ` ${wait}` : ''}`, status: 400 }
 }
 
 function describeDuration(seconds: number): string {
@@ -274,7 +274,7 @@ const whoAllows = ({ id, signIn }: SignedIn, { clientId }: Client) => ({ userId:
 
 const wantsAnotherAccount = (c: Context) => c.req.query('account') === 'other'
 
-/** Clients that registered before names were checked may have any. */
+/** Clients that registered before names were checked may have an invalid one. */
 const readName = ({ clientName, clientId }: Client): string =>
   cleanName(clientName ?? '', longestClientName) || cleanName(clientId, longestClientName)
 

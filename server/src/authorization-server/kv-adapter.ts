@@ -8,17 +8,17 @@ import { errors } from './library.ts'
 const consumedKey = (model: string, id: string) => `${recordKey(model, id)}:consumed`
 const sessionUidKey = (uid: string) => `oauth:session-uid:${fingerprint(uid)}`
 
-/** How many records of each kind people who are not signed in can make the server keep, and how large each may be. */
+/** Limits on the number and size of records that unauthenticated visitors can make the server store. */
 const anonymous: Record<string, { limit: number; bytes: number }> = {
   Interaction: { limit: 10_000, bytes: 6 * 1024 },
   Session: { limit: 5_000, bytes: 4 * 1024 },
   ReplayDetection: { limit: 20_000, bytes: 1024 },
 }
 
-/** Processes that share a refresh token may use it at the same time: within this time each use gets the same successor. */
+/** Processes that share a refresh token may use it concurrently: within this time, each use gets the same successor. */
 const reuseSeconds = 10
 
-/** Codes, tokens, sessions and clients of the authorization server in the key-value store. */
+/** Stores the authorization server's codes, tokens, sessions and clients in the key-value store. */
 export const createKvAdapter =
   (service: Pick<Service, 'kv' | 'changes' | 'clock'>) =>
   (model: string): Adapter => {
@@ -52,7 +52,7 @@ export const createKvAdapter =
         if (!payload.accountId) await boundAnonymous(id, payload, seconds)
         if (model === 'Session' && payload.uid && payload.accountId)
           await kv.set(sessionUidKey(payload.uid), id, seconds)
-        // A later use of the same predecessor must not extend the token beyond its mark of having been used.
+        // Reusing the same predecessor must not make this token outlive its `consumed` mark.
         if (model === 'RefreshToken') await kv.setIfAbsent(recordKey(model, id), payload, seconds)
         else await kv.set(recordKey(model, id), payload, seconds)
       },
@@ -71,7 +71,7 @@ export const createKvAdapter =
       destroy: (id) => kv.delete(recordKey(model, id)),
       revokeByGrantId: (grantId) => revokeGrant(service, grantId),
       async findByUserCode() {
-        throw new Error('There is no device flow')
+        throw new Error('The device flow is not supported')
       },
     }
   }

@@ -1,5 +1,5 @@
 import type * as Library from 'oidc-provider'
-// @ts-expect-error The types describe the front door alone, which prints a warning on every runtime not yet called LTS.
+// @ts-expect-error Only the main entry has types, and it prints a warning on every Node version that isn't LTS yet.
 import * as errorsModule from 'oidc-provider/lib/helpers/errors.js'
 // @ts-expect-error As above.
 import * as policyModule from 'oidc-provider/lib/helpers/interaction_policy/index.js'

@@ -46,7 +46,7 @@ const ways: [string, (browser: Browser, tokens: Tokens) => Promise<unknown>][] =
       await browser.open('/oauth/logout')
       expect(browser.text).toContain('Sign out? This ends your session in this browser')
       await browser.press('Sign out')
-      expect(browser.text).toContain('You are signed out')
+      expect(browser.text).toContain('You’re signed out')
     },
   ],
   [
@@ -161,7 +161,7 @@ describe('the page', () => {
     await browser.open('/oauth/logout?post_logout_redirect_uri=https://evil.example.com/')
     await browser.press('Sign out')
     expect(browser.left).toBeUndefined()
-    expect(browser.text).toContain('You are signed out')
+    expect(browser.text).toContain('You’re signed out')
   })
 
   test('keeps nothing for long about somebody who is not signed in', async () => {
@@ -173,7 +173,7 @@ describe('the page', () => {
   test('asks nobody who is not signed in', async () => {
     const browser = await new Browser(app.url).open('/oauth/logout')
     expect(browser.page?.status).toBe(200)
-    expect(browser.text).toContain('You are signed out')
+    expect(browser.text).toContain('You’re signed out')
   })
 
   test.each([['javascript:alert(1)'], ['http://app.example.com/'], ['https://app.example.com/#x']])(

@@ -6,21 +6,21 @@ import { signInCookie } from '../sign-in/external.ts'
 import { recordHappening } from '../users/person-trail.ts'
 import { formTarget } from './clients/redirect-uris.ts'
 
-/** What the library keeps between the question and the answer. */
+/** State that the library keeps between the confirmation page and its form. */
 interface LogoutState {
   secret: string
   state?: string | undefined
   postLogoutRedirectUri?: string | undefined
 }
 
-/** Asks first: anybody can send a browser here. Where nobody is signed in there is nothing to ask. */
+/** Asks for confirmation, because any site can link here. Without a signed-in user, there is nothing to confirm. */
 export function showLogout(service: Service, ctx: KoaContextWithOIDC): void {
   const { session } = ctx.oidc
   if (ctx.status !== 200 || !session) return
   const { secret, state, postLogoutRedirectUri: target } = session.state as unknown as LogoutState
   if (session.accountId) {
     const html = `<h1>Sign out?</h1>
-      <p>This ends your session in this browser, and the access of every application that you allowed in it.</p>
+      <p>This ends your session in this browser and revokes the access of every app that you allowed from it.</p>
       <form method="post" action="${escapeHtml(new URL(ctx.oidc.urlFor('end_session_confirm')).pathname)}">
         <input type="hidden" name="xsrf" value="${escapeHtml(secret)}"><button name="logout" value="yes">Sign out</button>
       </form>`
@@ -34,10 +34,10 @@ export function showLogout(service: Service, ctx: KoaContextWithOIDC): void {
 
 export function showLoggedOut({ config }: Service, ctx: KoaContextWithOIDC): void {
   const provider = config.signInClient && ` You may still be signed in at ${new URL(config.signInClient.issuer).host}.`
-  show(ctx, 'Signed out', `<h1>You are signed out</h1><p>Nobody is signed in here any more.${provider ?? ''}</p>`)
+  show(ctx, 'Signed out', `<h1>You’re signed out</h1><p>Your session in this browser has ended.${provider ?? ''}</p>`)
 }
 
-/** The library has ended the browser's session; this ends what came from it, and what a sign-in left in the browser. */
+/** The library has ended the session; this revokes the tokens issued from it and clears the sign-in cookie. */
 export async function finishLogout(service: Service, ctx: KoaContextWithOIDC): Promise<void> {
   const { session, params } = ctx.oidc
   if (ctx.status !== 303 || !params?.logout || !session) return
@@ -52,7 +52,7 @@ export async function finishLogout(service: Service, ctx: KoaContextWithOIDC): P
 
 function show(ctx: KoaContextWithOIDC, title: string, html: string, target?: string): void {
   ctx.set(pageHeaders)
-  // Without a referrer browsers would not say either where a form comes from.
+  // Without a referrer, browsers don't send the origin that `ownPagesOnly` checks.
   ctx.set('referrer-policy', 'same-origin')
   // Browsers also check where a submitted form is redirected to.
   const formAction = `form-action 'self'${target ? ` ${formTarget(target)}` : ''}`

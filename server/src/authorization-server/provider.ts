@@ -22,7 +22,7 @@ const accessTokenSeconds = 60 * 60
 const longestAssertionSeconds = 60 * 60
 const day = 24 * 60 * 60
 
-/** OAuth 2.1 for people of this installation: the code flow with PKCE, and nothing beside it. */
+/** OAuth 2.1 for users of this installation: the authorization code flow with PKCE, and no other. */
 export function createProvider(service: Service, key: Awaited<ReturnType<SigningKeys['current']>>): ProviderType {
   const { config, secrets, log } = service
   const { publicUrl } = config
@@ -44,7 +44,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
     cookies: {
       names: {
         session: isSecure ? '__Host-inlay-session' : 'inlay-session',
-        // These two live below the path of one sign-in, so that several at once do not disturb each other.
+        // These two cookies are scoped to the path of one sign-in, so that concurrent sign-ins don't interfere.
         interaction: isSecure ? '__Secure-inlay-interaction' : 'inlay-interaction',
         resume: isSecure ? '__Secure-inlay-resume' : 'inlay-resume',
       },
@@ -66,13 +66,13 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
       properties: ['redirect_uris'],
       validator(ctx: KoaContextWithOIDC | undefined, _, __, metadata) {
         leaveOutUnknown(metadata)
-        // Without a context the client comes from the store, where older ones may exceed the limits.
+        // Without a context, the client was loaded from the store, where older clients may exceed the limits.
         if (ctx || isClientAddress(metadata.client_id)) checkNewClient(metadata)
         checkClient(metadata)
       },
     },
     async assertJwtClientAuthClaimsAndHeader(_, { exp }) {
-      // Each assertion is kept until it expires, so that it cannot be used again.
+      // Each assertion's id is stored until the assertion expires, to detect replays.
       if (Number(exp) > Date.now() / 1000 + longestAssertionSeconds) {
         throw new errors.InvalidClientAuth('the client_assertion must expire within an hour')
       }
@@ -85,7 +85,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
       pushedAuthorizationRequests: { enabled: false },
       rpInitiatedLogout: {
         enabled: true,
-        // `finish` below shows it, also to those who are not signed in.
+        // `finish` below renders the page, including for visitors who aren't signed in.
         logoutSource: () => undefined,
         postLogoutSuccessSource: (ctx) => showLoggedOut(service, ctx),
       },
@@ -94,7 +94,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
         enabled: true,
         async allowedPolicy(_, client, token) {
           if (token.clientId !== client.clientId) return false
-          // Here, because the library ends the grant right after.
+          // Recorded here, because the library deletes the grant right after.
           await recordRevocation(service, client, (token as { grantId?: string }).grantId)
           return true
         },
@@ -117,7 +117,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
     },
     formats: {
       customizers: {
-        // Who names no resource wants the service as a whole.
+        // A token requested without a resource is valid for all resources.
         jwt(_, __, { payload }) {
           if (payload.aud === publicUrl) payload.aud = Object.values(whole)
         },
@@ -130,7 +130,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
       IdToken: accessTokenSeconds,
       Interaction: 60 * 60,
       RefreshToken: 30 * day,
-      // Somebody who is not signed in has one for as long as a page may be open.
+      // An anonymous session lasts as long as a page may stay open.
       Session: (_, { accountId }) => (accountId ? 14 * day : 60 * 60),
     },
     rotateRefreshToken: true,
@@ -139,7 +139,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
     revokeGrantPolicy: () => true,
     interactions: { policy: createPolicy(), url: (_, { uid }) => `/oauth/interaction/${uid}` },
     loadExistingGrant: (ctx) => loadGrant(service, ctx),
-    // With a code or a refresh token the membership is looked up again: a removed member gets nothing more.
+    // Redeeming a code or refresh token checks the membership again: a removed member gets no new tokens.
     async findAccount({ oidc }, accountId, token) {
       const { Grant, Session } = oidc.entities
       const signIn = token ? signInOfGrant(Grant) : Session && signInOfSession(Session)
@@ -157,8 +157,8 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
       ctx.set(pageHeaders)
       ctx.body = page(
         'Sign-in failed',
-        `<h1>This sign-in cannot go on</h1>
-         <p>Go back to the application that you came from, and try again there.</p>
+        `<h1>Sign-in failed</h1>
+         <p>Go back to the app that you came from and try again.</p>
          <p><code>${escapeHtml(error)}</code> ${escapeHtml(error_description ?? '')}</p>`,
       )
     },
@@ -178,7 +178,7 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
     ctx.status = 503
     ctx.set((error as unknown as Failure).headers)
   })
-  // Without a listener of its own the framework below writes to the console.
+  // Without a listener, Koa writes errors to the console.
   ;(provider as EventEmitter).on('error', report)
   const finish: Record<string, (ctx: KoaContextWithOIDC) => unknown> = {
     discovery: (ctx) => describeServer(service, ctx.body as Record<string, unknown>),
@@ -215,8 +215,8 @@ async function revokeAccessToken(service: Service, ctx: KoaContextWithOIDC): Pro
 }
 
 /**
- * Some clients write a slash at the end of a resource. The library compares resources as text wherever it needs them, so
- * they get one spelling as soon as a request's parameters are known.
+ * Some clients append a slash to a resource. The library compares resources as strings, so they are normalized as soon as a
+ * request's parameters are set.
  */
 function spellResources({ OIDCContext }: ProviderType, isResource: (text: string) => boolean): void {
   const parameters = new WeakMap<object, { resource?: string | string[] }>()
@@ -236,12 +236,12 @@ function spellResources({ OIDCContext }: ProviderType, isResource: (text: string
 
 function createPolicy() {
   const policy = interactionPolicy.base()
-  const isGone = new interactionPolicy.Check('person_gone', 'The person no longer exists', ({ oidc }) => !oidc.account)
+  const isGone = new interactionPolicy.Check('person_gone', 'The user no longer exists', ({ oidc }) => !oidc.account)
   policy.get('login')?.checks.add(isGone)
   return policy
 }
 
-/** Of a client that is known by its metadata document. */
+/** Whether the client ID is the URL of a client metadata document. */
 const isClientAddress = (clientId: unknown) => typeof clientId === 'string' && clientId.startsWith('https://')
 
 function checkClient(metadata: ClientMetadata): void {
@@ -257,7 +257,7 @@ function checkClient(metadata: ClientMetadata): void {
     const problem = findRedirectProblem(uri)
     if (problem) throw new errors.InvalidClientMetadata(`post_logout_${problem}`)
   }
-  // Many programs on people's computers forget to say that they are one; the port is then theirs to choose.
+  // Many native programs register without `application_type`; it lets them choose their loopback port.
   const isProgram = metadata.client_id !== ownPagesClientId && uris.some((uri) => isNative(String(uri)))
   if (isProgram) metadata.application_type = 'native'
   metadata.response_modes = ['query']

@@ -21,24 +21,24 @@ import {
 } from './consent.ts'
 import { disconnect } from './revocation.ts'
 
-/** A third party's server, seen by somebody who is signed in in this browser. */
+/** A third party's server, as shown to the user who is signed in. */
 interface Seen extends Consenting {
   organizationName: string
   person: Caller['user']
 }
 
-/** Ties a form to the person and the connector that it was made for. */
+/** Ties a form to the user and the connector that it was issued for. */
 const formToken = oneTime<string>('connect-form', 60 * 60)
 
 /**
- * The pages on which members allow Inlay to act for them at servers of third parties. Whoever sits at the browser has to be
- * signed in in it: a link that somebody else sent can connect no account but one's own.
+ * The pages on which members allow Inlay to act for them at third-party servers. Members must be signed in in this browser,
+ * so a link that someone else sent can only connect the member's own account.
  */
 export function serveConnect(service: Service, session: BrowserSession): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
   const { publicUrl } = service.config
 
-  /** Of an organization that the person belongs to. */
+  /** Searches the organizations that the user belongs to. */
   async function find(person: Caller['user'], id: string): Promise<Seen | undefined> {
     if (!isId(id)) return undefined
     for (const organization of await listOrganizations(service, { user: person })) {
@@ -63,21 +63,21 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
       ['Server', connector.server_url],
       ['Added by', `an administrator of ${organizationName}`],
       isConnected
-        ? ['You allowed', held.scopes.join(' ') || 'what it showed you']
-        : ['Asks for', connector.scopes.join(' ') || 'what it shows you next'],
-      ['State', isConnected ? 'connected' : 'not connected'],
+        ? ['Access you allowed', held.scopes.join(' ') || 'as shown by the server']
+        : ['Access requested', connector.scopes.join(' ') || 'shown by the server in the next step'],
+      ['Status', isConnected ? 'Connected' : 'Not connected'],
     ]
     const disconnectButton = isConnected ? ' <button name="decision" value="disconnect">Disconnect</button>' : ''
     return show(
       c,
       isConnected ? 'Connected' : 'Connect',
-      `<h1>${isConnected ? 'You are connected to' : 'Connect'} ${escapeHtml(connector.name)}${isConnected ? '' : '?'}</h1>
+      `<h1>${isConnected ? 'You’re connected to' : 'Connect'} ${escapeHtml(connector.name)}${isConnected ? '' : '?'}</h1>
        ${notice && `<p role="status">${notice}</p>`}
-       <p>Agents and MCP clients that act for you ${isConnected ? '' : 'will '}use its tools as you. The server belongs to somebody else, and sees what they do.</p>
+       <p>Agents and MCP clients that act for you ${isConnected ? 'can' : 'will be able to'} use its tools as you. A third party runs this server and sees every call.</p>
        ${problemText(problem)}
        <dl>${rows.map(([term, text]) => `<dt>${term}</dt><dd>${escapeHtml(text ?? '')}</dd>`).join('')}</dl>
        <form method="post" action="/connect/${connector.id}">${tokenField(token)}
-         <button name="decision" value="connect">${isConnected ? 'Connect again' : 'Connect'}</button>${disconnectButton}</form>
+         <button name="decision" value="connect">${isConnected ? 'Reconnect' : 'Connect'}</button>${disconnectButton}</form>
        <p>Signed in as ${escapeHtml(person.email)}. <a href="/oauth/logout">Sign out</a></p>`,
       problem ? 400 : 200,
     )
@@ -89,7 +89,7 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
     }),
   )
 
-  // Nobody needs what the sign-in gives beside the session that this browser has now.
+  // Ignores the authorization code: the browser session is all that's needed.
   app.get('/connect/signed-in', (c) => {
     const id = c.req.query('state') ?? ''
     return c.req.query('error') === undefined && isId(id) ? c.redirect(`/connect/${id}`, 303) : showNothing(c)
@@ -101,8 +101,8 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
     const person = visit && (await session.find(c))
     const seen = person?.id === visit?.user_id && person && (await find(person, visit?.connector_id ?? ''))
     if (!visit || !seen || seen.organizationId !== visit.organization_id) return showNothing(c)
-    // What an error says may be anybody's words: it is not shown.
-    if (code === undefined) return showConnector(c, seen, { problem: 'The server did not allow it.' })
+    // The error's text isn't shown, because anyone can put text into the URL.
+    if (code === undefined) return showConnector(c, seen, { problem: 'The server denied access.' })
     try {
       await finishConsent(service, seen, visit, { code, iss })
     } catch (error) {
@@ -128,7 +128,7 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
     if (decision === 'disconnect') {
       await disconnect(service, [seen])
       await record(seen, 'connector.disconnected')
-      return showConnector(c, seen, { notice: 'You are disconnected.' })
+      return showConnector(c, seen, { notice: 'You’re disconnected.' })
     }
     try {
       return showTarget(c, seen, await beginConsent(service, seen))
@@ -145,27 +145,27 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
   return app
 }
 
-/** The person sees where they are sent before they go. */
+/** Shows users where they're redirected to before they leave. */
 const showTarget = (c: Context, { connector }: Seen, target: URL): Response =>
   show(
     c,
     'Connect',
-    `<h1>Go on at ${escapeHtml(target.host)}</h1>
-     <p>This is where ${escapeHtml(connector.name)} asks who you are and whether you allow this. Go on only if you know it.</p>
-     <p><a class="button" href="${escapeHtml(target.href)}">Continue at ${escapeHtml(target.host)}</a></p>
+    `<h1>Continue to ${escapeHtml(target.host)}?</h1>
+     <p>You’ll sign in to ${escapeHtml(connector.name)} and allow access there. Continue only if you recognize this address.</p>
+     <p><a class="button" href="${escapeHtml(target.href)}">Continue to ${escapeHtml(target.host)}</a></p>
      <p><a href="/connect/${connector.id}">Back</a></p>`,
   )
 
 const showNothing = (c: Context): Response =>
   show(
     c,
-    'Nothing here',
-    '<h1>There is nothing to connect here</h1><p>The link is old, was used, or is meant for somebody else. Ask an administrator of your organization.</p>',
+    'Link not valid',
+    '<h1>This link isn’t valid</h1><p>It has expired, was already used, or is for another user. Ask an administrator of your organization for help.</p>',
     404,
   )
 
 const show = (c: Context, title: string, html: string, status: 200 | 400 | 404 = 200): Response =>
-  // Without a referrer browsers would not say either where a form comes from.
+  // Without a referrer, browsers don't send the origin that `ownPagesOnly` checks.
   c.body(page(title, html), status, { ...pageHeaders, 'referrer-policy': 'same-origin' })
 
 const formOf = ({ connector, userId }: Consenting) => `${userId} ${connector.id}`

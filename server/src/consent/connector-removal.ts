@@ -18,7 +18,7 @@ export async function deleteConnector(
     if (!connector) throw notFound('connector', id)
     return { connector, members: await sql<{ user_id: string }>`select user_id from members` }
   })
-  // Before the deletion, which can be repeated if this fails. Tokens that were issued without consent soon expire.
+  // Tokens are revoked first, so that a failed deletion can be retried. Delegated tokens expire soon anyway.
   if (connector.kind === 'oauth')
     await disconnect(
       service,

@@ -42,7 +42,7 @@ async function openPage(email: Email = 'member@demo.test'): Promise<Browser> {
 /** From our page to the third party's consent. */
 async function goToThird(ours: Browser): Promise<Browser> {
   await ours.press('Connect')
-  await ours.follow(`Continue at ${new URL(third.url).host}`)
+  await ours.follow(`Continue to ${new URL(third.url).host}`)
   const theirs = await new Browser(third.url).open(ours.left?.href ?? '')
   return theirs.press('admin@other.test')
 }
@@ -88,7 +88,7 @@ test('a member allows it on a page of ours, and acts there as who they are there
   expect(theirs.text).toContain('Allow Inlay?')
   await theirs.press('Allow')
   await ours.open(theirs.left?.href ?? '')
-  expect(ours.text).toContain('You are connected to third')
+  expect(ours.text).toContain('You’re connected to third')
 
   expect(await whoAmI()).toBe('admin@other.test')
   expect((await me.tools()).map(({ name }) => name)).toContain('third.list_members')
@@ -175,12 +175,12 @@ test('a third party that does not allow it is not connected', async () => {
   const theirs = await goToThird(ours)
   await theirs.press('Cancel')
   await ours.open(theirs.left?.href ?? '')
-  expect(ours.text).toContain('The server did not allow it.')
+  expect(ours.text).toContain('The server denied access.')
   expect(await stored()).toBeUndefined()
 })
 
 describe('an answer of the third party', () => {
-  const nothing = 'There is nothing to connect here'
+  const nothing = 'This link isn’t valid'
 
   test('counts once', async () => {
     const ours = await openPage()
@@ -244,7 +244,7 @@ describe('the page', () => {
     await ours.open(await path())
     expect({ status: ours.page?.status, text: ours.text }).toMatchObject({
       status: 404,
-      text: expect.stringContaining('There is nothing to connect here'),
+      text: expect.stringContaining('This link isn’t valid'),
     })
   })
 

@@ -20,27 +20,27 @@ import type { Service } from '../foundation/service.ts'
 import { fingerprint, ignoreUnreadable } from '../lib/secrets.ts'
 import { SafeFetchError } from '../net/safe-fetch.ts'
 
-/** Somebody who allows Inlay to act for them at a third party's server. */
+/** A user who allows Inlay to act for them at a third party's server. */
 export interface Consenting {
   organizationId: string
   connector: StoredConnector
   userId: string
 }
 
-/** What the third party gave. It is in the key-value store alone, encrypted, and under the key of every other token. */
+/** Issued by the third party. Stored only in the key-value store, encrypted, under the same key format as other tokens. */
 export interface ConsentedToken {
   access_token: string
   /** Milliseconds since the Unix epoch. */
   expires_at: number
   refresh_token?: string
   scopes: string[]
-  /** Whose token it is: with another authorization server it is of no use. */
+  /** The authorization server that issued the token; no other accepts it. */
   issuer?: string
-  /** The provider settings that its user was vouched for under; with others it is not used. */
+  /** The identity provider settings that the user was verified with; if they change, the token isn't used. */
   provider?: string
 }
 
-/** What is kept between sending somebody away and their coming back. */
+/** Kept while the user is at the third party. */
 interface Visit {
   organization_id: string
   connector_id: string
@@ -55,16 +55,16 @@ const visitSeconds = 600
 const renewWithinMs = 15_000
 const lookEveryMs = 100
 const day = 24 * 60 * 60
-/** Whoever does not use a server for so long is asked again. */
+/** A user who doesn't use a server for this long has to consent again. */
 const keepSeconds = 30 * day
-/** Servers forget registrations that nobody uses, and turn newcomers away on a page of their own. */
+/** Servers drop unused registrations and then show users an error page, so registrations expire here first. */
 const registrationSeconds = 30 * day
 const firstIssuerSeconds = 365 * day
-/** Where a server does not say how long its tokens live. */
+/** Used if a server doesn't return `expires_in`. */
 const assumedSeconds = 3600
 
 const visitKey = (state: string) => `connect-visit:${fingerprint(state)}`
-/** Of every access token in the key-value store. */
+/** Key of an access token in the key-value store, consented or delegated. */
 export const consentKey = ({ organizationId, connector, userId }: Consenting): string =>
   `token:${[organizationId, connector.id, userId].map(encodeURIComponent).join(':')}`
 const wantedScopeKey = (who: Consenting) => `connect-scope:${consentKey(who)}`
@@ -72,7 +72,7 @@ const wantedScopeKey = (who: Consenting) => `connect-scope:${consentKey(who)}`
 const callbackUrl = (publicUrl: string) => `${publicUrl}/connect/callback`
 export const clientDocumentUrl = (publicUrl: string) => `${publicUrl}/client-metadata.json`
 
-/** What third parties are told of Inlay, at registration or by a document of its own. */
+/** Client metadata that third parties get, at registration or from Inlay's metadata document. */
 export const describeClient = (publicUrl: string) => ({
   client_name: 'Inlay',
   client_uri: publicUrl,
@@ -82,7 +82,7 @@ export const describeClient = (publicUrl: string) => ({
   token_endpoint_auth_method: 'none',
 })
 
-/** Where to send a browser for consent. Everything is looked up anew: the server may have moved to other hands. */
+/** Returns the URL to send the browser to for consent. Nothing is cached, because the server may have a new owner. */
 export async function beginConsent(service: Working, who: Consenting): Promise<URL> {
   const state = randomBytes(32).toString('base64url')
   const visit: Visit = {
@@ -100,14 +100,14 @@ export async function beginConsent(service: Working, who: Consenting): Promise<U
     ...(scope && { scope }),
   })
   const [target] = targets
-  if (!target) throw new StepFailed('consent', 'The server asks for no consent')
-  // Also where the library makes the address itself, for a server without metadata.
+  if (!target) throw new StepFailed('consent', 'The server didn’t ask for consent')
+  // Also checks URLs that the library constructs itself for servers without metadata.
   checkEndpoints('consent', { authorization_endpoint: target.href }, who.connector.server_url)
   await service.kv.set(visitKey(state), visit, visitSeconds)
   return target
 }
 
-/** Whose visit it was, told once. */
+/** Redeems the state of a visit, once. */
 export const takeVisit = ({ kv }: Pick<Service, 'kv'>, state: string): Promise<Visit | undefined> =>
   kv.take<Visit>(visitKey(state))
 
@@ -125,8 +125,8 @@ export async function finishConsent(
 }
 
 /**
- * With a refresh token; undefined when the person has to be asked. One node renews for all: a refresh token that is used
- * twice is taken for stolen.
+ * Renews with the refresh token; undefined if the user has to consent again. Only one node renews at a time, because servers
+ * treat a refresh token that is used twice as stolen.
  */
 export async function renewToken(service: Working, who: Consenting): Promise<ConsentedToken | undefined> {
   const before = await readToken(service, who)
@@ -151,19 +151,19 @@ async function waitForAnother(
     const token = await readToken(service, who)
     if (token?.access_token !== before.access_token) return token
   }
-  throw new StepFailed('consent', 'The server does not renew the access token in time')
+  throw new StepFailed('consent', 'The server didn’t renew the access token in time')
 }
 
 export const readToken = ({ kv }: Pick<Service, 'kv'>, who: Consenting): Promise<ConsentedToken | undefined> =>
   kv.get<ConsentedToken>(consentKey(who)).catch(ignoreUnreadable)
 
-/** Inlay has it no more. */
+/** Reads and deletes the token. */
 export const takeToken = ({ kv }: Pick<Service, 'kv'>, who: Consenting): Promise<ConsentedToken | undefined> =>
   kv.take<ConsentedToken>(consentKey(who)).catch(ignoreUnreadable)
 
 /**
- * The server does not accept the token. It is kept, if it can be renewed. A scope that it lacks cannot be added by that: the
- * person is asked again, for that scope too, unless an administrator has chosen the scopes.
+ * Called when the server rejects the token. A token that can be renewed is kept. Renewing can't add a missing scope, so the
+ * user is asked again, including for that scope, unless an administrator has chosen the scopes.
  */
 export async function expireToken(
   { kv }: Pick<Service, 'kv'>,
@@ -180,20 +180,20 @@ export async function expireToken(
   else await kv.delete(consentKey(who))
 }
 
-/** What of it an administrator allows: where no scopes were chosen, the server chooses. To renew a token is no more of it. */
+/** Without scopes chosen by an administrator, the server chooses. `offline_access` doesn't extend the consent. */
 const allowedScopes = (granted: readonly string[], { scopes }: Pick<StoredConnector, 'scopes'>) =>
   granted.filter((each) => scopes.length === 0 || scopes.includes(each) || each === 'offline_access')
 
 export const isAllowed = (granted: readonly string[], connector: Pick<StoredConnector, 'scopes'>): boolean =>
   allowedScopes(granted, connector).length === granted.length
 
-/** As whom Inlay is known to an issuer of tokens. */
+/** Inlay's client registration at an authorization server. */
 export async function findConsentClient(service: Working, who: Consenting, issuer: string) {
   const client = await createClient(service, who).clientInformation({ issuer })
   return client?.issuer === issuer ? client : undefined
 }
 
-/** A server says in its refusal where its metadata is, and which scopes it wants. */
+/** A server's 401 response names the URL of its metadata and the scopes it requires. */
 async function askForChallenge(service: Working, who: Consenting) {
   const { server_url, scopes } = who.connector
   const response = await service
@@ -223,7 +223,7 @@ async function authorize(
   }
 }
 
-/** For the test of a connector: whether people could consent, without sending anybody anywhere. */
+/** For a connector's test: checks whether users could consent, without redirecting anyone. */
 export async function checkAuthorizationServer(service: Working, who: Consenting): Promise<void> {
   const { resourceMetadataUrl } = await askForChallenge(service, who)
   try {
@@ -247,13 +247,13 @@ function checkDiscovery(
   checkEndpoints('consent', { issuer: authorizationServerUrl, ...endpoints }, server_url)
 }
 
-/** The library throws what the other side said, and what it found wrong with it. */
+/** Turns the library's errors into a `StepFailed`. */
 export function explainConsentFailure(step: Step, error: unknown): unknown {
   if (error instanceof StepFailed) return error
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (cause instanceof SafeFetchError) return new StepFailed(step, cause.message, { cause: error })
   }
-  if (error instanceof OAuthError) return new StepFailed(step, `The server answers: ${error.code}, ${error.message}`)
+  if (error instanceof OAuthError) return new StepFailed(step, `The server responded: ${error.code}, ${error.message}`)
   return error instanceof Error ? new StepFailed(step, error.message, { cause: error }) : error
 }
 
@@ -268,9 +268,9 @@ function createClient(
   const { organizationId, connector } = who
   const clientKey = (context?: OAuthClientInformationContext) =>
     `connect-client:${organizationId}:${connector.id}:${fingerprint(context?.issuer ?? '')}`
-  /** The one that was used last. */
+  /** Key of the registration that was used last. */
   let registration: string | undefined
-  /** A secret that was entered is for the authorization server that the server first named, and for no other later. */
+  /** A configured secret is only sent to the authorization server that the server named first. */
   async function firstIssuer(context?: OAuthClientInformationContext): Promise<string | undefined> {
     const key = `connect-issuer:${organizationId}:${connector.id}`
     if (context?.issuer) await kv.setIfAbsent(key, context.issuer, firstIssuerSeconds)
@@ -279,7 +279,7 @@ function createClient(
   return {
     redirectUrl: callbackUrl(publicUrl),
     clientMetadata: describeClient(publicUrl),
-    // Others fetch it, so it has to be where others can.
+    // Third parties fetch it, so it must be reachable for them.
     ...(publicUrl.startsWith('https:') && { clientMetadataUrl: clientDocumentUrl(publicUrl) }),
     ...(start && { state: () => start.state }),
     async clientInformation(context) {
@@ -310,14 +310,15 @@ function createClient(
         }
       )
     },
-    // Since the person consented, an administrator may have chosen fewer. Otherwise none are named: not all servers like it.
+    // An administrator may have narrowed the scopes since the user consented. Otherwise the scope is omitted, because some
+    // servers reject it.
     scopeForRefresh({ scope = '' }) {
       const granted = splitScopes(scope)
       return isAllowed(granted, connector) ? undefined : allowedScopes(granted, connector).join(' ')
     },
     async saveTokens({ access_token, refresh_token, expires_in, scope, issuer }) {
       const before = visit ? undefined : await readToken(service, who)
-      // Whoever disconnects while their token is renewed stays disconnected.
+      // A user who disconnects during the renewal stays disconnected.
       if (!visit && !before) return
       const isUsable = typeof expires_in === 'number' && expires_in > 0 && Number.isFinite(expires_in)
       const seconds = Math.min(isUsable ? expires_in : assumedSeconds, keepSeconds)
@@ -325,7 +326,7 @@ function createClient(
         access_token,
         expires_at: clock() + seconds * 1000,
         ...(refresh_token !== undefined && { refresh_token }),
-        // RFC 6749, section 5.1: what is not said is what was asked for, or had before.
+        // RFC 6749, section 5.1: an omitted scope equals the requested or previous one.
         scopes: scope === undefined ? [...(before?.scopes ?? connector.scopes)] : splitScopes(scope),
         ...(issuer !== undefined && { issuer }),
       }
@@ -336,7 +337,7 @@ function createClient(
       if (visit) visit.code_verifier = verifier
     },
     codeVerifier: () => visit?.code_verifier ?? '',
-    // Called before anything of the discovery is used.
+    // The library calls this before it uses the discovered endpoints.
     saveDiscoveryState(discovery) {
       checkDiscovery(discovery, connector)
       if (visit) visit.discovery = discovery
@@ -344,7 +345,7 @@ function createClient(
     discoveryState: () => visit?.discovery,
     async invalidateCredentials(what) {
       if (what === 'tokens' || what === 'all') await kv.delete(consentKey(who))
-      // Servers forget whom they have not seen for long: the next consent begins with another registration.
+      // Servers drop registrations that weren't used for long; the next consent registers again.
       if (registration && (what === 'client' || what === 'all')) await kv.delete(registration)
     },
   }

@@ -18,11 +18,11 @@ import {
 
 type Client = NonNullable<Awaited<ReturnType<typeof findConsentClient>>>
 
-/** However many tokens there are: somebody waits for the answer. */
+/** For all tokens together, because a user waits for the response. */
 const revokeWithinMs = 3_000
 const revokedAtATime = 8
 
-/** Ends what people have allowed: here first and always, then at the third party, as far as it listens. */
+/** Deletes users' tokens here first, then revokes them at the third party on a best-effort basis. */
 export async function disconnect(service: Service, everybody: readonly Consenting[]): Promise<void> {
   const held = await Promise.all(everybody.map(async (who) => ({ who, token: await withdrawToken(service, who) })))
   const signal = AbortSignal.timeout(revokeWithinMs)
@@ -30,7 +30,7 @@ export async function disconnect(service: Service, everybody: readonly Consentin
   await Promise.all(held.map(({ who, token }) => token && inTurn('', () => tryToRevoke(service, who, token, signal))))
 }
 
-/** A person is gone: what they have allowed goes too, and what was issued for them. */
+/** Deletes and revokes all tokens of a user who left the organization. */
 export async function disconnectPerson(service: Service, organizationId: string, userId: string): Promise<void> {
   const connectors = await service.database.asOrg(organizationId, (sql) => selectStoredConnectors(sql))
   await disconnect(
@@ -39,14 +39,14 @@ export async function disconnectPerson(service: Service, organizationId: string,
   )
 }
 
-/** Kept aside until the third party has been told: a crash in between must not leave the token valid there. */
+/** Kept until the third party has revoked the token, so that a crash in between doesn't leave it valid there. */
 const withdrawnKey = (who: Consenting) => `withdrawn:${consentKey(who)}`
 const withdrawnSeconds = 24 * 60 * 60
 
 async function withdrawToken(service: Service, who: Consenting): Promise<ConsentedToken | undefined> {
   const token = await readToken(service, who)
   if (token?.issuer !== undefined) await service.kv.set(withdrawnKey(who), token, withdrawnSeconds)
-  // A token that was renewed meanwhile is the one that counts.
+  // Prefers a token that was renewed in the meantime.
   const latest = (await takeToken(service, who)) ?? token
   return latest ?? service.kv.get<ConsentedToken>(withdrawnKey(who)).catch(ignoreUnreadable)
 }
@@ -56,15 +56,15 @@ async function tryToRevoke(service: Service, who: Consenting, token: ConsentedTo
     await revoke(service, who, token, signal)
   } catch (error) {
     if (isUnavailable(error)) throw error
-    const late = new StepFailed('revocation', 'The server did not revoke the tokens in time', { cause: error })
+    const late = new StepFailed('revocation', 'The server didn’t revoke the tokens in time', { cause: error })
     const problem = signal.aborted ? late : explainConsentFailure('revocation', error)
-    service.log.warn({ err: problem }, 'the tokens of somebody who disconnected could not be revoked')
+    service.log.warn({ err: problem }, 'could not revoke the tokens of a user who disconnected')
     if (problem instanceof StepFailed) keepFailure(service.activity, who.organizationId, who.connector.name, problem)
   }
   if (token.issuer !== undefined) await service.kv.delete(withdrawnKey(who))
 }
 
-/** RFC 7009. Tokens are shown only to who has issued them, whatever the server says of itself today. */
+/** RFC 7009. Tokens are only sent to their issuer, regardless of the server's current metadata. */
 async function revoke(service: Service, who: Consenting, token: ConsentedToken, signal: AbortSignal): Promise<void> {
   const { issuer, access_token, refresh_token } = token
   if (issuer === undefined) return
@@ -74,9 +74,10 @@ async function revoke(service: Service, who: Consenting, token: ConsentedToken, 
   if (typeof endpoint !== 'string') return
   checkEndpoints('revocation', { revocation_endpoint: endpoint }, issuer)
   const client = await findConsentClient(service, who, issuer)
-  if (!client) throw new StepFailed('revocation', 'It is no longer known as which client the tokens were got')
+  if (!client)
+    throw new StepFailed('revocation', 'The client registration that the tokens were issued to is no longer known')
   const method = selectClientAuthMethod(client, Array.isArray(methods) ? methods : [])
-  // With the refresh token most servers end all that came of it.
+  // Most servers revoke all tokens of a grant with its refresh token.
   const tokens = { ...(refresh_token !== undefined && { refresh_token }), access_token }
   for (const [token_type_hint, token] of Object.entries(tokens)) {
     const { headers, form } = authenticate(client, method)
@@ -85,7 +86,7 @@ async function revoke(service: Service, who: Consenting, token: ConsentedToken, 
   }
 }
 
-/** As the library does it at the token endpoint, where it worked. */
+/** Authenticates in the same way as the library does at the token endpoint. */
 function authenticate(
   { client_id, client_secret = '' }: Client,
   method: ReturnType<typeof selectClientAuthMethod>,
@@ -95,10 +96,10 @@ function authenticate(
   return { headers: {}, form: { client_id, ...(method === 'client_secret_post' && { client_secret }) } }
 }
 
-/** What is no token any more is revoked, too; some servers end only tokens of one type. */
+/** Invalid tokens count as revoked (RFC 7009). Some servers revoke only one type of token. */
 async function requireRevoked(endpoint: string, response: Response): Promise<void> {
   if (response.status === 200) return
   const error = /"error"\s*:\s*"([a-z_]{1,40})"/.exec(await response.text())?.[1]
   if (error === 'unsupported_token_type') return
-  throw new StepFailed('revocation', `${endpoint} answered with status ${response.status}${error ? `: ${error}` : ''}`)
+  throw new StepFailed('revocation', `${endpoint} responded with status ${response.status}${error ? `: ${error}` : ''}`)
 }

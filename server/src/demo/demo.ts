@@ -15,17 +15,17 @@ type Seedable = Pick<Service, 'database'>
 export const isSeeded = async (service: Seedable): Promise<boolean> =>
   (await findUserByEmail(service, demoPeople[3].email)) !== undefined
 
-/** Two organizations that share a person, so that every wall between them can be tried out. Run again, it completes itself. */
+/** Creates two organizations that share a user, to try out tenant isolation. Idempotent. */
 export async function seedDemo(service: Seedable): Promise<{ demo: string }> {
   const [admin, member, otherAdmin] = await Promise.all(
     demoPeople.slice(0, 3).map((person) => findOrAdd(service, person)),
   )
-  if (!admin || !member || !otherAdmin) throw new Error('The demo lacks people')
+  if (!admin || !member || !otherAdmin) throw new Error('The demo users are missing')
   const demo = await findOrFound(service, { name: 'Demo', slug: 'demo', planId: 'enterprise', founder: admin })
   const other = await findOrFound(service, { name: 'Other', slug: 'other', planId: 'free', founder: otherAdmin })
   await join(service, demo, member.id, 'member')
   await join(service, other, member.id, 'admin')
-  // The last one says that the rest is there.
+  // Added last: `isSeeded` checks for this user.
   await findOrAdd(service, demoPeople[3])
   return { demo }
 }

@@ -13,15 +13,15 @@ interface Server {
 }
 
 /**
- * A shop with the widget, as the demo organization would have one, in this process. It costs little until it is visited.
- * Where the server was installed without the examples there is none.
+ * Runs the demo organization's shop with the widget in this process. It costs little until it is visited. Returns undefined
+ * if the server was installed without the examples.
  */
 export async function startDemoExamples({ service, url, port }: Server): Promise<string | undefined> {
   if (!existsSync(new URL('../../../examples/examples.ts', import.meta.url))) return undefined
   const { startExamples } = await import('../../../examples/examples.ts')
   const token = async () => {
     const admin = await findUserByEmail(service, demoPeople[0].email)
-    if (!admin) throw new Error('The demo organization has no administrator any more')
+    if (!admin) throw new Error('The demo organization’s administrator no longer exists')
     return issueAccessToken(service, {
       userId: admin.id,
       organizationId: await findOrganization(service, admin.id, 'demo'),

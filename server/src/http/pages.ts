@@ -1,4 +1,4 @@
-/** Text for a page: whatever it holds, it is text there. */
+/** Escapes text for use in HTML content and attribute values. */
 export const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 
@@ -33,7 +33,7 @@ pre { padding: .8rem; overflow-x: auto; background: var(--paper); border: 1px so
 main > :last-child, dd:last-child { margin-bottom: 0 }
 [role=alert] { color: var(--bad) }`
 
-/** A page of the server itself; `main` and what stands beside it are HTML whose parts are already escaped. */
+/** One of the server's own pages. `main` and `beside` are HTML; the caller escapes their parts. */
 export const page = (
   title: string,
   main: string,
@@ -43,7 +43,7 @@ export const page = (
 <title>${escapeHtml(title)} · Inlay</title><link rel="icon" href="${icon}"><style>${style}${more.style ?? ''}</style></head>
 <body>${more.beside ?? ''}<main>${more.beside ? '' : brand}${main}</main></body></html>`
 
-/** The style and the icon above and nothing else; no scripts. */
+/** The policy allows only inline styles and images: no scripts. */
 export const pageHeaders = {
   'content-type': 'text/html; charset=utf-8',
   'cache-control': 'no-store',

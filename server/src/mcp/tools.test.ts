@@ -149,7 +149,7 @@ describe('results of the tools', () => {
   })
 
   test('get_organization rejects both or neither of id and slug', async () => {
-    const details = 'Provide either id or slug, and not both'
+    const details = 'Provide either id or slug, not both'
     const refused = envelope('VALIDATION_ERROR', { field: '', details })
     expect(await answer('get_organization', {})).toEqual(refused)
     expect(await answer('get_organization', { id: 'x', slug: 'demo' })).toEqual(refused)

@@ -14,10 +14,10 @@ import { acceptInvitation, declineInvitation, listMyInvitations } from './invita
 
 type Invitation = Output<typeof contract.listMyInvitations>[number]
 
-/** Ties a form to the user that it was made for. */
+/** Ties a form to the user that it was issued for. */
 const formToken = oneTime<string>('invitations-form', 60 * 60)
 
-/** `/invitations`: where the link that an administrator sends leads. It shows the invitations of the user who opens it. */
+/** `/invitations`: the link that an administrator sends. It shows the invitations of the user who opens it. */
 export function serveInvitations(service: Service, session: BrowserSession): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
   const { publicUrl } = service.config
@@ -49,7 +49,7 @@ export function serveInvitations(service: Service, session: BrowserSession): Hon
   return app
 }
 
-/** Who invites, in which role, and a form for each decision. Names are shown with their slugs, which are unique. */
+/** Shows who invites, the role, and the forms to decide. Names are shown with their slugs, which are unique. */
 export const invitationList = (invitations: readonly Invitation[], form: (fields: string) => string): string =>
   invitations
     .map(({ id, organization, invited_by, role }) =>
@@ -62,7 +62,7 @@ export const invitationList = (invitations: readonly Invitation[], form: (fields
 
 const roleText = (role: Role) => (role === 'admin' ? 'an admin' : 'a member')
 
-/** Takes what a form of `invitationList` sent, and says what came of it. */
+/** Handles a form of `invitationList` and returns the result as a message for the user. */
 export async function decideInvitation(
   service: Service,
   user: Caller['user'],

@@ -11,7 +11,7 @@ import type * as contract from './contract.ts'
 
 type Invitation = Output<typeof contract.createInvitation>
 
-/** Where the invited person decides. It is the same for everybody: it shows the invitations of the user who opens it. */
+/** The same link for everyone: the page shows the invitations of the user who opens it. */
 const urlOf = ({ config }: Service) => `${config.publicUrl}/invitations`
 
 export async function listInvitations(service: Service, { organization }: OrgCaller): Promise<Invitation[]> {
@@ -57,10 +57,10 @@ export async function deleteInvitation(
   return { success: true }
 }
 
-/** Somebody who is signed in; the rest is read from the database. */
+/** The signed-in user; the rest is read from the database. */
 type Invitee = { user: { id: string } }
 
-/** Invitations to the user's address, newest first. An address that nobody verified has none. */
+/** Invitations to the user's address, newest first; none if the address isn't verified. */
 export async function listMyInvitations(
   { database }: Pick<Service, 'database'>,
   { user }: Invitee,
@@ -109,7 +109,7 @@ export async function declineInvitation(
   return { success: true }
 }
 
-/** Anybody may found organizations and invite: a list must not grow with that. */
+/** Anyone can create organizations and invite users, so the list is limited. */
 const mostShown = 100
 
 async function findVerifiedEmail(database: Service['database'], userId: string): Promise<string | undefined> {
@@ -131,7 +131,7 @@ async function findMyInvitation(database: Service['database'], userId: string, i
   return { organizationId: invitation.organization_id, email }
 }
 
-/** Of two decisions at once, the second finds no invitation. */
+/** Deletes the invitation, so the second of two concurrent decisions fails. */
 async function takeInvitation(sql: Sql, id: string, email: string): Promise<{ role: string }> {
   const [taken] = await sql<{ role: string }>`
     delete from invitations where id = ${id} and email = ${email} returning role`

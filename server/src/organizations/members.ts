@@ -71,7 +71,7 @@ async function endMembership(
   await service.departures.finish(caller.organization.id, member.user.id)
 }
 
-/** For directories: whoever left is no member to anybody, holds no seat, and cannot be invited until they are brought back. */
+/** For directories: a deactivated member has no access, uses no seat, and can't accept invitations until reactivated. */
 export const deactivateMember = (service: Needs, trail: Trail, id: string) => setActive(service, trail, id, false)
 
 export const reactivateMember = (service: Needs, trail: Trail, id: string) => setActive(service, trail, id, true)
@@ -84,7 +84,7 @@ async function setActive(service: Needs, trail: Trail, id: string, isActive: boo
       select u.id as user_id, u.email, m.role, m.deactivated_at is null as is_active
       from members m join users u on u.id = m.user_id where m.id = ${id}`
     if (!before) throw notFound('member', id)
-    // A directory says the same more than once.
+    // Directories repeat their updates.
     if (before.is_active === isActive) return before
     if (isActive) {
       await sql`update members set deactivated_at = null where id = ${id}`
@@ -103,7 +103,7 @@ async function setActive(service: Needs, trail: Trail, id: string, isActive: boo
   else await service.departures.finish(trail.organizationId, member.user_id)
 }
 
-/** Of two admins who remove each other at once, the second must see what the first did: changes of members queue. */
+/** Serializes membership changes, so that two admins who remove each other concurrently can't both succeed. */
 const lockMembers = (sql: Sql) => sql`select from organizations where id = current_organization() for no key update`
 
 async function readMember(sql: Sql, isMeant: (member: Member) => boolean, id: string) {

@@ -44,7 +44,7 @@ export async function createOrganization(
   return foundOrganization(service, { name, founder: user })
 }
 
-/** A new organization with its first admin. The operator may choose slug and plan; a slug that is asked for must be free. */
+/** Creates an organization with its first admin. The operator can choose slug and plan; a requested slug must be free. */
 export async function foundOrganization(
   { database }: Pick<Service, 'database'>,
   wanted: { name: string; founder: { id: string; email: string }; slug?: string; planId?: string },
@@ -75,12 +75,12 @@ const selectOrganizations = (sql: Sql, userId: string) => sql<Organization>`
   where m.user_id = ${userId}
   order by o.name, o.id`
 
-/** `Ärzte & Co. KG` → `arzte-co-kg`: for addresses, so plain letters, digits and hyphens. */
+/** `Ärzte & Co. KG` → `arzte-co-kg`: ASCII letters, digits and hyphens, for use in URLs. */
 export function slugOf(name: string): string {
   const plain = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
   const slug = plain.replace(/[^a-z0-9]+/g, '-').replace(/^-+|-+$/g, '')
   return slug.slice(0, 48).replace(/-+$/, '') || 'organization'
 }
 
-/** The first takes the plain slug, later ones a random tail: counting upwards would make every newcomer collide again. */
+/** The first attempt uses the plain slug, later ones a random suffix: counting up would collide again every time. */
 const numbered = (slug: string, attempt: number) => (attempt === 1 ? slug : `${slug}-${newId().slice(-6)}`)

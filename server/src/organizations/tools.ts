@@ -13,7 +13,7 @@ export const listOrganizations = tool({
   name: 'list_organizations',
   title: 'List my organizations',
   description:
-    'Every organization the signed-in person belongs to, with id, name, slug and their role in it. The other tools act on the one organization that was chosen at sign-in.',
+    'List the organizations that the signed-in user belongs to, with id, name, slug and role. The other tools act on the organization that was chosen at sign-in.',
   access: 'user',
   input: z.strictObject({}),
   output: z.strictObject({ organizations: z.array(Organization), count: z.int() }),
@@ -28,14 +28,14 @@ export const getOrganization = tool({
   name: 'get_organization',
   title: 'Get an organization',
   description:
-    'One of the signed-in person’s organizations, by `id` or by `slug`: provide exactly one of the two. One they do not belong to is not found.',
+    'Get one of the signed-in user’s organizations by `id` or by `slug`. Provide exactly one of the two. Organizations that the user doesn’t belong to are not found.',
   access: 'user',
   input: z
     .strictObject({
-      id: z.string().optional().describe('The organization’s id; leave it out to look up by slug'),
-      slug: z.string().optional().describe('The organization’s slug; leave it out to look up by id'),
+      id: z.string().optional().describe('ID of the organization; omit it to look up by slug'),
+      slug: z.string().optional().describe('Slug of the organization; omit it to look up by ID'),
     })
-    .refine(({ id, slug }) => (id === undefined) !== (slug === undefined), 'Provide either id or slug, and not both'),
+    .refine(({ id, slug }) => (id === undefined) !== (slug === undefined), 'Provide either id or slug, not both'),
   output: Organization,
   annotations: readOnly,
   async handler(service, caller, { id, slug = '' }) {
@@ -54,7 +54,7 @@ const Member = contract.listMembers.response.element
 export const listMembers = tool({
   name: 'list_members',
   title: 'List members',
-  description: 'Everybody who belongs to the current organization: user id, email, name, role, and since when.',
+  description: 'List the members of the current organization, with user id, email, name, role and join date.',
   access: 'org',
   input: z.strictObject({}),
   output: z.strictObject({

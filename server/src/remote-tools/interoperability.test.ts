@@ -29,7 +29,7 @@ async function addConnector(app: HttpService, server: NotesServer, kind: string,
 /** Continues from our page to the server's. */
 async function goToServer(ours: Browser, { url }: NotesServer): Promise<Browser> {
   await ours.press('Connect')
-  await ours.follow(`Continue at ${new URL(url).host}`)
+  await ours.follow(`Continue to ${new URL(url).host}`)
   return new Browser(url).open(ours.left?.href ?? '')
 }
 
@@ -79,7 +79,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       const { text: shown, page } = theirs
       await theirs.press('Allow', { user })
       await ours.open(theirs.left?.href ?? '')
-      expect(ours.text).toContain('You are connected to notes')
+      expect(ours.text).toContain('You’re connected to notes')
       return { ours, shown, sent: Object.fromEntries(page?.url.searchParams ?? []) }
     }
 
@@ -179,7 +179,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       const theirs = await goToServer(ours, server)
       await theirs.press('Deny')
       await ours.open(theirs.left?.href ?? '')
-      expect(ours.text).toContain('The server did not allow it.')
+      expect(ours.text).toContain('The server denied access.')
     })
 
     test('can be disconnected', async () => {
@@ -302,7 +302,7 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
     const account = await findLocalAccount(production.service, email)
     const ours = new Browser(url)
     if (account) await ours.open(await createPasswordLink(production.service, url, account))
-    await ours.press('Set the password', { password, repeated: password })
+    await ours.press('Set password', { password, repeated: password })
     await ours.open(`/connect/${id}`)
     await ours.press('Sign in', { email, password })
     const theirs = await goToServer(ours, tlsServer)

@@ -51,7 +51,7 @@ async function connect(email = member) {
   const ours = await new Browser(app.url).open(`/connect/${connectorId}`)
   await ours.press(email)
   await ours.press('Connect')
-  await ours.follow(`Continue at ${new URL(third.url).host}`)
+  await ours.follow(`Continue to ${new URL(third.url).host}`)
   await ours.open(third.decide(ours.left?.href ?? ''))
   const tokens = await stored(email)
   expect(tokens).toMatchObject({ issuer: third.url, refresh_token: expect.any(String) })
@@ -160,7 +160,7 @@ describe('disconnecting', () => {
       () => {
         third.instead['/revoke'] = () => undefined
       },
-      /^third: The server did not revoke the tokens in time$/,
+      /^third: The server didn’t revoke the tokens in time$/,
     ],
     [
       'has an invalid revocation endpoint',
@@ -192,7 +192,7 @@ describe('disconnecting', () => {
         count: 1,
       },
     ])
-    expect(app.logged()).toContain('the tokens of somebody who disconnected could not be revoked')
+    expect(app.logged()).toContain('could not revoke the tokens of a user who disconnected')
     for (const token of [tokens.access_token, tokens.refresh_token as string]) {
       expect(app.logged() + JSON.stringify(await refusals())).not.toContain(token)
     }
@@ -315,7 +315,7 @@ describe('metadata with', () => {
     await ours.press('Connect')
     expect(ours.page?.status).toBe(400)
     expect(ours.text).toContain(message)
-    expect(ours.text).not.toContain('Continue at')
+    expect(ours.text).not.toContain('Continue to')
     expect(third.registrations).toBe(0)
     expect((await asAdmin('POST', `/connectors/${connectorId}/test`)).body.steps[0]).toEqual({
       step: 'consent',

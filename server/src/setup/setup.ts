@@ -10,13 +10,13 @@ import { addLocalUser } from '../users/local-accounts.ts'
 import { newPasswordField, passwordProblem } from '../users/password-rules.ts'
 
 /**
- * The first administrator of a production installation: whoever can read what the server prints opens the link once.
- * The link is worth nothing after it was used, after a day, or once there is a user.
+ * Sets up the first administrator of a production installation. The server prints the link, so only the operator sees it.
+ * It expires once it was used, after a day, or once any user exists.
  */
 const link = oneTime<true>('setup-link', 24 * 60 * 60)
 
 export async function createSetupLink(service: Service): Promise<string | undefined> {
-  // People of an external provider sign in there and found their organization themselves.
+  // With a sign-in provider, users sign in there and create their organization themselves.
   if (service.config.signInClient || (await hasUsers(service))) return undefined
   return `${service.config.publicUrl}/setup?token=${await link.issue(service.kv, true)}`
 }
@@ -41,7 +41,7 @@ export function serveSetup(service: Service): Hono {
       c,
       404,
       'Link not valid',
-      '<h1>This link is not valid</h1><p>It was used already, or it is older than a day. Restart the server to print a new one, as long as nobody has been set up.</p>',
+      '<h1>This link isn’t valid</h1><p>It was already used, or it has expired: a link works for one day. If no user has been set up yet, restart the server to print a new link.</p>',
     )
 
   app.get('/', async (c) => {
@@ -65,7 +65,7 @@ export function serveSetup(service: Service): Hono {
       c,
       200,
       'Done',
-      `<h1>${escapeHtml(organization)} is ready</h1><p>${escapeHtml(email)} is its administrator. For a first token, on the server:</p>
+      `<h1>${escapeHtml(organization)} is ready</h1><p>${escapeHtml(email)} is its administrator. To get a first access token, run this on the server:</p>
        <pre>npx inlay token --email ${escapeHtml(email)} --org ${escapeHtml(slug)}</pre>`,
     )
   })
@@ -74,7 +74,7 @@ export function serveSetup(service: Service): Hono {
 
 function form(values: Record<string, string>, problem?: string): string {
   const value = (name: string) => escapeHtml(values[name] ?? '')
-  return `<h1>Set up Inlay</h1><p>You become the first administrator of a new organization.</p>
+  return `<h1>Set up Inlay</h1><p>This creates an organization with you as its first administrator.</p>
     ${problemText(problem)}
     <form method="post" action="/setup">
       ${tokenField(values.token)}
@@ -82,6 +82,6 @@ function form(values: Record<string, string>, problem?: string): string {
       <label>Email <input name="email" type="email" autocomplete="email" required maxlength="254" value="${value('email')}"></label>
       ${newPasswordField('password', 'Password <small>at least 12 characters</small>')}
       <label>Organization <input name="organization" autocomplete="organization" required maxlength="100" value="${value('organization')}"></label>
-      <button>Create the organization</button>
+      <button>Create organization</button>
     </form>`
 }

@@ -45,8 +45,8 @@ const readAnswer = ({ page, text, html }: Browser) => ({
   isIn: text.includes('Signed in as'),
 })
 
-const isWrong = 'The address or the password is wrong.'
-const tooMany = 'Too many attempts to sign in with this address have failed.'
+const isWrong = 'The email address or password is incorrect.'
+const tooMany = 'Too many failed sign-in attempts for this email address.'
 
 describe('wrong passwords', () => {
   test.each(['an account', 'an address that nobody has'])('slow their sender down, for %s', async (kind) => {
@@ -145,7 +145,7 @@ test('with too many checks waiting, a sign-in is asked to come back, and gets in
   const crowd = Promise.all(Array.from({ length: 42 }, (_, n) => isPassword(wrong, costly, `lane ${n}`)))
   expect(await signIn(browser, email, password)).toEqual({
     status: 503,
-    problem: 'Too many people are signing in right now. Try again in a few seconds.',
+    problem: 'Too many users are signing in right now. Try again in a few seconds.',
     retryAfter: '5',
     isIn: false,
   })

@@ -1,7 +1,7 @@
 import type { Service } from '../foundation/service.ts'
 import { fingerprint } from '../lib/secrets.ts'
 
-/** Failed attempts from one client address on one account. Other addresses are not slowed down by them. */
+/** Failed attempts from one client address on one account. They don't slow down other addresses. */
 interface Pause {
   failures: number
   /** When the next attempt is accepted, in milliseconds. */
@@ -11,30 +11,30 @@ interface Pause {
 const failuresWithoutPause = 2
 const longestPauseSeconds = 5 * 60
 /**
- * After this long without a failure the count starts again. Each entry costs its author the check of a password, so their
- * number is bounded by what the processors can do in this time.
+ * After this long without a failure, the count starts again. Creating an entry costs one password check, so the CPU bounds
+ * how many entries exist at a time.
  */
 const rememberSeconds = 60 * 60
-/** Longer than a check waits in a full queue. If a node dies during a check, the next attempt has to wait for this long. */
+/** Longer than a check waits in a full queue. If a node dies during a check, the next attempt waits this long. */
 const longestCheckSeconds = 30
 
-/** None for the first failures, then 1 s, 2 s, 4 s … up to five minutes. */
+/** In seconds: 0 after the first failures, then 1, 2, 4 and so on, up to five minutes. */
 const pauseAfter = (failures: number): number =>
   failures <= failuresWithoutPause ? 0 : Math.min(2 ** (failures - failuresWithoutPause - 1), longestPauseSeconds)
 
 export interface Attempt {
-  /** Resolves to how many attempts failed in a row, and how long the next one has to wait. */
+  /** Resolves to the number of consecutive failures, and how long the next attempt has to wait. */
   fail(): Promise<{ failures: number; waitSeconds: number }>
   succeed(): Promise<void>
   /** Lets the next attempt begin. */
   end(): Promise<void>
 }
 
-/** The pair that is slowed down. Unknown accounts are treated the same, so that the delay does not tell which exist. */
+/** Key of an account and a client address. Unknown accounts get one too, so the delay doesn't reveal which accounts exist. */
 export const pairOf = (email: string, address: string): string =>
   fingerprint(JSON.stringify([email.toLowerCase(), address]))
 
-/** One attempt at a time for each pair, on all nodes: otherwise a burst of attempts would escape the delay. */
+/** Allows one attempt at a time per pair, across all nodes: otherwise a burst of attempts would escape the delay. */
 export async function beginAttempt(
   { kv, clock }: Pick<Service, 'kv' | 'clock'>,
   pair: string,

@@ -239,7 +239,7 @@ describe('on a service of its own', () => {
     expect(away.response.status).toBe(503)
     expect(away.cookie, 'nothing was begun').toBe('')
     const text = await away.response.text()
-    expect(text).toContain('Your sign-in provider does not answer')
+    expect(text).toContain('Your sign-in provider isn’t responding')
     expect(text).toContain(`<a href="${publicUrl}${returnTo}">Try again</a>`)
     await provider.behave({})
     expect((await signIn()).status).toBe(302)
@@ -249,7 +249,7 @@ describe('on a service of its own', () => {
     await provider.behave({ away: true })
     expect(await comeBack(back, cookie)).toMatchObject({
       status: 503,
-      text: expect.stringContaining('Your sign-in provider does not answer'),
+      text: expect.stringContaining('Your sign-in provider isn’t responding'),
     })
     await provider.behave({})
     expect((await signIn()).status).toBe(302)
@@ -270,7 +270,7 @@ describe('on a service of its own', () => {
   })
 
   describe('a page says what to do', () => {
-    const ended = { status: 400, text: expect.stringContaining('This sign-in has ended'), location: '' }
+    const ended = { status: 400, text: expect.stringContaining('This sign-in has expired'), location: '' }
 
     test('when a state is used again, also at the same time', async () => {
       const { location, cookie } = await leave()
@@ -308,8 +308,8 @@ describe('on a service of its own', () => {
     })
 
     test.each([
-      [{ error: 'access_denied' }, 403, 'You were not signed in', 'access_denied'],
-      [{ error: 'temporarily_unavailable' }, 502, 'The sign-in did not work', 'temporarily_unavailable'],
+      [{ error: 'access_denied' }, 403, 'You’re not signed in', 'access_denied'],
+      [{ error: 'temporarily_unavailable' }, 502, 'Sign-in failed', 'temporarily_unavailable'],
       [{ sub: 'ann', name: 'Ann' }, 403, 'Your account has no email address', 'no_address'],
       [{ sub: 'ann', email: '' }, 403, 'Your account has no email address', 'no_address'],
       [{ sub: 'ann', email: 'a\0@example.com' }, 403, 'Your account has no email address', 'no_address'],
@@ -331,7 +331,7 @@ describe('on a service of its own', () => {
       const changed = new URL(location)
       changed.searchParams.set(name, 'x'.repeat(43))
       const answer = await comeBack(await provider.visit(changed.href), cookie)
-      expect(answer).toMatchObject({ status: 502, text: expect.stringContaining('The sign-in did not work') })
+      expect(answer).toMatchObject({ status: 502, text: expect.stringContaining('Sign-in failed') })
       expect(app.logged()).toContain(logged)
       expectNothingSecret(answer.text + app.logged())
     })

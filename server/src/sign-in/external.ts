@@ -33,13 +33,13 @@ import { type Identity, readIdentity, signIn, type User } from '../users/users.t
 import { recordSignIn } from './sign-in-audit.ts'
 import { limitVisits } from './visit-limits.ts'
 
-/** What has to come back from the provider, to the browser that left. */
+/** Checked when the provider redirects back: the response must belong to this browser and this request. */
 interface PendingSignIn {
   browser: string
   nonce: string
   verifier: string
   return_to: string
-  /** What the provider was told to ask. */
+  /** The `prompt` parameter that was sent to the provider. */
   prompt?: Prompt | undefined
 }
 
@@ -47,39 +47,39 @@ type Prompt = 'select_account' | 'login'
 
 const lifetimeSeconds = 10 * 60
 const pendingSignIn = oneTime<PendingSignIn>('sign-in-state', lifetimeSeconds, 5_000)
-/** The path is the one that the browser was sent away from: a link to another page does not sign anybody in there. */
+/** Valid only for the path that the browser left from, so a handoff link can't sign a user in to another page. */
 const handoff = oneTime<{ user: User; path: string }>('sign-in-handoff', 60)
-/** How long a change of the provider's endpoints may go unnoticed. Its keys are fetched for every sign-in. */
+/** How long the provider's metadata is cached. Its keys are fetched for every sign-in. */
 const rememberMetadataMs = 10 * 60_000
 
 /**
- * Where to send a browser that has to sign in. It comes back to `returnTo`, a path, with `handoff` in the query.
- * A provider that `asks` lets somebody choose who is signed in there already.
+ * Returns the URL to send a browser to for sign-in. It returns to `returnTo`, a path, with `handoff` in the query.
+ * With `asks`, the provider shows its account chooser even if the user is already signed in there.
  */
 export async function startExternalSignIn(
   { config }: Service,
   returnTo: string,
   { asks = false } = {},
 ): Promise<string> {
-  if (!ownAddress(config.publicUrl, returnTo)) throw new Error('A sign-in can only come back to a path of our own')
+  if (!ownAddress(config.publicUrl, returnTo)) throw new Error('A sign-in can only return to a path on this server')
   const query = new URLSearchParams({ return_to: returnTo, ...(asks && { account: 'other' }) })
   return `${config.publicUrl}/sign-in/external?${query}`
 }
 
-/** Ties a sign-in at the provider to the browser that began it. */
+/** Ties a sign-in at the provider to the browser that started it. */
 export function signInCookie({ mode }: Pick<Config, 'mode'>) {
   const secure = mode === 'production'
   const options = { path: '/', httpOnly: true, secure, sameSite: 'lax' as const }
   return { name: secure ? '__Host-inlay-sign-in' : 'inlay-sign-in', options }
 }
 
-/** Who came back to `path` with `handoff`; once. The caller must know by a cookie that it is the browser it sent away. */
+/** Redeems a handoff, once, for `path` only. The caller must verify with a cookie that this browser started the sign-in. */
 export async function takeHandoff({ kv }: Service, token: string, path: string): Promise<User | undefined> {
   const taken = await handoff.take(kv, token)
   return taken?.path === path ? taken.user : undefined
 }
 
-/** A path as an absolute address of ours, or undefined for whatever a browser would understand as another place. */
+/** Resolves a path to a URL on this server, or undefined if a browser would resolve it to another origin. */
 export function ownAddress(publicUrl: string, path: string): URL | undefined {
   const address = path.startsWith('/') && path.length <= 2000 ? URL.parse(path, publicUrl) : null
   return address?.origin === publicUrl ? address : undefined
@@ -92,7 +92,7 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
   const redirectUri = `${config.publicUrl}/sign-in/callback`
   const { name: cookieName, options: cookieOptions } = signInCookie(config)
 
-  /** One secret for all tabs of a browser, so that several sign-ins at once do not disturb each other. */
+  /** All tabs of a browser share one secret, so that concurrent sign-ins don't invalidate each other. */
   function bindBrowser(c: Context): string {
     const known = getCookie(c, cookieName)
     const secret = known && /^[\w-]{43}$/.test(known) ? known : randomBytes(32).toString('base64url')
@@ -139,7 +139,7 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
     try {
       identity = await receiveIdentity(new URL(redirectUri + new URL(c.req.url).search), state, pending)
     } catch (error) {
-      // Some providers have no choice of accounts, and do not say so before; then the person enters who they are.
+      // Some providers have no account chooser and only report it here; retry with a plain login.
       const isUnknown = pending.prompt === 'select_account' && isRefusedPrompt(error)
       return isUnknown ? sendToProvider(c, pending.return_to, 'login') : fail(c, error, pending.return_to)
     }
@@ -158,19 +158,19 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
       pkceCodeVerifier: pending.verifier,
     })
     const claims = { ...tokens.claims() }
-    // Some providers keep the address out of their ID tokens.
+    // Some providers leave the email address out of ID tokens.
     const more =
       !claims.email && claims.sub && configuration.serverMetadata().userinfo_endpoint
         ? await fetchUserInfo(configuration, tokens.access_token, claims.sub)
         : {}
     const identity = readIdentity(client.issuer, { ...claims, ...more })
-    if (!identity) throw new NoAddress('The provider names no address')
+    if (!identity) throw new NoAddress('The provider returned no email address')
     return identity
   }
 
   function fail(c: Context, error: unknown, returnTo: string): Response {
     const outcome = outcomeOf(error)
-    // The provider's own code, such as invalid_client, is what an operator looks for.
+    // The provider's error code, such as invalid_client, is what an operator needs.
     const said = error instanceof AuthorizationResponseError || error instanceof ResponseBodyError ? error.error : ''
     log.warn({ reason: outcome, ...(said && { said }), err: error }, 'sign-in failed')
     return explain(c, outcome, returnTo)
@@ -178,7 +178,7 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
   return app
 }
 
-/** The provider as openid-client wants it. A failure is not remembered. */
+/** Returns openid-client's configuration for the provider. Failed discoveries aren't cached. */
 function createProvider(service: Service, { issuer, id, secret }: NonNullable<Config['signInClient']>) {
   const extensions = [enableNonRepudiationChecks, ...(issuer.startsWith('http:') ? [allowInsecureRequests] : [])]
   const safely: CustomFetch = (address, init) => service.fetch(address, init as RequestInit)
@@ -188,7 +188,8 @@ function createProvider(service: Service, { issuer, id, secret }: NonNullable<Co
     const metadata = (
       await discovery(new URL(issuer), id, undefined, undefined, { execute: extensions, [customFetch]: safely })
     ).serverMetadata()
-    if (metadata.issuer !== issuer) throw new Error(`${issuer} calls itself ${metadata.issuer}: set SIGN_IN_ISSUER so`)
+    if (metadata.issuer !== issuer)
+      throw new Error(`Set SIGN_IN_ISSUER to ${metadata.issuer}, the issuer that ${issuer} reports`)
     remembered = { metadata, at: service.clock() }
     return metadata
   }
@@ -200,7 +201,7 @@ function createProvider(service: Service, { issuer, id, secret }: NonNullable<Co
   return async (): Promise<Configuration> => {
     const isFresh = remembered && service.clock() - remembered.at < rememberMetadataMs
     const metadata = isFresh && remembered ? remembered.metadata : await discover()
-    // A new one knows no keys yet, so a rotation at the provider is never missed.
+    // A new configuration has no cached keys, so a key rotation at the provider takes effect at once.
     const configuration = new Configuration(metadata, id, { [clockTolerance]: 60 }, authenticate(metadata))
     configuration[customFetch] = safely
     for (const extend of extensions) extend(configuration)
@@ -225,37 +226,37 @@ function outcomeOf(error: unknown): Outcome {
   return isNetwork || (error as { code?: string }).code === 'OAUTH_RESPONSE_IS_NOT_CONFORM' ? 'unreachable' : 'refused'
 }
 
-/** What the person can do about it. The cause is in the log. */
+/** Tells the user what to do. The cause is in the log. */
 const explanations: Record<Outcome, { status: 400 | 403 | 502 | 503; title: string; text: string }> = {
   misdirected: {
     status: 400,
-    title: 'This address is not complete',
-    text: 'Start again from the application in which you wanted to sign in.',
+    title: 'This link isn’t valid',
+    text: 'Start again from the app that you want to sign in to.',
   },
   ended: {
     status: 400,
-    title: 'This sign-in has ended',
-    text: 'It was finished already, it took longer than ten minutes, or it was begun in another browser. Start again from the application in which you wanted to sign in.',
+    title: 'This sign-in has expired',
+    text: 'It was already completed, took longer than ten minutes, or was started in another browser. Start again from the app that you want to sign in to.',
   },
   denied: {
     status: 403,
-    title: 'You were not signed in',
-    text: 'The sign-in was cancelled, or your sign-in provider did not let you in. If it should have, ask its administrator for access.',
+    title: 'You’re not signed in',
+    text: 'You cancelled, or your sign-in provider denied you access. If you should have access, ask your administrator.',
   },
   refused: {
     status: 502,
-    title: 'The sign-in did not work',
-    text: 'The answer of your sign-in provider could not be used. Try again; if that does not help, tell whoever runs this service, whose log says why.',
+    title: 'Sign-in failed',
+    text: 'Inlay couldn’t use your sign-in provider’s response. Try again. If it still fails, contact the operator of this service, who can find the cause in the server’s log.',
   },
   unreachable: {
     status: 503,
-    title: 'Your sign-in provider does not answer',
-    text: 'Try again in a minute. If that does not help, tell whoever runs this service.',
+    title: 'Your sign-in provider isn’t responding',
+    text: 'Try again in a minute. If it still fails, contact the operator of this service.',
   },
   no_address: {
     status: 403,
     title: 'Your account has no email address',
-    text: 'Your sign-in provider did not name one. Add one to your account there, or ask its administrator to share it with this service.',
+    text: 'Your sign-in provider didn’t share one. Add an email address to your account there, or ask your administrator to share it with this service.',
   },
 }
 

@@ -134,7 +134,7 @@ describe('a link to choose a password', () => {
     read(app.fetch('/sign-in/set-password', { method: 'POST', body: new URLSearchParams(fields) }))
   /** A new password ends all sessions, once. */
   const afterwards = (person: User): User => ({ ...person, session_generation: person.session_generation + 1 })
-  const notValid = { status: 404, text: expect.stringContaining('This link is not valid') }
+  const notValid = { status: 404, text: expect.stringContaining('This link isn’t valid') }
 
   test('shows a form, sets the password, and then is worth nothing', async () => {
     const person = await addPerson()
@@ -161,7 +161,7 @@ describe('a link to choose a password', () => {
     ['11 characters', 'jolly teapo', undefined, 'Use at least 12 characters.'],
     ['no characters', '', undefined, 'Use at least 12 characters.'],
     ['201 characters', long.slice(0, 201), undefined, 'Use at most 200 characters.'],
-    ['two different ones', 'jolly teapots', 'jolly kettles', 'The two passwords differ.'],
+    ['two different ones', 'jolly teapots', 'jolly kettles', 'The passwords don’t match.'],
     ['one character twelve times', 'aaaaaaaaaaaa', undefined, 'This password repeats itself'],
     ['a common one', 'Password1234!', undefined, 'This password is made of common words'],
     ['the person’s own address', 'person@example.com', undefined, 'This password is mostly your name or email address'],

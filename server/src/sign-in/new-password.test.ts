@@ -35,7 +35,7 @@ async function choosePassword(email: string, password: string): Promise<void> {
   const account = await findLocalAccount(app.service, email)
   if (!account) throw new Error(`No account ${email}`)
   const browser = await new Browser(app.url).open(await createPasswordLink(app.service, app.url, account))
-  await browser.press('Set the password', { password, repeated: password })
+  await browser.press('Set password', { password, repeated: password })
   expect(browser.text).toContain('Your password is set')
 }
 
@@ -66,7 +66,7 @@ test('afterwards the browser that was signed in before signs in anew, and asks a
   const attempt = await prepare(config, {}, browser)
   await browser.open(attempt.url)
   await browser.press('Sign in', { email, password: before })
-  expect(browser.text).toContain('The address or the password is wrong.')
+  expect(browser.text).toContain('The email address or password is incorrect.')
   await browser.press('Sign in', { email, password: after })
   expect(browser.left, 'whoever knew the old one may have allowed it').toBeUndefined()
   await browser.follow('Continue without an organization')

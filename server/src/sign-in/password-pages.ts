@@ -10,10 +10,10 @@ import { newPasswordField, passwordProblem } from '../users/password-rules.ts'
 
 type LinkedAccount = Pick<LocalAccount, 'id' | 'email' | 'name' | 'password_hash'>
 
-/** Holds the previous hash, so that the link ends as soon as the password is set with another link. */
+/** Holds the previous hash, so that a link stops working once the password is set with another link. */
 const link = oneTime<LinkedAccount>('password-link', 24 * 60 * 60)
 
-/** With this link people choose their own password, so that the operator who adds an account never knows it. */
+/** With this link, users choose their own password, so the operator who adds an account never sees it. */
 export async function createPasswordLink(
   { kv }: Pick<Service, 'kv'>,
   publicUrl: string,
@@ -39,7 +39,7 @@ export function servePasswordPages(service: Service): Hono<NodeEnv> {
     if (!given.success || !owner) return showInvalid(c)
     const { token, password, repeated } = given.data
     const problem =
-      passwordProblem(password, owner) ?? (password === repeated ? undefined : 'The two passwords differ.')
+      passwordProblem(password, owner) ?? (password === repeated ? undefined : 'The passwords don’t match.')
     if (problem) return show(c, 400, 'Choose a password', form(token, problem))
     const account = await link.take(service.kv, token)
     if (!account || !(await changePassword(service, account, password))) return showInvalid(c)
@@ -54,13 +54,13 @@ export function servePasswordPages(service: Service): Hono<NodeEnv> {
 }
 
 const form = (token: string | undefined, problem?: string): string =>
-  `<h1>Choose a password</h1><p>Use at least 12 characters, such as several unrelated words. Nobody else can see it.</p>
+  `<h1>Choose a password</h1><p>Use at least 12 characters, such as several unrelated words.</p>
    ${problemText(problem)}
    <form method="post" action="/sign-in/set-password">
      ${tokenField(token)}
      ${newPasswordField('password', 'Password', { autofocus: true })}
-     ${newPasswordField('repeated', 'Repeat the password')}
-     <button>Set the password</button>
+     ${newPasswordField('repeated', 'Confirm password')}
+     <button>Set password</button>
    </form>`
 
 const show = (c: Context, status: 200 | 400 | 404, title: string, html: string) =>
@@ -71,5 +71,5 @@ const showInvalid = (c: Context) =>
     c,
     404,
     'Link not valid',
-    '<h1>This link is not valid</h1><p>It was already used, or it is older than a day. Ask the person who sent it for a new one.</p>',
+    '<h1>This link isn’t valid</h1><p>It was already used, or it has expired: a link works for one day. Ask the sender for a new one.</p>',
   )

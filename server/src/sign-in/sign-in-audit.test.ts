@@ -128,7 +128,7 @@ test('a new password is recorded with the change itself', async () => {
   const account = await findLocalAccount(app.service, email)
   if (!account) throw new Error('No account')
   const browser = await new Browser(app.url).open(await createPasswordLink(app.service, app.url, account))
-  await browser.press('Set the password', { password: 'jolly teapots', repeated: 'jolly teapots' })
+  await browser.press('Set password', { password: 'jolly teapots', repeated: 'jolly teapots' })
   const event = { actor: email, action: 'user.password_changed', data: {} }
   expect([await trailOf(id, 'demo'), await trailOf(id, 'other')]).toEqual([[event], [event]])
 })

@@ -13,8 +13,8 @@ const coalesceSeconds = 60
 const mostPerAccount = 10
 
 /**
- * Strangers cause these, so an account gets at most one event per minute from each address, with the number of failures
- * until then, and ten in all. The response does not wait for it: its time would tell which accounts exist.
+ * Anyone can cause these events, so an account gets at most one per minute from each address, with the number of failures
+ * so far, and ten per minute in total. The response doesn't wait for it: its timing would reveal which accounts exist.
  */
 export function recordFailedSignIn(
   service: Service,
@@ -29,5 +29,5 @@ export function recordFailedSignIn(
     const data = { address, failures }
     await recordHappening(service, id, { action: 'user.sign_in_failed', actor: 'sign-in', data })
   }
-  record().catch((error) => service.log.error({ err: error }, 'a failed sign-in was not recorded'))
+  record().catch((error) => service.log.error({ err: error }, 'could not record a failed sign-in'))
 }

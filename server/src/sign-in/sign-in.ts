@@ -15,9 +15,9 @@ import { recordFailedSignIn, recordSignIn } from './sign-in-audit.ts'
 export { startExternalSignIn, takeHandoff } from './external.ts'
 
 export interface SignInMethods {
-  /** An OIDC provider is configured: browsers go there, there is no form. */
+  /** A sign-in provider is configured: browsers are redirected to it, and no form is shown. */
   external: boolean
-  /** A form for address and password. */
+  /** A form for email address and password. */
   local: boolean
   /** One click each; empty outside development. */
   demoPeople: readonly { email: string; text: string }[]
@@ -30,13 +30,13 @@ export function signInMethods({ config }: Pick<Service, 'config'>): SignInMethod
 
 export type PasswordOutcome =
   | { is: 'signed in'; user: User }
-  /** With how long the next attempt has to wait. */
+  /** The next attempt is accepted after `waitSeconds`. */
   | { is: 'wrong'; waitSeconds: number }
-  /** The password was not looked at. */
+  /** The password wasn't checked. */
   | { is: 'paused'; waitSeconds: number }
   | { is: 'busy' }
 
-/** Takes as long for an account that does not exist. */
+/** Takes the same time for an account that doesn't exist. */
 export async function signInWithPassword(
   service: Service,
   { email, password, address }: { email: string; password: string; address: string },

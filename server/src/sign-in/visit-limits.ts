@@ -4,15 +4,15 @@ import type { NodeEnv } from '../http/browser-session.ts'
 import { page, pageHeaders } from '../http/pages.ts'
 import { fingerprint } from '../lib/secrets.ts'
 
-/** A sign-in takes about six requests, so a hundred people behind one address can sign in within a minute. */
+/** A sign-in takes about six requests, so a hundred users behind one address can sign in within a minute. */
 const visitsPerMinute = 600
-/** Fewer in a day than registrations are kept, so that one address cannot push out those of others (access/records.ts). */
+/** A day's worth is less than the number of registrations kept, so one address can't evict all others (access/records.ts). */
 const registrationsPerHour = 100
 
 const minute = 60
 const hour = 60 * minute
 
-/** For pages that store something for people who are not signed in. */
+/** For pages that store something for visitors who aren't signed in. */
 export const limitVisits =
   ({ kv, clientAddress }: Service) =>
   async (c: Context<NodeEnv>, next: Next) => {
@@ -23,7 +23,7 @@ export const limitVisits =
     return c.body(page('Too many requests', html), 429, { ...pageHeaders, 'retry-after': String(minute) })
   }
 
-/** Anybody may register a client, but not any number of them. */
+/** Anyone may register clients, so their number per address is limited. */
 export const limitRegistrations =
   ({ kv, clientAddress }: Service) =>
   async (c: Context<NodeEnv>, next: Next) => {

@@ -1,15 +1,15 @@
 import type { z } from 'zod'
 import type { SubscriptionStatus } from './contract.ts'
 
-/** What a billing provider does for us. The organization's id is the customer's external id there. */
+/** A billing provider knows an organization's id as the customer's external id. */
 export interface BillingProvider {
   checkoutUrl(organizationId: string, productId: string): Promise<string>
   portalUrl(organizationId: string): Promise<string>
-  /** All of them, whatever their state, or an error: half an answer would end a subscription that is paid for. */
+  /** Returns all subscriptions in any state, or throws: a partial result would end a subscription that is paid for. */
   listSubscriptions(organizationId: string): Promise<ProvidedSubscription[]>
 }
 
-/** Undefined where the operator configured none. */
+/** Undefined if the operator configured no billing provider. */
 export interface Billing {
   billing: BillingProvider | undefined
 }

@@ -2,6 +2,6 @@ import type { Service } from '../foundation/service.ts'
 import type { BillingProvider } from './billing-provider.ts'
 import { createLocalBilling } from './local-billing.ts'
 
-/** Undefined in production, where the provider that takes no money must not be. */
+/** Local billing charges nothing, so it is never used in production. */
 export const createBilling = (service: Service): BillingProvider | undefined =>
   service.config.mode === 'development' ? createLocalBilling(service) : undefined

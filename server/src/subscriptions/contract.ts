@@ -45,7 +45,7 @@ const StatusView = z
   })
   .meta({ id: 'SubscriptionStatus' })
 
-/** 404 is one of the interface's answers here, and unlike 503 it invites nobody to try again. */
+/** A 404, because unlike a 503 it doesn't invite clients to retry. */
 export const billingErrors = {
   BILLING_NOT_CONFIGURED: variant(404, 'BILLING_NOT_CONFIGURED', 'This installation has no billing provider'),
 }

@@ -13,7 +13,7 @@ const Form = z.object({
   change: z.enum(['cancel', 'cancel_now', 'resume']).optional(),
 })
 
-/** Checkout and portal of local billing. Every form carries a link that works once, so none can be forged or sent twice. */
+/** Checkout and portal of local billing. Every form carries a single-use token, so it can't be forged or sent twice. */
 export function serveLocalBilling(service: Service & Billing): Hono {
   const app = new Hono()
   app.use(limitForm)
@@ -25,7 +25,7 @@ export function serveLocalBilling(service: Service & Billing): Hono {
     return show(
       c,
       'Checkout',
-      `<h1>${nameOf(service, products)}</h1><p>Nothing is charged: this is a development server.</p>
+      `<h1>${nameOf(service, products)}</h1><p>This is a development server. You won’t be charged.</p>
        <form method="post" action="/billing/checkout">${tokenField(token)}<button>Subscribe</button></form>`,
     )
   })
@@ -39,7 +39,7 @@ export function serveLocalBilling(service: Service & Billing): Hono {
     return show(
       c,
       'Subscribed',
-      `<h1>Subscribed to ${nameOf(service, link.product_id)}</h1><p>The plan applies from now on. You can close this page.</p>`,
+      `<h1>Subscribed to ${nameOf(service, link.product_id)}</h1><p>Your new plan is active. You can close this page.</p>`,
     )
   })
 
@@ -68,7 +68,11 @@ const sync = (service: Service & Billing, organizationId: string) =>
 async function showPortal(c: Context, service: Service, organizationId: string, token: string): Promise<Response> {
   const subscription = await readSubscription(service, organizationId)
   if (subscription?.status !== 'active') {
-    return show(c, 'Subscription', '<h1>No subscription</h1><p>There is nothing to change.</p>')
+    return show(
+      c,
+      'Subscription',
+      '<h1>No active subscription</h1><p>Your organization has no active subscription to change.</p>',
+    )
   }
   const { product_id, current_period_end, cancel_at } = subscription
   const button = (change: string, text: string) => `<button name="change" value="${change}">${text}</button>`
@@ -78,7 +82,7 @@ async function showPortal(c: Context, service: Service, organizationId: string, 
     `<h1>${nameOf(service, product_id)}</h1>
      <p>${cancel_at ? 'Ends' : 'Renews'} on ${current_period_end.slice(0, 10)}.</p>
      <form method="post" action="/billing/portal">${tokenField(token)}
-       ${cancel_at ? button('resume', 'Resume') : button('cancel', 'Cancel at the end of the period')}
+       ${cancel_at ? button('resume', 'Resume') : button('cancel', 'Cancel at period end')}
        ${button('cancel_now', 'Cancel now')}
      </form>`,
   )
@@ -93,7 +97,10 @@ const show = (c: Context, title: string, html: string) => c.body(page(title, htm
 
 const showInvalid = (c: Context) =>
   c.body(
-    page('Link not valid', '<h1>This link is not valid</h1><p>It was used already, or it is older than an hour.</p>'),
+    page(
+      'Link not valid',
+      '<h1>This link isn’t valid</h1><p>It was already used, or it has expired: a link works for one hour.</p>',
+    ),
     404,
     pageHeaders,
   )

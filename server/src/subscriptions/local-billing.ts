@@ -4,8 +4,8 @@ import { oneTime } from '../stores/one-time.ts'
 import type { BillingProvider, ProvidedSubscription } from './billing-provider.ts'
 
 /**
- * A billing provider for development that takes no money. It keeps one subscription per organization, and lets whoever
- * holds one of its links act once; local-billing-pages.ts has the pages.
+ * A billing provider for development that charges nothing. It keeps one subscription per organization. Its links work once,
+ * for anyone who has them; local-billing-pages.ts has the pages.
  */
 const periodMs = 30 * 24 * 60 * 60 * 1000
 
@@ -28,7 +28,7 @@ export function createLocalBilling(parts: Parts): BillingProvider {
   }
 }
 
-/** What a link is for: buying a product, or without one the portal. */
+/** With a product, a link to the checkout; without one, to the portal. */
 interface Link {
   organization_id: string
   product_id?: string
@@ -40,7 +40,7 @@ type LocalSubscription = ProvidedSubscription & { current_period_end: string }
 
 const subscriptionKey = (organizationId: string) => `local-subscription:${organizationId}`
 
-/** As it is by now: periods pass, and what was cancelled ends with one. */
+/** Renews or ends the stored subscription if its period has passed. */
 export async function readSubscription(
   { kv, clock }: Parts,
   organizationId: string,
@@ -54,7 +54,7 @@ export async function readSubscription(
   return { ...stored, current_period_end: iso(end), updated_at: iso(end - periodMs) }
 }
 
-/** Buying another product while a subscription runs changes its product, from now on. */
+/** Buying another product during an active subscription changes its product immediately. */
 export async function subscribe(parts: Parts, organizationId: string, productId: string) {
   const now = parts.clock()
   const running = await readSubscription(parts, organizationId)
@@ -79,7 +79,7 @@ const changes = {
 }
 type Change = keyof typeof changes
 
-/** An ended subscription stays ended: buying again starts a new one. */
+/** An ended subscription can't be changed: buying again creates a new one. */
 export async function changeSubscription(parts: Parts, organizationId: string, change: Change): Promise<void> {
   const now = iso(parts.clock())
   const running = await readSubscription(parts, organizationId)

@@ -191,7 +191,7 @@ describe('buying in development', () => {
     change(url)
     const response = await open(url)
     expect(response.status).toBe(404)
-    expect(await response.text()).toContain('This link is not valid')
+    expect(await response.text()).toContain('This link isn’t valid')
   })
 
   test('a form without a link does nothing', async () => {
@@ -230,7 +230,7 @@ describe('the portal in development', () => {
     expect(await customer.status()).toMatchObject({ is_active: true, cancel_at: null })
 
     const ended = await change(customer, 'cancel_now')
-    expect(await ended.text()).toContain('No subscription')
+    expect(await ended.text()).toContain('No active subscription')
     expect(await customer.status()).toMatchObject({
       has_subscription: true,
       is_active: false,

@@ -65,8 +65,8 @@ export async function syncSubscription(
 }
 
 /**
- * Makes what is stored equal to what the provider has, and the organization's plan to what that pays for. The provider's
- * whole answer comes first, so that a failure changes nothing; of two answers the one that was asked for later stays.
+ * Replaces the stored subscriptions with the provider's, and sets the plan that they pay for. The provider is read before
+ * the transaction, so that a failure changes nothing. Of two concurrent syncs, the one that started later wins.
  */
 export async function syncFromProvider(
   service: Pick<Service, 'clock' | 'config' | 'database'> & Billing,
@@ -79,7 +79,7 @@ export async function syncFromProvider(
       select plan_id, billing_read_at > ${askedAt} as is_newer
       from organizations where id = current_organization() for no key update`
     const before = await selectSubscriptions(sql)
-    // An organization that never had a subscription is on a plan that the operator gave it.
+    // An organization that never had a subscription keeps the plan that the operator assigned.
     if (organization?.is_newer || before.length + found.length === 0) return { synced: 0, deleted: 0 }
 
     for (const subscription of found) {
@@ -111,7 +111,7 @@ function requireBilling({ billing }: Billing): BillingProvider {
   return billing
 }
 
-/** A product that no plan has buys nothing: its subscription is for the free plan. */
+/** A subscription to a product without a plan is stored with the free plan. */
 async function upsertSubscription(sql: Sql, subscription: ProvidedSubscription, planId: string): Promise<void> {
   const { id, status, product_id, customer_id, current_period_end, cancel_at, created_at, updated_at } = subscription
   await sql`
@@ -125,7 +125,7 @@ async function upsertSubscription(sql: Sql, subscription: ProvidedSubscription, 
       cancel_at = excluded.cancel_at, created_at = excluded.created_at, updated_at = excluded.updated_at`
 }
 
-/** The one that counts first: active before ended, then the newest. */
+/** Sorted so that the effective subscription comes first: active before ended, then the newest. */
 const selectSubscriptions = (sql: Sql) => sql<Subscription>`
   select id, status, plan_id, product_id, customer_id, current_period_end, cancel_at, created_at, updated_at
   from subscriptions order by status in ('active', 'trialing') desc, created_at desc, id desc`

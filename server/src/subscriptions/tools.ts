@@ -9,7 +9,7 @@ import * as subscriptions from './subscriptions.ts'
 const StatusView = contract.getSubscriptionStatus.response
 const { shape } = contract.getSubscription.response.unwrap()
 
-/** The record, which is there without a subscription too: then nothing is known but the plan. */
+/** The full record; without a subscription, everything except the plan is null. */
 const FullView = z.strictObject({
   ...shape,
   id: shape.id.nullable(),
@@ -26,7 +26,7 @@ export const getSubscription = tool({
   name: 'get_subscription',
   title: 'Get the subscription',
   description:
-    'What the current organization has subscribed to. `active_check` says only whether a subscription is active, `status` adds which plan and until when, `full` is the billing provider’s record, with nulls if there is none.',
+    'Get the current organization’s subscription. `active_check` returns only whether a subscription is active, `status` adds the plan and when it ends, and `full` returns the billing provider’s record, with nulls if the organization has no subscription.',
   access: 'org',
   input: z.strictObject({ detail: z.enum(['active_check', 'status', 'full']).default('status') }),
   output: z.union([StatusView.pick({ is_active: true }), StatusView, FullView]),
@@ -44,7 +44,7 @@ export const getBillingUrl = tool({
   name: 'get_billing_url',
   title: 'Get a billing link',
   description:
-    'A link to give to the person, who opens it in a browser: `checkout` buys the plan of a `product_id`, `portal` changes or cancels the subscription and is for admins. Opening it is what costs money, not asking for it.',
+    'Get a billing link for the user to open in a browser: `checkout` to buy the plan of a `product_id`, or `portal` (admins only) to change or cancel the subscription. Getting the link charges nothing; the user pays on the page.',
   access: 'org',
   input: z
     .strictObject({
@@ -61,7 +61,7 @@ export const getBillingUrl = tool({
     if (type === 'checkout') {
       return { url_type: type, url: await subscriptions.getCheckoutUrl(service, caller, { product_id }) }
     }
-    // Whoever has the link can cancel: over REST it is for admins too.
+    // The link lets its holder cancel, so it needs the admin role, as over REST.
     if (caller.role !== 'admin') throw accessDenied('This needs the admin role')
     return { url_type: type, url: await subscriptions.getPortalUrl(service, caller) }
   },
@@ -71,7 +71,7 @@ export const syncSubscription = tool({
   name: 'sync_subscription',
   title: 'Sync the subscription',
   description:
-    'Reads the current organization’s subscriptions again from the billing provider. Use it when somebody has just paid or cancelled and the plan does not show it yet.',
+    'Read the current organization’s subscriptions again from the billing provider. Use it when a payment or cancellation doesn’t show in the plan yet.',
   access: 'org',
   input: z.strictObject({}),
   output: contract.syncSubscription.response,

@@ -10,7 +10,7 @@ export class EmailTaken extends Error {
   override name = 'EmailTaken'
 }
 
-/** An account of this installation. Who adds it vouches for the address; the password may come later. */
+/** Adds an account with a verified email address: the caller vouches for it. The password can be set later. */
 export async function addLocalUser(
   { database }: Pick<Service, 'database'>,
   account: { email: string; name: string; password?: string },
@@ -26,9 +26,7 @@ export async function addLocalUser(
     )
     return user as User
   } catch (error) {
-    throw isUniqueViolation(error)
-      ? new EmailTaken(`There is an account for ${email} already`, { cause: error })
-      : error
+    throw isUniqueViolation(error) ? new EmailTaken(`An account for ${email} already exists`, { cause: error }) : error
   }
 }
 
@@ -61,7 +59,7 @@ export async function findLocalAccount(
 
 type KnownPassword = Pick<LocalAccount, 'id' | 'password_hash'>
 
-/** Ends all sessions of the person. False if another password was set since the account was read. */
+/** Ends all sessions of the user. Returns false if another password was set since the account was read. */
 export async function changePassword(
   { database, changes }: Pick<Service, 'database' | 'changes'>,
   account: KnownPassword,
@@ -72,7 +70,7 @@ export async function changePassword(
   return isChanged
 }
 
-/** The same password, hashed as new ones are. */
+/** Hashes the same password again with the current parameters. */
 export const renewHash = ({ database }: Pick<Service, 'database'>, account: KnownPassword, password: string) =>
   storePassword(database, account, password, { endedSessions: 0 })
 

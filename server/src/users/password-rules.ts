@@ -1,4 +1,4 @@
-/** Whose password it is to be. */
+/** The user whose password is checked. */
 export interface PasswordOwner {
   email: string
   name: string
@@ -7,7 +7,7 @@ export interface PasswordOwner {
 const shortestPassword = 12
 export const longestPassword = 200
 
-/** Words that lead the published lists of leaked passwords, and those that people add to reach a length. */
+/** The top words of published lists of leaked passwords, and words that users append to reach a length. */
 const commonWords =
   'password passwort passwd secret letmein welcome login admin administrator root master default changeme test demo guest user access iloveyou sunshine princess dragon monkey football baseball superman batman pokemon starwars trustno1 shadow michael jordan charlie summer winter spring autumn january february march april june july august september october november december monday friday hello whatever inlay'
     .split(' ')
@@ -25,14 +25,14 @@ const rows = [
   'zxcvbnm',
 ]
 const sequences = [...rows, ...rows.map((row) => [...row].reverse().join(''))]
-/** Shorter ones, such as `tre`, are part of many words. */
+/** Shorter sequences, such as `tre`, occur in many words. */
 const shortestSequence = 4
 
 const leftAtLeast = 6
 
 /**
- * Why a password is too easy to guess, with what to do about it, or undefined. Guessable parts are taken out, and what is
- * left has to be long enough: a rule about kinds of characters would accept `Password1234!`.
+ * Returns why a password is too easy to guess and what to do, or undefined. Guessable parts are removed, and the rest must
+ * be long enough: a rule about character classes would accept `Password1234!`.
  */
 export function passwordProblem(password: string, owner?: PasswordOwner): string | undefined {
   if ([...password].length < shortestPassword) return `Use at least ${shortestPassword} characters.`
@@ -48,7 +48,7 @@ export function passwordProblem(password: string, owner?: PasswordOwner): string
     : 'This password is made of common words or sequences, so it is easy to guess. Use several unrelated words.'
 }
 
-/** One part over and over, such as `blorpblorpblo`. */
+/** Whether the text repeats one part, such as `blorpblorpblo`. */
 function isPeriodic(text: string): boolean {
   for (let period = 1; period * 2 <= text.length; period += 1) {
     if (text.slice(period) === text.slice(0, -period)) return true
@@ -56,7 +56,7 @@ function isPeriodic(text: string): boolean {
   return false
 }
 
-/** How many characters are left without words and sequences that a guesser tries first. */
+/** Number of characters left after removing the words and sequences that attackers try first. */
 function leftOf(text: string, words: readonly string[]): number {
   const withoutSequences = removeSequences(text)
   const read = readSubstitutes(withoutSequences)
@@ -69,7 +69,7 @@ function leftOf(text: string, words: readonly string[]): number {
   return Math.min(without(withoutSequences), without(read))
 }
 
-/** `P@ssw0rd` is tried as soon as `password` is. */
+/** `P@ssw0rd` is as easy to guess as `password`. */
 const readSubstitutes = (text: string): string => text.replace(/[@013457$!]/g, (sign) => substitutes[sign] ?? sign)
 const substitutes: Record<string, string> = {
   '@': 'a',
@@ -93,7 +93,7 @@ function removeSequences(text: string): string {
   return kept
 }
 
-/** How far `text` from `at` on follows `sequence`. */
+/** Length of the part of `text`, starting at `at`, that occurs in `sequence`. */
 function commonLength(text: string, at: number, sequence: string): number {
   const start = sequence.indexOf(text[at] ?? '')
   if (start < 0) return 0
@@ -108,6 +108,6 @@ const personalWords = ({ email, name }: PasswordOwner): string[] =>
     .filter((word) => word.length >= 3)
     .sort((one, other) => other.length - one.length)
 
-/** For a form in which somebody chooses a password. */
+/** For forms that set a password. */
 export const newPasswordField = (name: string, label: string, { autofocus = false } = {}): string =>
   `<label>${label} <input name="${name}" type="password" autocomplete="new-password" required minlength="${shortestPassword}" maxlength="${longestPassword}"${autofocus ? ' autofocus' : ''}></label>`

@@ -16,8 +16,8 @@ const saltBytes = 16
 
 const scryptAsync = promisify<string, Buffer, number, Cost & { maxmem: number }, Buffer>(scrypt)
 /**
- * Half of the threads that a process has for such work: DNS and files need the others under a flood. The last job in a full
- * queue waits for about ten seconds.
+ * Uses half of Node's thread pool, so that DNS and file access keep working under a flood. The last job in a full queue waits
+ * for about ten seconds.
  */
 const queue = createFairQueue({ atATime: 2, waiting: 40 })
 const newPasswords = 'new passwords'
@@ -25,7 +25,7 @@ const newPasswords = 'new passwords'
 const derive = (lane: string, password: string, salt: Buffer, { N, r, p }: Cost): Promise<Buffer> =>
   queue(lane, () => scryptAsync(password.normalize('NFKC'), salt, hashBytes, { N, r, p, maxmem: 256 * N * r }))
 
-/** `scrypt$N$r$p$salt$hash`, with the parameters in it so that they can be raised. */
+/** `scrypt$N$r$p$salt$hash`; it includes the parameters, so that they can be raised later. */
 const print = ({ N, r, p }: Cost, salt: Buffer, hash: Buffer): string =>
   ['scrypt', N, r, p, salt.toString('base64url'), hash.toString('base64url')].join('$')
 
@@ -47,7 +47,7 @@ export async function hashPassword(password: string): Promise<string> {
   return print(cost, salt, hash)
 }
 
-/** Nobody's password: it stands in where there is none, so that looking for an account takes as long without one. */
+/** Checked for accounts that don't exist, so that a sign-in takes the same time with and without an account. */
 const nobodysHash = print(cost, randomBytes(saltBytes), randomBytes(hashBytes))
 
 /** Throws `QueueFull` if too many checks are waiting. Clients take turns by address. */
@@ -60,7 +60,7 @@ export async function isPassword(
   return timingSafeEqual(await derive(address, password, salt, cost), hash)
 }
 
-/** Made with other parameters than a new one would be. */
+/** Whether the hash was made with other parameters than the current ones. */
 export const isOutdated = (stored: string): boolean => {
   const { N, r, p } = parse(stored).cost
   return N !== cost.N || r !== cost.r || p !== cost.p

@@ -4,18 +4,18 @@ import type { Sql } from '../stores/database.ts'
 
 interface Happening {
   action: string
-  /** Defaults to the person. */
+  /** Defaults to the user's email address. */
   actor?: string
   data?: Record<string, unknown>
 }
 
-/** Upper bound for the work of one sign-in, however many organizations the person belongs to. */
+/** Upper bound for the work of one sign-in, regardless of how many organizations the user belongs to. */
 const mostTrails = 50
 
 /**
- * Records what happened to a person in the trail of every organization that they belong to, in the transaction of the
- * change. Call it last: it leaves the transaction in the last of these organizations. The order of the organizations is
- * fixed, because each chain stays locked until the transaction ends.
+ * Records an event of a user in the audit trail of each of their organizations, in the transaction of the change. Call it
+ * last: it leaves the transaction in the last of these organizations. The order of the organizations is fixed to prevent
+ * deadlocks, because each chain stays locked until the transaction ends.
  */
 export async function recordForPerson(sql: Sql, userId: string, { action, actor, data }: Happening): Promise<void> {
   await sql`select set_config('inlay.user_id', ${userId}, true)`
@@ -28,7 +28,7 @@ export async function recordForPerson(sql: Sql, userId: string, { action, actor,
   }
 }
 
-/** For what changes nothing in the database itself. */
+/** For events that change nothing else in the database. */
 export const recordHappening = (
   { database }: Pick<Service, 'database'>,
   userId: string,

@@ -7,7 +7,7 @@ export const getProfile = tool({
   name: 'get_profile',
   title: 'Get my profile',
   description:
-    'Who the signed-in person is: id, email, name, and every organization they belong to with their role in it. Use it to find out whom you act for.',
+    'Get the signed-in user’s id, email, name, and organizations with their role in each. Use it to find out who you act for.',
   access: 'user',
   input: z.strictObject({}),
   output: contract.response.omit({ avatar_url: true }),

@@ -8,7 +8,7 @@ import { listOrganizations } from '../organizations/organizations.ts'
 import { topics } from '../stores/changes.ts'
 import type * as contract from './contract.ts'
 
-/** Who an identity provider says somebody is. Accounts of this installation have the issuer `local`. */
+/** A user's identity as their sign-in provider asserts it. Local accounts have the issuer `local`. */
 export interface Identity {
   issuer: string
   subject: string
@@ -20,11 +20,11 @@ export interface Identity {
 
 export const localIssuer = 'local'
 
-/** From the claims of a token whose issuer has been checked. Undefined without a subject or an address. */
+/** Reads the claims of a verified token. Undefined without a subject or an email address. */
 export function readIdentity(issuer: string, claims: Record<string, unknown>): Identity | undefined {
   const text = (name: string) => {
     const value = claims[name]
-    // The database keeps neither NUL nor half of a surrogate pair.
+    // PostgreSQL can't store NUL or lone surrogates.
     return typeof value === 'string' && value.isWellFormed() && !value.includes('\0') ? value : ''
   }
   const [subject, email] = [text('sub'), text('email')]
@@ -34,7 +34,7 @@ export function readIdentity(issuer: string, claims: Record<string, unknown>): I
     subject,
     email,
     email_verified: isEmailVerified(issuer, claims),
-    // A sign-in must not fail because of a profile, so its name is cleaned where others would be refused.
+    // A sign-in must not fail because of a profile, so an invalid name is cleaned instead of refused.
     name: cleanName(text('name'), 200) || email,
     avatar_url: text('picture'),
   }
@@ -44,7 +44,7 @@ export interface User {
   id: string
   email: string
   name: string
-  /** How often all their sessions were ended. */
+  /** Incremented whenever all sessions of the user are ended. */
   session_generation: number
 }
 

@@ -62,7 +62,7 @@ async function goToThird(name: string): Promise<Page> {
 
 async function allowThird(name: string): Promise<Page> {
   const page = await goToThird(name)
-  await follow(page, `Continue at ${new URL(third.url).host}`)
+  await follow(page, `Continue to ${new URL(third.url).host}`)
   return page
 }
 
@@ -90,16 +90,16 @@ test.each<[name: string, heading: string | RegExp, visit: () => Promise<Page>]>(
   ['organization', 'Choose an organization', chooseOrganization],
   ['consent', `Allow ${longName}?`, consent],
   ['password', 'Choose a password', choosePassword],
-  ['used link', 'This link is not valid', () => open(`${app.url}/sign-in/set-password`)],
+  ['used link', 'This link isn’t valid', () => open(`${app.url}/sign-in/set-password`)],
   ['sign-out', 'Sign out?', signOut],
   ['ended visit', 'This page is no longer valid', async () => open((await signIn()).url())],
   ['third party', `Connect ${longConnector}?`, connectLong],
-  ['way to a third party', /^Go on at 127\.0\.0\.1:\d+$/, () => goToThird('way')],
-  ['connected third party', 'You are connected to done', () => allowThird('done')],
+  ['way to a third party', /^Continue to 127\.0\.0\.1:\d+\?$/, () => goToThird('way')],
+  ['connected third party', 'You’re connected to done', () => allowThird('done')],
   ['denied third party', 'Connect denied?', denyThird],
   ['disconnected third party', 'Connect left?', disconnectThird],
-  ['unknown third party', 'There is nothing to connect here', () => open(`${app.url}/connect/none`)],
-  ['bad request', 'This sign-in cannot go on', () => open(`${app.url}/oauth/authorize?client_id=nobody`)],
+  ['unknown third party', 'This link isn’t valid', () => open(`${app.url}/connect/none`)],
+  ['bad request', 'Sign-in failed', () => open(`${app.url}/oauth/authorize?client_id=nobody`)],
 ])('the %s page can be heard, read and used by everybody', async (_, heading, visit) => {
   const page = await visit()
   await seeHeading(page, heading)
@@ -148,7 +148,7 @@ test('a problem is an alert, and nothing else is', async () => {
   expect(await page.getByRole('alert').count()).toBe(0)
   await signInWithPassword(page, 'nobody@example.com', 'wrong horse battery')
   await page.getByRole('alert').waitFor()
-  expect(await page.getByRole('alert').allInnerTexts()).toEqual(['The address or the password is wrong.'])
+  expect(await page.getByRole('alert').allInnerTexts()).toEqual(['The email address or password is incorrect.'])
 })
 
 test('the whole way can be gone with the keyboard, and the focus shows', async () => {
@@ -183,8 +183,8 @@ test('a third party’s server is connected and disconnected with the keyboard',
     await page.keyboard.press('Enter')
   }
   await pressByKey('button', 'Connect')
-  await pressByKey('link', `Continue at ${new URL(third.url).host}`)
-  await seeHeading(page, 'You are connected to keys')
+  await pressByKey('link', `Continue to ${new URL(third.url).host}`)
+  await seeHeading(page, 'You’re connected to keys')
   await pressByKey('button', 'Disconnect')
   await seeHeading(page, 'Connect keys?')
 })

@@ -79,7 +79,7 @@ describe('signing in', () => {
     const email = await addPerson('wanda')
     const { page } = await arrive(app.url)
     await signInWithPassword(page, email, 'wrong horse battery')
-    await page.getByRole('alert').filter({ hasText: 'The address or the password is wrong.' }).waitFor()
+    await page.getByRole('alert').filter({ hasText: 'The email address or password is incorrect.' }).waitFor()
     expect(await page.getByLabel('Email').inputValue()).toBe(email)
     expect(await page.getByLabel('Password').inputValue()).toBe('')
     expect(await isFocused(page.getByLabel('Password')), 'ready to type the password again').toBe(true)
@@ -96,13 +96,13 @@ describe('signing in', () => {
     await page.goto(link)
     expect(await isFocused(page.getByLabel('Password', { exact: true }))).toBe(true)
     await page.getByLabel('Password', { exact: true }).fill(password)
-    await page.getByLabel('Repeat the password').fill(password)
-    await press(page, 'Set the password')
+    await page.getByLabel('Confirm password').fill(password)
+    await press(page, 'Set password')
     await seeHeading(page, 'Your password is set')
     await follow(page, 'Continue to Inlay')
     await seeHeading(page, 'Inlay is running')
     await page.goto(link)
-    await seeHeading(page, 'This link is not valid')
+    await seeHeading(page, 'This link isn’t valid')
     await arrive(app.url, { page })
     await signInWithPassword(page, email, password)
     await seeHeading(page, 'Choose an organization')
@@ -133,7 +133,7 @@ test('signing out asks first, and then nobody is signed in any more', async () =
   await follow(page, 'sign out')
   await seeHeading(page, 'Sign out?')
   await press(page, 'Sign out')
-  await seeHeading(page, 'You are signed out')
+  await seeHeading(page, 'You’re signed out')
   await arrive(app.url, { page })
   await seeHeading(page, 'Sign in')
 })
@@ -219,14 +219,16 @@ describe('consent', () => {
     await press(page, 'admin@demo.test')
     await seeHeading(page, 'Allow Tool?')
     expect(await page.getByRole('listitem').allInnerTexts()).toEqual([
-      'read and change what you can, over the API',
-      'use the tools that you can use, over MCP',
-      'act in the pages that you have open: see and use the tools that they offer',
-      'use your organization’s connected tool servers as you',
+      'read and change everything that you can, through the API',
+      'use every tool that you can use, through MCP',
+      'see and use the tools of the pages that you have open',
+      'use your organization’s connectors as you',
     ])
     await arrive(app.url, { page, parameters: { resource: `${app.url}/api` } })
     await seeHeading(page, 'Allow Tool?')
-    expect(await page.getByRole('listitem').allInnerTexts()).toEqual(['read and change what you can, over the API'])
+    expect(await page.getByRole('listitem').allInnerTexts()).toEqual([
+      'read and change everything that you can, through the API',
+    ])
   })
 
   test('left with the Back button says how to return, and Forward does', async () => {
@@ -265,25 +267,25 @@ describe('a third party’s server', () => {
     onTestFinished(() => third.stop())
     const page = await visitConnector(app, { name, server_url: third.serverUrl })
     await seeHeading(page, `Connect ${name}?`)
-    return { page, third, goOn: `Continue at ${new URL(third.url).host}` }
+    return { page, third, goOn: `Continue to ${new URL(third.url).host}` }
   }
 
   test('is connected by whoever allows it there, and disconnected on the same page', async () => {
     const { page, third, goOn } = await visitThird('tracker')
     expect(await detail(page, 'Server')).toBe(third.serverUrl)
     expect(await detail(page, 'Added by')).toBe('an administrator of Demo')
-    expect(await detail(page, 'State')).toBe('not connected')
+    expect(await detail(page, 'Status')).toBe('Not connected')
     expect(await page.getByRole('button', { name: 'Disconnect' }).count()).toBe(0)
     await press(page, 'Connect')
-    await seeHeading(page, `Go on at ${new URL(third.url).host}`)
+    await seeHeading(page, `Continue to ${new URL(third.url).host}?`)
     await follow(page, goOn)
-    await seeHeading(page, 'You are connected to tracker')
+    await seeHeading(page, 'You’re connected to tracker')
     expect(new URL(page.url()).search, 'the code does not stay in the address').toBe('')
-    expect(await detail(page, 'State')).toBe('connected')
+    expect(await detail(page, 'Status')).toBe('Connected')
     await press(page, 'Disconnect')
-    await page.getByRole('status').filter({ hasText: 'You are disconnected.' }).waitFor()
+    await page.getByRole('status').filter({ hasText: 'You’re disconnected.' }).waitFor()
     await seeHeading(page, 'Connect tracker?')
-    expect(await detail(page, 'State')).toBe('not connected')
+    expect(await detail(page, 'Status')).toBe('Not connected')
     expect(third.revoked.map(({ form }) => form.token_type_hint)).toEqual(['refresh_token', 'access_token'])
   })
 
@@ -296,8 +298,8 @@ describe('a third party’s server', () => {
   })
 
   test.each([
-    ['denies it', 'denied', { denies: true }, 'The server did not allow it.'],
-    ['fails', 'failed', { instead: { '/token': failWith500 } }, /^The server answers: .*500/],
+    ['denies it', 'denied', { denies: true }, 'The server denied access.'],
+    ['fails', 'failed', { instead: { '/token': failWith500 } }, /^The server responded: .*500/],
   ])('that %s is not connected, and the page says so', async (_, name, behaviour, problem) => {
     const { page, third, goOn } = await visitThird(name)
     Object.assign(third, behaviour)
@@ -305,7 +307,7 @@ describe('a third party’s server', () => {
     await follow(page, goOn)
     await page.getByRole('alert').filter({ hasText: problem }).waitFor()
     await seeHeading(page, `Connect ${name}?`)
-    expect(await detail(page, 'State')).toBe('not connected')
+    expect(await detail(page, 'Status')).toBe('Not connected')
   })
 })
 

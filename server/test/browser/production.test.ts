@@ -28,7 +28,7 @@ test('the first administrator sets a production server up behind TLS and lets a 
   await page.getByLabel('Email').fill(email)
   await page.getByLabel('Password').fill(password)
   await page.getByLabel('Organization').fill('Acme')
-  await press(page, 'Create the organization')
+  await press(page, 'Create organization')
   await seeHeading(page, 'Acme is ready')
 
   const { config, attempt, callback } = await arrive(url, { page })

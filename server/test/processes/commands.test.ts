@@ -65,7 +65,7 @@ test('the commands work with and without a server', async () => {
   expect(known, 'somebody known keeps their password').not.toContain('set-password')
   expect(other, 'a taken name gets another slug').toMatch(/^Acme \(acme-\w+\), admin/)
   expect(refusals.map((text) => text.trim())).toEqual([
-    'inlay: There is an account for ada@example.com already',
+    'inlay: An account for ada@example.com already exists',
     'inlay: "not-an-address" is not an email address',
     'inlay: --role is one of admin, member',
     'inlay: The slug "demo" is taken',

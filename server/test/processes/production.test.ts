@@ -64,7 +64,7 @@ test('production starts empty, and its link sets up the first administrator once
   const [, command = '', email = ''] = done?.text.match(/npx inlay (token --email (\S+) --org \S+?)</) ?? []
   expect((await open()).status).toBe(404)
   const again = await submit(good)
-  expect(again).toMatchObject({ status: 404, text: expect.stringContaining('This link is not valid') })
+  expect(again).toMatchObject({ status: 404, text: expect.stringContaining('This link isn’t valid') })
 
   const bearer = (await inlay.run(command)).stdout.trim()
   const me = await server.call('GET', '/api/users/me', { token: bearer })

@@ -13,15 +13,15 @@ const networkFailures = new Set<SafeFetchReason>(['dns', 'connection', 'timeout'
 
 const noteReached = ({ kv }: Service): Promise<void> => kv.set(outcomeKey, 'reached', outcomeSeconds)
 
-/** A failure doesn't replace a success: otherwise anybody could end the offer by naming a host that doesn't exist. */
+/** A failure doesn't replace a success: otherwise anyone could turn the feature off by naming a host that doesn't exist. */
 async function noteFailure({ kv, config, log }: Service, reason: SafeFetchReason): Promise<void> {
   if (config.clientMetadataDocuments !== 'auto' || !networkFailures.has(reason)) return
   if (await kv.setIfAbsent(outcomeKey, 'unreachable', outcomeSeconds)) {
-    log.warn('client metadata documents are not offered for a day: this server seems to have no access to the internet')
+    log.warn('turned off client metadata documents for one day: this server seems to have no internet access')
   }
 }
 
-/** Whether the server's metadata says that clients may be known by their documents. Without that, they register. */
+/** Whether the server's metadata offers client metadata documents. Otherwise, clients register. */
 export async function offersClientDocuments({ kv, config }: Service): Promise<boolean> {
   if (config.clientMetadataDocuments !== 'auto') return config.clientMetadataDocuments === 'on'
   return (await kv.get(outcomeKey)) !== 'unreachable'
@@ -36,7 +36,7 @@ export async function fetchDocument(service: Service, address: string | URL, ini
     return (response.status >= 500 && (await findKept(service, address))) || response
   } catch (error) {
     const reason = error instanceof SafeFetchError ? error.reason : undefined
-    log.warn({ address: String(address), reason: reason ?? 'unknown' }, 'a document of a client could not be fetched')
+    log.warn({ address: String(address), reason: reason ?? 'unknown' }, 'could not fetch a client document')
     if (reason) await noteFailure(service, reason)
     const kept = reason && networkFailures.has(reason) ? await findKept(service, address) : undefined
     if (kept) return kept
@@ -45,22 +45,22 @@ export async function fetchDocument(service: Service, address: string | URL, ini
 }
 
 const keptKey = (clientId: string) => `oauth:client-document:${fingerprint(clientId)}`
-/** As long as a refresh token lives. */
+/** Lifetime of a refresh token. */
 const keptSeconds = 30 * 24 * 60 * 60
 
-/** Keeps the document of a client that has just got tokens: users allowed it, so strangers can't fill the store. */
+/** Keeps the document of a client that was just issued tokens: a user allowed it, so strangers can't fill the store. */
 export async function keepDocument({ kv, log }: Service, { status, oidc }: KoaContextWithOIDC): Promise<void> {
   const { client } = oidc
   if (status !== 200 || !client || !('clientIdMetadataDocument' in client)) return
   await kv.set(keptKey(client.clientId), client.metadata(), keptSeconds).catch((error) => {
-    // The tokens are issued and have to reach the client.
-    log.warn({ err: error }, 'the document of a client could not be kept')
+    // The tokens are already issued and must reach the client.
+    log.warn({ err: error }, 'could not store a client document')
   })
 }
 
 /**
- * Clients that already have tokens can use them while their document is away. A sign-in fetches it anew, except within the
- * five minutes for which the library caches what it gets from here.
+ * Lets clients that already have tokens use them while their document is unavailable. A sign-in fetches the document again,
+ * except within the five minutes for which the library caches this response.
  */
 async function findKept({ kv }: Service, address: string | URL): Promise<Response | undefined> {
   const route = Provider.ctx?.oidc?.route

@@ -12,7 +12,7 @@ export const knownScopes = ['openid', 'offline_access', scope]
 const knownValues = { grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'] }
 
 /**
- * Clients register for all kinds of servers at once, so whatever this one doesn't have is left out of their metadata
+ * Clients register with the same metadata at all kinds of servers, so values that this one doesn't support are removed
  * (RFC 7591, section 3.2.1). A client that is left with no grant or response type is refused by the library.
  */
 export function leaveOutUnknown(metadata: ClientMetadata): void {
@@ -28,7 +28,7 @@ export function leaveOutUnknown(metadata: ClientMetadata): void {
   else delete metadata.scope
 }
 
-/** Limits for what a client says of itself when it registers or is first seen: anybody can send it. */
+/** Limits the metadata of a client that registers or is first seen: anyone can send it. */
 export function checkNewClient(metadata: ClientMetadata): void {
   if (Buffer.byteLength(JSON.stringify(metadata)) > metadataBytes) {
     throw new errors.InvalidClientMetadata(`client metadata must not be larger than ${metadataBytes} bytes`)
@@ -39,7 +39,7 @@ export function checkNewClient(metadata: ClientMetadata): void {
       throw new errors.InvalidClientMetadata(`${name} must not contain more than ${mostUris} URIs`)
     }
     if (uris.some((uri) => String(uri).length > longestUri)) {
-      throw new errors.InvalidClientMetadata(`${name} must not contain URIs of more than ${longestUri} characters`)
+      throw new errors.InvalidClientMetadata(`${name} must not contain URIs longer than ${longestUri} characters`)
     }
   }
   if (typeof metadata.client_name !== 'string') return

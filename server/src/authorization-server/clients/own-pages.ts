@@ -1,7 +1,7 @@
 import type { ClientMetadata } from 'oidc-provider'
 import { ownPages } from '../../http/browser-session.ts'
 
-/** The pages of this server, as a client of its own: they only want to know who sits at the browser. */
+/** Represents this server's own pages as a client. They only need to identify the signed-in user. */
 export const ownPagesClientId = 'inlay-pages'
 
 export const ownPagesClient = (publicUrl: string): ClientMetadata => ({
