@@ -157,7 +157,7 @@ describe('a connector’s tool that may change something', () => {
 describe('a connector’s tool that only reads', () => {
   const lists = () => world.tools.asked.filter(({ headers }) => headers.get('mcp-method') === 'tools/list').length
 
-  test('by its annotations runs without asking, without listing tools on every call', async () => {
+  test('by its annotations runs without asking, and without listing the tools on every call', async () => {
     await setUp({ readOnlyHint: true })
     const page = await world.page()
     expect(await pay(5)).toMatchObject({ content: [{ text: 'paid 5' }] })

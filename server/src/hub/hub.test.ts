@@ -644,9 +644,9 @@ describe('a call whose caller loses access', () => {
   }
 
   test.each<[string, (under: Awaited<ReturnType<typeof callUnderWay>>) => Promise<unknown>]>([
-    ['by a revoked token', ({ shop, caller }) => revokeToken(shop.service, caller.token)],
-    ['by removal from the organization', ({ shop, admin, path }) => shop.request('DELETE', path, { token: admin })],
-  ])('%s is cancelled', async (_, endAccess) => {
+    ['after the token is revoked', ({ shop, caller }) => revokeToken(shop.service, caller.token)],
+    ['after removal from the organization', ({ shop, admin, path }) => shop.request('DELETE', path, { token: admin })],
+  ])('is cancelled %s', async (_, endAccess) => {
     const under = await callUnderWay()
     await endAccess(under)
     await expect(under.answered).rejects.toEqual(failure('CALL_CANCELLED'))

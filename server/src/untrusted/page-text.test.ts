@@ -26,7 +26,7 @@ describe('text of a page', () => {
     expect(cleanText(text)).toBe(clean)
   })
 
-  test('has no hidden characters and the maximum length after cleaning, which is idempotent', () => {
+  test('has no hidden characters and stays within the maximum length after idempotent cleaning', () => {
     fc.assert(
       fc.property(anyText, fc.integer({ min: 1, max: 50 }), (text, length) => {
         const clean = cleanText(text, length)
