@@ -1,4 +1,4 @@
-// Writes the files that are made from the code and committed, or with --check says which of them are out of date.
+// Writes the committed files that are generated from the code. With --check, it only reports which are out of date.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { generateClientTypes } from '../client/generate.ts'
@@ -8,16 +8,16 @@ import { describeApi } from '../server/src/reference/openapi.ts'
 
 const root = join(import.meta.dirname, '..')
 
-const introduction = `<!-- Made from server/src/config/config.ts by \`npm run generate\`; change it there. -->
+const introduction = `<!-- Generated from server/src/config/config.ts by \`npm run generate\`. Edit it there. -->
 
 # Configuration
 
-Inlay reads its settings from environment variables when it starts, and nowhere else. On one machine, in development,
-none of them is needed. Production needs two: \`INLAY_PUBLIC_URL\` and \`INLAY_SECRET\`.
+You configure Inlay with environment variables, which it reads at startup. Development on one machine needs none of them.
+Production needs two: \`INLAY_PUBLIC_URL\` and \`INLAY_SECRET\`.
 
-An empty variable counts as one that is not set. With an invalid value the server does not start; it names the
-setting and says what to change. A variable that starts with \`INLAY_\` or \`SIGN_IN_\` and is not a setting is reported as a
-warning. \`npx inlay doctor\` checks a configuration and what it points to.
+An empty variable counts as unset. With an invalid value, the server doesn't start; it prints the setting and what to
+change. It warns about variables that start with \`INLAY_\` or \`SIGN_IN_\` and aren't settings. To check a configuration
+and the services it points to, run \`npx inlay doctor\`.
 `
 
 const document = describeApi(
@@ -31,7 +31,7 @@ const files: Record<string, () => Promise<string>> = {
   'docs/configuration.md': async () => describeSettings(),
 }
 
-/** The files that are not as they should be, with what should be in them. */
+/** Files that are out of date, with their new content. */
 export async function outdatedFiles(): Promise<Record<string, string>> {
   const wanted = await Promise.all(Object.entries(files).map(async ([file, make]) => [file, await make()] as const))
   return Object.fromEntries(wanted.filter(([file, text]) => read(file) !== text))

@@ -10,7 +10,7 @@ const dist = join(here, 'dist')
 
 const minifyStyle = async (css: string) => (await transform(css, { loader: 'css', minify: true })).code.trim()
 
-/** Minifies style sheets that scripts carry as text: files, and the element's own, which the package needs as a string. */
+/** Minifies style sheets that are bundled as text: CSS files, and the element's, which is a string in TypeScript. */
 const styleTexts: Plugin = {
   name: 'style-texts',
   setup({ onLoad }) {
@@ -39,10 +39,10 @@ async function bundle(entry: string, options: BuildOptions): Promise<string> {
   return outputFiles?.[0]?.text ?? ''
 }
 
-/** Builds the files that the server gives to browsers, in `dist/`. `npm pack` makes the package for bundlers. */
+/** Builds the files that the server serves, in `dist/`. `npm pack` makes the package for bundlers. */
 export async function buildWidget(): Promise<void> {
   const view = await bundle('src/frame/view.ts', { format: 'esm' })
-  // The server computes the same address (server/src/http/shared-file.ts).
+  // The server computes the same URL (server/src/http/shared-file.ts).
   const viewAddress = JSON.stringify(`/embed/view-${hash('sha256', view, 'base64url')}.js`)
   const frame = await bundle('src/frame/main.ts', { format: 'iife', define: { viewAddress } })
   const widget = await bundle('src/define.ts', { format: 'iife' })
@@ -53,7 +53,7 @@ export async function buildWidget(): Promise<void> {
   await replaceFile('widget.js', widget)
 }
 
-/** Whole or not at all, since a server may be reading it, and only when it is another one. */
+/** Replaces the file atomically, because a server may be reading it, and only if its content changed. */
 async function replaceFile(name: string, text: string): Promise<void> {
   const path = join(dist, name)
   const known = await readFile(path, 'utf8').catch(() => undefined)

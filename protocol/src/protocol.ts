@@ -4,8 +4,8 @@ import { longestTicket, maxMessageBytes, maxNameLength } from './values.ts'
 export * from './values.ts'
 
 /**
- * What the runtime socket and the widget say to each other: JSON text messages with a `type`. The server checks them with
- * these shapes; the widget is compiled against their types.
+ * The messages between the widget and the runtime socket: JSON text with a `type`. The server validates them with these
+ * schemas; the widget is compiled against their types.
  *
  *   widget                                   server
  *     opens `/runtime` with the subprotocols `inlay.v1` and `inlay.ticket.<ticket>`
@@ -16,31 +16,31 @@ export * from './values.ts'
  *       ◀─────────────────────────────────── tool/call
  *     tool/progress, tool/result ──────────▶
  *
- * A tool that may change something is run in three steps, so that nothing runs for a caller that is already gone:
+ * A tool that may change something runs in three steps, so that nothing runs for a caller that is no longer waiting:
  *
- *     tool/approval asking ────────────────▶  the user has `answerWithinMs` from now on
+ *     tool/approval asking ────────────────▶  the user now has `answerWithinMs` to answer
  *     tool/approval allowed ───────────────▶
  *       ◀─────────────────────────────────── tool/run, or tool/cancel
  *
- * `tool/ask` asks the user about a tool that runs elsewhere, at a tool server: the same steps, and nothing runs in the page.
+ * `tool/ask` asks the user about a tool that runs at a tool server: the same steps, but nothing runs in the page.
  *
- * A socket that drops may be taken up again: a new ticket, a new socket, and a `hello` with what `ready` gave for it. The
- * server then sends every call that has no result yet once more. A widget that knows the call_id must not run the tool
- * again: it answers with the result it has, or when it has one.
+ * After its socket drops, a session can be resumed: with a new ticket, a new socket, and a `hello` with the values from
+ * `ready`. The server then resends every call that has no result yet. A widget that knows the call_id must not run the tool
+ * again: it sends the result it has, or sends it once the tool finishes.
  */
 
-/** Whether the user can see the page: its tab is the one in front of its window. The page says so, so don't trust it. */
+/** Whether the page's tab is the visible one in its window. Reported by the page, so don't trust it. */
 const Visible = z.boolean().optional()
 
 const CallId = z.string().min(1).max(64)
 const Milliseconds = z.int().min(0)
 
-/** As in MCP and WebMCP, whose names these are. */
+/** Uses the names of MCP and WebMCP. */
 export const ToolDefinition = z.object({
   name: z.string().min(1).max(maxNameLength),
   title: z.string().optional(),
   description: z.string().default(''),
-  /** JSON Schema. The server shows it to callers, and neither compiles it nor follows its references. */
+  /** JSON Schema. The server passes it on to callers; it neither compiles it nor resolves references. */
   inputSchema: z.record(z.string(), z.unknown()).default({ type: 'object', properties: {} }),
   annotations: z
     .object({
@@ -58,19 +58,18 @@ export const ToolDefinition = z.object({
 /** The first message on a socket. */
 const Hello = z.object({
   type: z.literal('hello'),
-  /** The widget's own name for the tab, kept over reloads. */
+  /** The widget's id for the tab; it survives reloads. */
   tab_id: z.string().min(1).max(64),
-  /** Of the page that embeds the widget, on the origin that the ticket is for. */
+  /** URL of the page that embeds the widget; its origin must be the ticket's. */
   url: z.string(),
   title: z.string(),
   visible: Visible,
-  /** What `ready` gave, when the page is still the one that the session was for. */
+  /** The values from `ready`, to resume the session of the same page. */
   resume: z.object({ session: z.string().max(64), secret: z.string().max(128) }).optional(),
 })
 
 /**
- * The page has another address or title, or came into view or went out of it. It's still the same page: it was not loaded
- * anew.
+ * The page's URL, title or visibility changed, without a reload.
  */
 const Page = z.object({
   type: z.literal('page'),
@@ -79,10 +78,10 @@ const Page = z.object({
   visible: Visible,
 })
 
-/** All tools of the page; replaces what was told before. */
+/** All tools of the page; replaces the previous list. */
 const ToolsList = z.object({ type: z.literal('tools/list'), tools: z.array(ToolDefinition) })
 
-/** What changed since: tools that are new or different, and names that are gone. */
+/** Changes since the last message: new or changed tools, and the names of removed ones. */
 const ToolsChanged = z.object({
   type: z.literal('tools/changed'),
   set: z.array(ToolDefinition).default([]),
@@ -97,8 +96,8 @@ export const Approval = z.object({
 })
 
 /**
- * A result of any shape, or an error. `declined`: the user said no; `replaced`: the same caller made the same call again
- * while the user was being asked. Anything over a limit must be sent as an error.
+ * A result of any shape, or an error. `declined`: the user declined; `replaced`: the caller repeated the call while the user
+ * was being asked. A result that exceeds a limit must be sent as an error.
  */
 const ToolResult = z.object({
   type: z.literal('tool/result'),
@@ -113,11 +112,11 @@ const ToolApproval = z.object({
   type: z.literal('tool/approval'),
   call_id: CallId,
   state: z.enum(['asking', 'allowed']),
-  /** With `allowed`, for calls that run elsewhere: they have no result that could carry it. */
+  /** With `allowed`, for calls that run at a tool server: the widget sends no result for them that could carry it. */
   approval: Approval.optional(),
 })
 
-/** Moves the deadline. */
+/** Extends the deadline. */
 const ToolProgress = z.object({
   type: z.literal('tool/progress'),
   call_id: CallId,
@@ -126,13 +125,13 @@ const ToolProgress = z.object({
   message: z.string().optional(),
 })
 
-/** The answer to the server's `reauth`: a new ticket for the same person, key and page. */
+/** The response to the server's `reauth`: a new ticket for the same user, key and page. */
 const ReauthAnswer = z.object({ type: z.literal('reauth'), ticket: z.string().min(1).max(longestTicket) })
 
-/** The page goes: the session ends at once and cannot be taken up again. */
+/** The page is leaving: the session ends immediately and can't be resumed. */
 const ByeFromWidget = z.object({ type: z.literal('bye') })
 
-/** Browsers hide the server's pings from a page. One that suspects its socket asks; no `pong` in a few seconds is a drop. */
+/** Pages can't see the server's WebSocket pings, so a widget uses this to detect a dead socket: no `pong` within seconds. */
 const Ping = z.object({ type: z.literal('ping') })
 
 export const ClientMessage = z.discriminatedUnion('type', [
@@ -148,18 +147,18 @@ export const ClientMessage = z.discriminatedUnion('type', [
   Ping,
 ])
 
-/** The answer to `hello`. */
+/** The response to `hello`. */
 const Ready = z.object({
   type: z.literal('ready'),
-  /** Names the session, and the source in the hub. */
+  /** Id of the session, and of the source in the hub. */
   session: z.string(),
-  /** For `hello` after a drop; it changes with every `ready`. */
+  /** Resumes the session with `hello` after a drop; it changes with every `ready`. */
   resume_secret: z.string(),
-  /** True when the session of `hello.resume` goes on: the tools are still known, running calls follow once more. */
+  /** True if the session of `hello.resume` was resumed: its tools are still known, and running calls are resent. */
   resumed: z.boolean(),
-  /** `id` is the end user's, or the publishable key's for somebody who is not signed in. */
+  /** `id` is the end user's, or the publishable key's for an anonymous visitor. */
   user: z.object({ id: z.string(), is_anonymous: z.boolean() }),
-  /** The server's clock, since deadlines are told in it. */
+  /** The server's time, because deadlines refer to its clock. */
   time: Milliseconds,
   /** When the session ends without a `reauth`. */
   expires_at: Milliseconds,
@@ -173,7 +172,7 @@ const Ready = z.object({
   }),
 })
 
-/** The answer to `tools/list` and `tools/changed`: how many the source has now, and which were left out, for developers. */
+/** The response to `tools/list` and `tools/changed`: the source's number of tools and, for developers, the rejected ones. */
 const ToolsAccepted = z.object({
   type: z.literal('tools/accepted'),
   count: z.int(),
@@ -185,17 +184,17 @@ const ToolCall = z.object({
   call_id: CallId,
   name: z.string(),
   args: z.record(z.string(), z.unknown()),
-  /** Of the definition that is being called: an approval is for this hash and for no other. */
+  /** Hash of the called definition; an approval only applies to this hash. */
   definition_hash: z.string(),
-  /** The name of the OAuth client that calls. Tokens that weren't issued to a client have none. */
+  /** Name of the calling OAuth client; missing for tokens that weren't issued to a client. */
   client_name: z.string().optional(),
-  /** In the server's clock. Progress moves it by `callDeadlineMs` from then. */
+  /** In the server's time. A progress message extends it to `callDeadlineMs` from then. */
   deadline: Milliseconds,
 })
 
 /**
- * May a tool of the organization's connector run? The server calls it once the user has allowed it. It is asked only on
- * sockets that were opened by the widget's own frame, so that the page around it can't answer.
+ * Asks whether a connector's tool may run; the server calls it once the user allows it. Only sent on sockets that the
+ * widget's own frame opened, so that the embedding page can't answer.
  */
 const ToolAsk = z.object({
   type: z.literal('tool/ask'),
@@ -208,17 +207,17 @@ const ToolAsk = z.object({
   deadline: Milliseconds,
 })
 
-/** The caller still waits for the call that the user has allowed: the tool may run now. */
+/** The caller is still waiting for the call that the user allowed: the tool may run now. */
 const ToolRun = z.object({ type: z.literal('tool/run'), call_id: CallId })
 
-/** Nobody waits for the result any more: the caller gave up, or the deadline has passed. */
+/** The result is no longer needed: the caller cancelled, or the deadline has passed. */
 const ToolCancel = z.object({ type: z.literal('tool/cancel'), call_id: CallId, reason: z.string() })
 
-/** Send a `reauth` with a new ticket before this moment, in the server's clock. */
+/** Asks for a `reauth` with a new ticket before this time, in the server's clock. */
 const ReauthRequest = z.object({ type: z.literal('reauth'), before: Milliseconds })
 const Reauthed = z.object({ type: z.literal('reauthed'), expires_at: Milliseconds })
 
-/** The server closes. Without `retry_after_ms` coming back is useless until something changes. */
+/** Sent before the server closes the socket. Without `retry_after_ms`, reconnecting can't succeed until something changes. */
 const ByeFromServer = z.object({
   type: z.literal('bye'),
   code: z.enum([
@@ -235,13 +234,13 @@ const ByeFromServer = z.object({
   retry_after_ms: Milliseconds.optional(),
 })
 
-/** After the `ready` of a new session: the latest calls of the user, the oldest first, as far as they are recorded. */
+/** Sent after the `ready` of a new session: the user's latest recorded calls, oldest first. */
 const RecentCalls = z.object({
   type: z.literal('calls/recent'),
   calls: z.array(
     z.object({
       call_id: CallId,
-      /** When it started, in the server's clock. */
+      /** Start time, in the server's clock. */
       at: Milliseconds,
       name: z.string(),
       client_name: z.string().optional(),
@@ -269,7 +268,7 @@ export const ServerMessage = z.discriminatedUnion('type', [
 
 export type Approval = z.output<typeof Approval>
 export type ToolDefinition = z.output<typeof ToolDefinition>
-/** As the server reads it; a widget writes `z.input`, in which what has a default may be left out. */
+/** As the server reads it. A widget writes `ClientMessageInput`, in which fields with defaults are optional. */
 export type ClientMessage = z.output<typeof ClientMessage>
 export type ClientMessageInput = z.input<typeof ClientMessage>
 export type ServerMessage = z.output<typeof ServerMessage>

@@ -46,14 +46,14 @@ const rooms: readonly Room<Capabilities>[] = [
   auditEventsRoom,
 ]
 
-/** Every REST operation and the function that does it. */
+/** Every REST operation and its handler. */
 export const api = rooms.flatMap(({ routes }) => routes)
 
-/** Every MCP tool, in the order in which clients are told. */
+/** Every MCP tool, in the order in which clients list them. */
 export const tools = rooms.flatMap((room) => room.tools)
 
-/** Pages and connectors can't have tools of these names. */
+/** Tools of pages and connectors can't have these names. */
 export const builtInNames: ReadonlySet<string> = new Set(tools.map(({ name }) => name))
 
-/** What the API reference says about each tag. */
+/** Description of each tag in the API reference. */
 export const tags: Readonly<Record<string, string>> = Object.assign({}, ...rooms.map((room) => room.tags))

@@ -29,16 +29,16 @@ import { serveLocalBilling } from './subscriptions/local-billing-pages.ts'
 import { answerPreflight } from './tickets/preflight.ts'
 
 export interface App {
-  /** Resolves when the request has been dealt with, unless it has to wait for others of its connection. */
+  /** Resolves when the request has been handled. Returns undefined if it waits for earlier ones of its connection. */
   listener(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined
   upgrade: Runtime['upgrade']
-  /** From now on readiness fails and sockets are sent away. Requests are served as usual. */
+  /** Makes readiness fail and asks widgets to reconnect elsewhere. Requests are served as usual. */
   drain(): void
-  /** From now on connections end with their next response. */
+  /** Closes each connection after its next response. */
   endConnections(): void
 }
 
-/** The whole server on one screen. */
+/** Everything that the server serves. */
 export async function createApp(service: Capabilities): Promise<App> {
   const app = new Hono<PageEnv>()
   const observe = createObserver(service)
@@ -87,7 +87,7 @@ export async function createApp(service: Capabilities): Promise<App> {
   const rest = createRest(service, access, api)
   const mcp = await createMcp(service, access, tools)
 
-  /** Operations and tools are served as they come, without the pages' router: almost all requests are for them. */
+  /** Operations and tools bypass the pages' router, because they are almost all requests. */
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET', url = '/' } = request
     const { path, query } = splitAddress(url)
@@ -108,7 +108,7 @@ export async function createApp(service: Capabilities): Promise<App> {
   return {
     listener: (request, response) => connections.receive(request, response),
     async upgrade(request, socket, head) {
-      // The socket would be taken over in the middle of the responses that are due on it.
+      // An upgrade would take over the socket while responses are still pending on it.
       if (isAnswering(socket)) socket.destroy()
       else await service.runtime.upgrade(request, socket, head)
     },
@@ -122,7 +122,7 @@ export async function createApp(service: Capabilities): Promise<App> {
 
 let description: { specification: object; file: SharedFile } | undefined
 
-/** Describing the API takes longer than the rest of a start, and few servers are asked for it. */
+/** Built on first use: generating the OpenAPI document takes longer than the rest of the start. */
 function describeOnce() {
   if (!description) {
     const specification = describeApi(
@@ -136,7 +136,7 @@ function describeOnce() {
 
 type PageEnv = { Bindings: HttpBindings; Variables: { observation: Observation; operation?: string } }
 
-/** What browsers heed on documents alone. */
+/** Headers that browsers only apply to documents. */
 const documentHeaders = {
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
@@ -155,7 +155,7 @@ const observePage = (observe: () => Observation) => async (c: Context<PageEnv>, 
   }
 }
 
-/** Load balancers give up on a probe after a few seconds, so a store that has not answered by then counts as unavailable. */
+/** Load balancers time out probes after a few seconds, so a store that hasn't responded by then counts as unavailable. */
 const readinessMs = 1_500
 
 async function checkStores({ database, kv }: Service): Promise<Record<string, 'ok' | 'unavailable'>> {

@@ -13,7 +13,7 @@ import { createTickets, type Tickets } from './tickets/signed-tickets.ts'
 import { createContentsDays, keepExpiring } from './tool-calls/contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/recorder.ts'
 
-/** The service and the capabilities that remember something between requests. Operations and tools name what they need of it. */
+/** The service and all capabilities that keep state between requests. Operations and tools declare which they need. */
 export interface Capabilities extends Service, Billing {
   keyLookup: KeyLookup
   identities: Identities
@@ -24,10 +24,10 @@ export interface Capabilities extends Service, Billing {
   runtime: Runtime
 }
 
-/** What ends when somebody leaves an organization. */
+/** Steps that run when a member leaves an organization. */
 export const departureSteps = [forgetIdentity, disconnectPerson]
 
-/** The one place where capabilities are created: each gets the service, and those before it. */
+/** The only place where capabilities are created. Each gets the service and the capabilities before it. */
 export async function createCapabilities(service: Service, builtInNames: ReadonlySet<string>): Promise<Capabilities> {
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)

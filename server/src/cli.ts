@@ -14,7 +14,7 @@ interface Command {
 
 const defaultUrl = 'http://localhost:8787'
 
-/** The operator's commands. Each is loaded when it is used, so that `token` does not pay for the server. */
+/** The operator's commands. Each is imported on use, so that `token` doesn't load the server. */
 const commands: Record<string, Command> = {
   start: {
     usage: 'start',
@@ -23,42 +23,45 @@ const commands: Record<string, Command> = {
   },
   token: {
     usage: `token [--url ${defaultUrl}] | token --email <address> [--org <slug>]`,
-    text: 'Print the bearer token of your own sign-in (login). With --email, on the machine of the server: one for anybody',
+    text: 'Print the access token of your sign-in (see login). With --email, run on the server, print one for any user',
     options: { url: { type: 'string' }, email: { type: 'string' }, org: { type: 'string' } },
     run: async ({ url, email, org }) => {
-      if (email && url) throw new CommandFailed('--url is for the token of your own sign-in, --email makes one here')
+      if (email && url)
+        throw new CommandFailed(
+          'Use either --url, for the token of your sign-in, or --email, for a token issued on this machine',
+        )
       if (!email && !org) return (await import('./operator/login.ts')).printLoginToken(url ?? defaultUrl)
       return (await import('./operator/accounts.ts')).printToken(readExistingConfig(), required('email', email), org)
     },
   },
   login: {
     usage: `login [--url ${defaultUrl}]`,
-    text: 'Sign in at a server with the browser, and keep the tokens in ~/.config/inlay/credentials.json',
+    text: 'Sign in to a server in your browser. The tokens are stored in ~/.config/inlay/credentials.json',
     options: { url: { type: 'string' } },
     run: async ({ url }) => (await import('./operator/login.ts')).login(url ?? defaultUrl),
   },
   logout: {
     usage: `logout [--url ${defaultUrl}]`,
-    text: 'End that sign-in at the server with all that came from it, in the browser too, and remove its tokens',
+    text: 'Sign out of a server: end the session, including in the browser, and delete the stored tokens',
     options: { url: { type: 'string' } },
     run: async ({ url }) => (await import('./operator/login.ts')).endLogin(url ?? defaultUrl),
   },
   'user add': {
     usage: 'user add --email <address> [--name <name>] [--org <slug> [--role admin|member]]',
-    text: 'Add a person, make them a member, and print a link with which they choose a password',
+    text: 'Add a user, optionally to an organization, and print a link to set their password',
     options: { email: { type: 'string' }, name: { type: 'string' }, org: { type: 'string' }, role: { type: 'string' } },
     run: async ({ email, name, org, role }) =>
       (await import('./operator/accounts.ts')).addUser(readConfig(), required('email', email), { name, org, role }),
   },
   'user list': {
     usage: 'user list [--org <slug>]',
-    text: 'List the users, with their roles in organizations',
+    text: 'List users and their roles in organizations',
     options: { org: { type: 'string' } },
     run: async ({ org }) => (await import('./operator/accounts.ts')).printUsers(readExistingConfig(), org),
   },
   'user password': {
     usage: 'user password --email <address>',
-    text: 'Print a new link for somebody who forgot their password',
+    text: 'Print a link for a user to reset their password',
     options: { email: { type: 'string' } },
     run: async ({ email }) =>
       (await import('./operator/accounts.ts')).renewPassword(readExistingConfig(), required('email', email)),
@@ -82,12 +85,12 @@ const commands: Record<string, Command> = {
   },
   'org list': {
     usage: 'org list',
-    text: 'List the organizations, with their plan and number of members',
+    text: 'List organizations with their plan and number of members',
     run: async () => (await import('./operator/accounts.ts')).printOrganizations(readExistingConfig()),
   },
   'key add': {
     usage: 'key add --org <slug> --name <name> [--origins <origin,…>]',
-    text: 'Create a publishable key for the widget and print it. --origins are the sites that may use it, such as https://shop.example',
+    text: 'Create a publishable key for the widget and print it. --origins lists the sites that may use it, such as https://shop.example',
     options: { org: { type: 'string' }, name: { type: 'string' }, origins: { type: 'string' } },
     run: async ({ org, name, origins }) =>
       (await import('./operator/accounts.ts')).addPublishableKey(readExistingConfig(), {
@@ -98,29 +101,29 @@ const commands: Record<string, Command> = {
   },
   migrate: {
     usage: 'migrate',
-    text: 'Bring the database schema up to date, without starting the server',
+    text: 'Migrate the database schema without starting the server',
     run: async () => (await import('./operator/maintenance.ts')).migrateOnly(readConfig()),
   },
   doctor: {
     usage: 'doctor',
-    text: 'Check runtime, configuration, stores, disk, clock and sign-in provider, and say what to do',
+    text: 'Check runtime, configuration, stores, disk, clock and sign-in provider, and suggest fixes',
     run: async () => (await import('./operator/doctor.ts')).examine(),
   },
   'demo usage': {
     usage: 'demo usage',
-    text: 'Add ninety days of made-up usage to the organization "demo"; safe to repeat',
+    text: 'Add 90 days of sample usage to the organization "demo"; safe to repeat',
     run: async () => (await import('./operator/demo.ts')).addDemoUsage(readExistingConfig()),
   },
   'audit verify': {
     usage: 'audit verify [--org <slug>] [--from <head or file>]',
-    text: 'Recompute the audit chains, name the first row that does not fit, and print each head. Keep the output elsewhere: with --from, rows that were cut and organizations that are gone since then are named too',
+    text: 'Verify the audit chains, report the first invalid row of each, and print each head. Store the output elsewhere: with --from, the command also reports rows and organizations that were deleted since then',
     options: { org: { type: 'string' }, from: { type: 'string' } },
     run: async ({ org, from }) =>
       (await import('./operator/maintenance.ts')).verifyAudit(readExistingConfig(), { org, from }),
   },
   'secret rotate': {
     usage: 'secret rotate',
-    text: 'Seal everything again with the first secret of INLAY_SECRET; safe to repeat',
+    text: 'Re-encrypt everything with the first secret of INLAY_SECRET; safe to repeat',
     run: async () => (await import('./operator/maintenance.ts')).rotateSecret(readExistingConfig()),
   },
 }
@@ -133,7 +136,7 @@ const help = [
   '  --version',
   '      Print the version',
   '',
-  'Settings come from the environment: docs/configuration.md',
+  'Inlay reads its settings from environment variables: docs/configuration.md',
 ].join('\n')
 
 try {
@@ -153,7 +156,7 @@ async function main(args: string[]): Promise<void> {
     const isAsking = args.length === 0 || ['help', '--help', '-h'].includes(args[0] ?? '')
     if (isAsking) return console.log(help)
     if (['version', '--version', '-v'].includes(args[0] ?? '')) return console.log(packageFile.version)
-    throw new CommandFailed(`There is no command "${args.join(' ')}".\n\n${help}`)
+    throw new CommandFailed(`Unknown command "${args.join(' ')}".\n\n${help}`)
   }
   const rest = args.slice(name.split(' ').length)
   if (rest.includes('--help') || rest.includes('-h'))

@@ -20,12 +20,12 @@ import { seedDemoUsage } from './usage/demo-usage.ts'
 
 export interface RunningServer {
   url: string
-  /** The one that is listened on; a public URL has another one in front of it. */
+  /** Port that the server listens on; behind a proxy, the public URL has another one. */
   port: number
   service: Capabilities
-  /** For the first administrator of a production installation that has none. */
+  /** Set in production while no user exists. */
   setupLink: string | undefined
-  /** Answers the requests that are under way or still arrive, then closes the stores. */
+  /** Finishes requests that are in flight or still arrive, then closes the stores. */
   stop(): Promise<void>
 }
 
@@ -38,14 +38,14 @@ export interface StartOptions {
 const drainMs = 10_000
 const farewellMs = 250
 
-/** config → listen → stores → app. Listening first tells at once that a port is taken, and which one was picked. */
+/** config → listen → stores → app. Listening first reports a taken port at once, and determines a picked one. */
 export async function startServer(config: Config, options: StartOptions = {}): Promise<RunningServer> {
   const { clock = systemClock, log = createLog(config.logLevel), onProgress } = options
   keepTicksFast()
   let app: App | undefined
   const server = createHttpServer(
     {
-      // Some clients offer to speak HTTP/2 in the same way, and mean a usual request.
+      // Some clients also send `Upgrade: h2c` on ordinary requests; it is ignored.
       shouldUpgradeCallback: ({ headers }) => app !== undefined && headers.upgrade?.toLowerCase() === 'websocket',
     },
     (request, response) => {
@@ -74,7 +74,7 @@ export async function startServer(config: Config, options: StartOptions = {}): P
     await stores.close()
   }
   try {
-    // With another secret than its predecessor's a server would come up and then fail every request.
+    // Fails the start if the secret is wrong; otherwise the server would start and then fail every request.
     await stores.kv.get(serverUrlKey)
     service = await createCapabilities(
       createService(stores, { config: { ...config, publicUrl }, clock, log }),
@@ -95,15 +95,15 @@ export async function startServer(config: Config, options: StartOptions = {}): P
   }
 }
 
-/** Lets requests finish, idle connections go, and cuts what has not ended in time. */
+/** Lets requests finish, closes idle connections, and cuts off connections that don't end in time. */
 async function closeServer(server: Server, listeners: NetServer[], app: App | undefined): Promise<void> {
-  // An HTTP server's own `close` cuts idle connections at once, and with them the requests that are on their way.
+  // `http.Server.close` drops idle connections immediately, and with them requests that are already on the wire.
   const closed = Promise.all(
     listeners.map((listener) => new Promise((resolve) => NetServer.prototype.close.call(listener, resolve))),
   )
-  // After that: a client whose connection ended before would be connecting again just now, and be reset.
+  // Only after listening has stopped: a client whose connection ends earlier would reconnect here and be reset.
   app?.endConnections()
-  // Busy clients get a moment to learn from a response that they must go elsewhere.
+  // Gives busy clients a moment to receive `Connection: close` with a response.
   await Promise.race([closed, delay(farewellMs)])
   server.closeIdleConnections()
   const cut = setTimeout(() => server.closeAllConnections(), drainMs)

@@ -1,13 +1,13 @@
 /**
- * The messages between the element in the customer's page and the frame on the service's origin, on a private
- * `MessageChannel`. Only these three words travel on `window`, where anyone can send and the receiver checks who did.
+ * The messages between the element in the customer's page and the frame on the server's origin, on a private
+ * `MessageChannel`. Only these three are sent on `window`, where the receiver has to check the sender.
  */
 export const readyWord = 'inlay:ready'
 export const channelWord = 'inlay:channel'
 /** The frame's only message on a page whose origin the key doesn't allow. */
 export const refusedWord = 'inlay:refused'
 
-/** Every hint that WebMCP and MCP define; a browser passes on the ones it knows. */
+/** Every hint that WebMCP and MCP define; a browser passes on those it supports. */
 export const annotationNames = [
   'readOnlyHint',
   'destructiveHint',
@@ -27,23 +27,23 @@ export interface PageTool {
   annotations?: ToolAnnotations
 }
 
-/** Whether a tool may run without approval. A tool that contradicts itself may not. */
+/** Whether a tool may run without approval. Contradictory hints need approval. */
 export const onlyReads = ({ annotations: hints }: PageTool): boolean =>
   hints?.readOnlyHint === true && !hints.destructiveHint && !hints.consequentialHint
 
-/** How the frame has to look to fit into the page. */
+/** Appearance of the frame, to match the page. */
 export interface Look {
   theme: 'light' | 'dark'
   canClose: boolean
   isOpen: boolean
-  /** Values of the page's `--inlay-*` properties, by their names without the prefix. */
+  /** Values of the page's `--inlay-*` properties; the names have no prefix. */
   styles: Record<string, string>
 }
 
 export type ToFrame =
-  /** `canRenew`: the page has a function that gives a fresh token. */
+  /** `canRenew`: the page passed a function that returns a fresh token. */
   | { type: 'connect'; idToken?: string; canRenew: boolean }
-  /** The page was asked for a token and has none at the moment. */
+  /** The page was asked for a token but couldn't provide one. */
   | { type: 'no-token' }
   | { type: 'disconnect' }
   | { type: 'look'; look: Look }
@@ -52,13 +52,13 @@ export type ToFrame =
   | { type: 'result'; id: string; result: string }
   | { type: 'failure'; id: string; message: string }
 
-/** What the page shows while the user can't see what is in the frame. */
+/** Indicators in the page while the user can't see the frame. */
 export interface Signs {
   /** On the button that opens the panel. */
   badge: string
-  /** At the end of that button's name. */
+  /** Appended to that button's label. */
   news: string
-  /** In front of the page's title. */
+  /** Prepended to the page's title. */
   marker: string
 }
 
@@ -66,15 +66,15 @@ export type ToElement =
   | { type: 'initialized'; userId: string; organizationId: string }
   | { type: 'error'; code: string; message: string }
   | { type: 'identify' }
-  /** `definition` is the tool as it was approved, so that no other one is run in its place. */
+  /** `definition` is the tool as it was approved, so that no other tool runs in its place. */
   | { type: 'call'; id: string; definition: string; args: Record<string, unknown> }
   | { type: 'cancel'; id: string }
   | { type: 'size'; width: number; height: number }
   | { type: 'signs'; signs: Signs }
-  /** A question needs to be seen: opens the panel, or scrolls to it. */
+  /** Opens the panel or scrolls to it, so that the user sees a question. */
   | { type: 'show' }
-  /** The question that had the keyboard focus has ended: the focus belongs to the page again. */
+  /** The question that had the keyboard focus is closed: returns the focus to the page. */
   | { type: 'release' }
-  /** A part of the frame can't be loaded, probably because the server has been upgraded since: load the frame again. */
+  /** Reloads the frame: a part of it failed to load, probably because the server was upgraded. */
   | { type: 'reload' }
   | { type: 'close' }

@@ -1,6 +1,6 @@
 import { InlayAgent } from './inlay-agent.ts'
 
-// A classic script comes from the service itself.
+// A classic script is loaded from the server itself, so its origin is the default for `api-base`.
 const script = globalThis.document?.currentScript as HTMLScriptElement | null | undefined
 if (script?.src) InlayAgent.defaultApiBase = new URL(script.src).origin
 

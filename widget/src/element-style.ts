@@ -1,7 +1,7 @@
 /**
- * The launcher, the panel and what is shown in place of the frame. The frame brings its own style. A closed panel is hidden
- * and not removed, so that the frame keeps its connection. It opens without a delay of its visibility, because hidden things
- * can't be focused. Comments are out here because every visitor loads the text.
+ * Styles the launcher, the panel and the note in place of the frame; the frame has its own style. A closed panel is hidden
+ * instead of removed, so that the frame stays connected. Opening has no visibility transition, because hidden elements can't
+ * be focused. Comments are here, not in the string, because every visitor loads it.
  */
 export const elementStyle = `
 :host { display: block }

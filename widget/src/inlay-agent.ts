@@ -4,18 +4,18 @@ import { followPageTools, type PageTools } from './page-tools.ts'
 
 export type DisplayMode = 'pip' | 'inline' | 'fullscreen'
 
-/** A token, or a function that gets a fresh one; it is called again when the token has expired or isn't accepted. */
+/** A token, or a function that returns a fresh one; it is called again when the token expires or is rejected. */
 export type IdTokenSource = string | (() => string | undefined | Promise<string | undefined>)
 
 export interface ConnectOptions {
-  /** Without it, that of the `publishable-key` attribute. */
+  /** Defaults to the `publishable-key` attribute. */
   publishableKey?: string
-  /** Of the person who is signed in to the page, from the organization's identity provider. */
+  /** ID token of the end user who is signed in to the page, from the organization's identity provider. */
   idToken?: IdTokenSource
 }
 
 export interface HostContext {
-  /** Without it, the page's own `color-scheme` decides. */
+  /** Defaults to the page's `color-scheme`. */
   theme?: 'light' | 'dark' | undefined
 }
 
@@ -26,13 +26,13 @@ export interface InlayEvents {
   'inlay-size-changed': CustomEvent<{ width: number; height: number }>
 }
 
-/** A frame that was loaded and says nothing for so long was blocked, or is not ours. */
+/** A frame that has loaded but doesn't respond within this time was blocked, or isn't ours. */
 const frameAnswerMs = 2_000
 const frameLoadMs = 20_000
 /** Doubles with every failure. */
 const loadAgainMs = 10_000
 const longestLoadAgainMs = 300_000
-/** It may not lead the page elsewhere. */
+/** Sandbox permissions. The frame can't navigate the page. */
 const frameRights = [
   'allow-scripts',
   'allow-same-origin',
@@ -45,13 +45,13 @@ const icon = 'M12 3l1.9 5.1L19 10l-5.1 1.9L12 17l-1.9-5.1L5 10l5.1-1.9zM19 16v4M
 
 const noSigns: Signs = { badge: '', news: '', marker: '' }
 
-// On a server, where pages are rendered beforehand, there are no elements.
+// Allows importing the package on a server, for server-side rendering.
 const PageElement = globalThis.HTMLElement ?? class {}
 
-/** The agent in a page. It holds no token: what it is given goes straight on to the frame. */
+/** The agent in a page. It keeps no tokens: it passes them directly to the frame. */
 export class InlayAgent extends PageElement {
   static readonly observedAttributes = ['publishable-key', 'display-mode', 'api-base', 'open']
-  /** Where the service is when `api-base` does not say so. */
+  /** Origin of the server, unless the `api-base` attribute is set. */
   static defaultApiBase: string | undefined
 
   readonly #agent: HTMLElement
@@ -63,9 +63,9 @@ export class InlayAgent extends PageElement {
   readonly #frame: HTMLIFrameElement
   readonly #calls = new Map<string, AbortController>()
   #key: string | undefined
-  /** Kept while it is a function; a token is forgotten as soon as the frame has it. */
+  /** A function is kept; a token is dropped as soon as the frame has it. */
   #idToken: IdTokenSource | undefined
-  /** Whether a token was forgotten so: somebody's frame that loads again must not come back as nobody's. */
+  /** Whether a token was dropped: a frame that reloads must not reconnect as an anonymous visitor. */
   #isForgotten = false
   #context: HostContext = {}
   #port: MessagePort | undefined
@@ -73,7 +73,7 @@ export class InlayAgent extends PageElement {
   #toldPage = ''
   #listening: AbortController | undefined
   #signs: Signs = noSigns
-  /** Where the keyboard focus was before it went into the frame. */
+  /** The element that had the keyboard focus before the frame. */
   #cameFrom: HTMLElement | undefined
   #failures = 0
   #patience: ReturnType<typeof setTimeout> | undefined
@@ -81,14 +81,14 @@ export class InlayAgent extends PageElement {
 
   constructor() {
     super()
-    // Neither style elements nor HTML texts: the page's content security policy may forbid both.
+    // Avoids style elements and HTML strings, because the page's content security policy may forbid both.
     const root = this.attachShadow({ mode: 'open' })
     const style = new CSSStyleSheet()
     style.replaceSync(elementStyle)
     root.adoptedStyleSheets = [style]
     this.#probe = make('span', { className: 'probe' })
-    this.#note = make('p', { className: 'note', role: 'status', textContent: 'The assistant is not connected yet.' })
-    // The server has to learn which page it is, whatever the page's own referrer policy says.
+    this.#note = make('p', { className: 'note', role: 'status', textContent: "The assistant isn't connected yet." })
+    // The server needs the page's origin, regardless of the page's own referrer policy.
     this.#frame = make('iframe', { title: 'Agent', referrerPolicy: 'origin' })
     this.#frame.sandbox.add(...frameRights)
     this.#panel = make('section', { className: 'panel', id: 'panel', ariaLabel: 'Agent' }, this.#note)
@@ -98,7 +98,7 @@ export class InlayAgent extends PageElement {
     this.#agent = make('div', { className: 'agent is-noted' }, this.#probe, this.#panel, this.#launcher)
     root.append(this.#agent)
     this.#launcher.onclick = () => (this.open ? this.#close() : this.#open())
-    // Its colour is that of the page's scheme; the end of a change is the one sign of that there is.
+    // Its colour follows the page's color scheme; the end of its transition is the only event for a change.
     this.#probe.ontransitionend = () => this.#tellLook()
     this.#frame.onload = () => this.#expectAnswer(frameAnswerMs)
   }
@@ -128,30 +128,30 @@ export class InlayAgent extends PageElement {
     this.#show()
     if (name === 'publishable-key') this.#key = after ?? undefined
     if (name !== 'publishable-key' && name !== 'api-base') this.#tellLook()
-    // An element that is in the page already gets its attributes before it is connected.
+    // For an element already in the page, this runs before `connectedCallback`.
     else if (this.#listening) this.#start()
   }
 
-  /** Connects as the person of the token, or without one as nobody in particular. */
+  /** Connects as the token's end user, or without a token as an anonymous visitor. */
   connect({ publishableKey, idToken }: ConnectOptions = {}): void {
     this.#key = publishableKey ?? this.#key ?? this.getAttribute('publishable-key') ?? undefined
     this.#remember(idToken)
     this.#start()
   }
 
-  /** Somebody signed in, out, or has a fresh token. The page stays connected meanwhile. */
+  /** Call this when the user signs in or out, or has a fresh token. The page stays connected. */
   setAuth({ idToken }: Pick<ConnectOptions, 'idToken'>): void {
     this.#remember(idToken)
     if (this.#port) void this.#identify()
   }
 
-  /** Ends the connection; `connect` begins a new one. */
+  /** Ends the connection; `connect` starts a new one. */
   disconnect(): void {
     this.#send({ type: 'disconnect' })
     this.#leave()
     this.#unload()
     this.#key = undefined
-    this.#tell('The assistant is not connected.')
+    this.#tell("The assistant isn't connected.")
   }
 
   setHostContext(context: HostContext): void {
@@ -160,7 +160,7 @@ export class InlayAgent extends PageElement {
     this.#tellLook()
   }
 
-  /** Whether the panel is shown, in the modes that have a button for it. */
+  /** Whether the panel is open, in the modes with a launcher. */
   get open(): boolean {
     return this.hasAttribute('open')
   }
@@ -214,7 +214,7 @@ export class InlayAgent extends PageElement {
       return
     }
     const address = this.#address()
-    if (!address) this.#fail('INVALID_API_BASE', 'The attribute api-base is not an address.')
+    if (!address) this.#fail('INVALID_API_BASE', "The attribute api-base isn't a URL.")
     else if (this.#frame.src !== address.href) this.#load(address)
     else if (this.#port) void this.#identify()
   }
@@ -222,14 +222,14 @@ export class InlayAgent extends PageElement {
   #load(address: URL): void {
     this.#leave()
     this.#frame.src = address.href
-    // A frame that is inserted again would load once more.
+    // Inserting a frame again would reload it.
     if (!this.#frame.parentNode) this.#panel.append(this.#frame)
     this.#expectAnswer(frameLoadMs)
     if (this.#failures === 0) this.#tell('Connecting…')
   }
 
   #reload(): void {
-    // At once the first time, and then like a frame that is missing: another reason than an upgrade would not go away.
+    // Reloads immediately only once; if that doesn't help, the cause isn't an upgrade, so the frame counts as missing.
     if (this.#hasReloaded) this.#missing()
     else {
       this.#hasReloaded = true
@@ -244,7 +244,7 @@ export class InlayAgent extends PageElement {
     this.#failures = 0
   }
 
-  /** A publishable key may stand in an address: every visitor of the page can read it there too. */
+  /** A publishable key may appear in a URL, because every visitor can read it in the page anyway. */
   #address(): URL | null {
     const base = this.getAttribute('api-base') ?? InlayAgent.defaultApiBase ?? location.origin
     return URL.parse(`/embed/?key=${encodeURIComponent(this.#key ?? '')}`, base)
@@ -274,13 +274,13 @@ export class InlayAgent extends PageElement {
     this.#isForgotten = false
   }
 
-  /** Hands over who the person is. A token goes straight through. */
+  /** Passes the identity to the frame. */
   async #identify(): Promise<void> {
     if (this.#isForgotten) return this.#report('TOKEN_EXPIRED', 'The ID token is needed again. Pass it to setAuth.')
     const source = this.#idToken
     const port = this.#port
     const canRenew = typeof source === 'function'
-    // A function that answers late must not undo what the page said since.
+    // A function that resolves late must not override a later identity.
     const isCurrent = () => port === this.#port && (!canRenew || source === this.#idToken)
     if (typeof source === 'string') {
       this.#idToken = undefined
@@ -365,7 +365,7 @@ export class InlayAgent extends PageElement {
     this.#send({ type: 'look', look })
   }
 
-  /** Many pages change their address and title without being loaded anew. */
+  /** Many pages change their URL and title without a reload. */
   readonly #tellPage = () => {
     this.#show()
     const page = { url: location.href, title: this.#pageTitle() }
@@ -400,7 +400,7 @@ export class InlayAgent extends PageElement {
     this.#giveUp('FRAME_UNAVAILABLE', `The agent didn't load from ${origin}. ${cause}: ${remedy}`)
   }
 
-  /** Only for a while: the server may be restarting, or an administrator may allow the origin. */
+  /** Retries later: the server may be restarting, or an administrator may allow the origin. */
   #giveUp(code: string, message: string): void {
     this.#fail(code, message)
     const failures = this.#failures + 1
@@ -410,9 +410,9 @@ export class InlayAgent extends PageElement {
     this.#patience = setTimeout(() => this.#start(), Math.min(longestLoadAgainMs, loadAgainMs * 2 ** failures))
   }
 
-  /** In place of the frame. Who visits a page in production can do nothing about it and is told no more than that. */
+  /** Shows a note in place of the frame. Visitors of a page in production can't fix the problem, so they get no details. */
   #fail(code: string, message: string): void {
-    this.#tell(this.#key?.startsWith('pk_live_') ? 'The assistant is not available at the moment.' : message)
+    this.#tell(this.#key?.startsWith('pk_live_') ? "The assistant isn't available right now." : message)
     this.#report(code, message)
   }
 

@@ -1,8 +1,8 @@
 import { annotationNames, type PageTool, type ToolAnnotations } from './channel.ts'
 
 /**
- * `document.modelContext`. Its forms differ: Chromium 150 gives schemas as JSON text and takes inputs as JSON text,
- * Chromium 155 does both with objects, and the versions between them and the polyfill give objects and take text.
+ * `document.modelContext`. Implementations differ: Chromium 150 returns schemas and takes inputs as JSON text, Chromium 155
+ * uses objects for both, and the versions in between and the polyfill return objects and take text.
  */
 interface ModelContext extends EventTarget {
   getTools(): Promise<RegisteredTool[]>
@@ -24,12 +24,12 @@ export interface PageTools {
   stop(): void
 }
 
-/** A page may load a polyfill long after the widget. */
+/** Interval of checks for a polyfill, which a page may load long after the widget. */
 const lookAgainMs = 1_000
-/** Pages register their tools one after the other. */
+/** Debounces changes, because pages register their tools one by one. */
 const settleMs = 20
 
-/** Tells the page's tools now and whenever they change. */
+/** Calls `onChange` with the page's tools, now and whenever they change. */
 export function followPageTools(onChange: (tools: PageTool[]) => void): PageTools {
   let context: ModelContext | undefined
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -38,7 +38,7 @@ export function followPageTools(onChange: (tools: PageTool[]) => void): PageTool
     try {
       onChange((await readTools(context)).map(({ definition }) => definition))
     } catch (error) {
-      console.warn(`inlay-agent: the browser doesn't let the page's tools be read: ${error}`)
+      console.warn(`inlay-agent: can't read the page's tools: ${error}`)
       onChange([])
     }
   }
@@ -60,7 +60,7 @@ export function followPageTools(onChange: (tools: PageTool[]) => void): PageTool
   return {
     async call(definition, args, signal) {
       const found = (await readTools(context)).find((tool) => JSON.stringify(tool.definition) === definition)
-      if (!found || !context?.executeTool) throw new Error('The page no longer has this tool, or has changed it')
+      if (!found || !context?.executeTool) throw new Error('The page removed or changed this tool')
       const result = await context.executeTool(found.tool, inputForAnyForm(args), { signal })
       return typeof result === 'string' ? result : JSON.stringify(result ?? null)
     },
@@ -91,7 +91,7 @@ export function describeTool({ name, title, description, inputSchema, annotation
   }
 }
 
-/** A schema that isn't JSON becomes null, so that the frame leaves the tool out and says why. */
+/** A schema that isn't JSON becomes null, so that the frame rejects the tool with a reason. */
 function readSchema(schema: RegisteredTool['inputSchema']): PageTool['inputSchema'] {
   if (schema === undefined) return undefined
   try {
@@ -101,15 +101,15 @@ function readSchema(schema: RegisteredTool['inputSchema']): PageTool['inputSchem
   }
 }
 
-/** Only a hint that is literally true or false counts; without `readOnlyHint` a tool may change something. */
+/** Ignores hints that aren't booleans. Without `readOnlyHint`, a tool may change something. */
 function readAnnotations(given: Record<string, unknown>): ToolAnnotations {
   const known = annotationNames.flatMap((name) => (typeof given[name] === 'boolean' ? [[name, given[name]]] : []))
   return { readOnlyHint: false, ...Object.fromEntries(known) }
 }
 
 /**
- * An object that converts to its own JSON text. Implementations that expect text convert it, those that expect an object
- * serialize it. Detecting the form instead would mean guessing, and trying one after the other could run a tool twice.
+ * Returns an object that converts to its own JSON text, so that it suits implementations that expect text and those that
+ * expect an object. Detecting the form would be a guess, and trying both could run a tool twice.
  */
 export function inputForAnyForm(args: Record<string, unknown>): Record<string, unknown> {
   const text = JSON.stringify(args)

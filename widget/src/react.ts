@@ -19,11 +19,11 @@ import type {
 
 export interface InlayAgentProps {
   publishableKey: string
-  /** A function is called again when the token has expired or isn't accepted; keep it the same between renders. */
+  /** A function is called again when the token expires or is rejected; keep it the same between renders. */
   idToken?: IdTokenSource | undefined
   apiBase?: string | undefined
   displayMode?: DisplayMode | undefined
-  /** Opens and closes the panel whenever it changes. Users open and close it too, and `onClose` tells when they do. */
+  /** Opens or closes the panel when it changes. Users can do so too; `onClose` is called when they close it. */
   open?: boolean | undefined
   theme?: HostContext['theme']
   className?: string | undefined
@@ -34,7 +34,7 @@ export interface InlayAgentProps {
   onSizeChanged?: ((detail: InlayEvents['inlay-size-changed']['detail']) => void) | undefined
 }
 
-/** Its ref is the element. `forwardRef`, because React 18 passes refs in no other way. */
+/** The ref is the element. React 18 needs `forwardRef` for refs. */
 export const InlayAgent = forwardRef<InlayAgentElement, InlayAgentProps>(function InlayAgent(props, ref) {
   const { publishableKey, idToken, apiBase, displayMode, open, theme, className, style } = props
   const element = useRef<InlayAgentElement>(null)
@@ -56,7 +56,7 @@ export const InlayAgent = forwardRef<InlayAgentElement, InlayAgentProps>(functio
   useEffect(() => {
     if (element.current && open !== undefined) element.current.open = open
   }, [open])
-  // The key is no attribute here: with one the element would connect before it has the token.
+  // The key isn't passed as an attribute, because the element would then connect before it has the token.
   useEffect(() => element.current?.connect({ publishableKey, ...(idToken && { idToken }) }), [publishableKey, idToken])
   return createElement('inlay-agent', {
     ref: element,
@@ -67,7 +67,7 @@ export const InlayAgent = forwardRef<InlayAgentElement, InlayAgentProps>(functio
   })
 })
 
-/** What `<inlay-agent>` takes in JSX. React 19 also passes it the handlers of its events. */
+/** Attributes of `<inlay-agent>` in JSX. React 19 also passes event handlers. */
 export type InlayAgentAttributes = DetailedHTMLProps<HTMLAttributes<InlayAgentElement>, InlayAgentElement> & {
   'publishable-key'?: string | undefined
   'display-mode'?: DisplayMode | undefined

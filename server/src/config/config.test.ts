@@ -105,8 +105,8 @@ test('every setting has a good value in the table', () => {
 
 const port = (text: string) => `must be a whole number from 0 to 65535, not "${text}"`
 const origin = (text: string) => `must be an origin such as https://inlay.example.com, without a path, not "${text}"`
-const weakSecret = 'must be at least 32 random characters; make one with: openssl rand -base64 32'
-const placeholder = 'looks like a placeholder; make one with: openssl rand -base64 32'
+const weakSecret = 'must be at least 32 random characters; generate one with: openssl rand -base64 32'
+const placeholder = 'looks like a placeholder; generate one with: openssl rand -base64 32'
 const bad: [Name, string, string][] = [
   ['PORT', '65536', port('65536')],
   ['PORT', '-1', port('-1')],
@@ -123,11 +123,11 @@ const bad: [Name, string, string][] = [
   [
     'INLAY_PUBLIC_URL',
     'http://inlay.example.com',
-    'must be https, unless it is on localhost: tokens would travel in the clear',
+    'must use https, except on localhost: tokens would be sent in plain text',
   ],
-  ['DATABASE_URL', 'mysql://u:p@db/inlay', 'must be a URL that starts with postgres:// or postgresql://'],
-  ['DATABASE_URL', 'localhost', 'must be a URL that starts with postgres:// or postgresql://'],
-  ['REDIS_URL', 'http://redis', 'must be a URL that starts with redis:// or rediss:// or unix://'],
+  ['DATABASE_URL', 'mysql://u:p@db/inlay', 'must be a URL starting with postgres:// or postgresql://'],
+  ['DATABASE_URL', 'localhost', 'must be a URL starting with postgres:// or postgresql://'],
+  ['REDIS_URL', 'http://redis', 'must be a URL starting with redis:// or rediss:// or unix://'],
   ['INLAY_SECRET', 'short', weakSecret],
   ['INLAY_SECRET', 'a'.repeat(64), weakSecret],
   ['INLAY_SECRET', `${secret},short`, weakSecret],
@@ -143,11 +143,11 @@ const bad: [Name, string, string][] = [
     `must be origins such as https://app.example.com, without a path, not "${text}"`,
   ]),
   ['INLAY_CLIENT_METADATA_DOCUMENTS', 'yes', 'must be one of auto, on, off, not "yes"'],
-  ['SIGN_IN_ISSUER', 'login.example.com', 'must be a URL that starts with https:// or http://'],
+  ['SIGN_IN_ISSUER', 'login.example.com', 'must be a URL starting with https:// or http://'],
   [
     'INLAY_PLANS_FILE',
     '/nowhere/plans.json',
-    "names a file that cannot be read: ENOENT: no such file or directory, open '/nowhere/plans.json'",
+    "names a file that can't be read: ENOENT: no such file or directory, open '/nowhere/plans.json'",
   ],
   ['INLAY_LOG_LEVEL', 'verbose', 'must be one of trace, debug, info, warn, error, fatal, silent, not "verbose"'],
 ]
@@ -157,20 +157,20 @@ test.each(bad)('%s may not be "%s"', (name, value, message) => {
 })
 
 const needsMore =
-  'SIGN_IN_ISSUER needs SIGN_IN_CLIENT_ID, so that people sign in there, or SIGN_IN_AUDIENCE, so that its access tokens are accepted, or both'
+  'SIGN_IN_ISSUER needs SIGN_IN_CLIENT_ID (users sign in there), SIGN_IN_AUDIENCE (its access tokens are accepted), or both'
 test.each([
   ['an issuer alone', { SIGN_IN_ISSUER: issuer }, needsMore],
-  ['an audience alone', { SIGN_IN_AUDIENCE: 'a' }, 'SIGN_IN_AUDIENCE is set, but SIGN_IN_ISSUER is not'],
-  ['a client alone', { SIGN_IN_CLIENT_ID: 'c' }, 'SIGN_IN_CLIENT_ID is set, but SIGN_IN_ISSUER is not'],
+  ['an audience alone', { SIGN_IN_AUDIENCE: 'a' }, "SIGN_IN_AUDIENCE is set, but SIGN_IN_ISSUER isn't"],
+  ['a client alone', { SIGN_IN_CLIENT_ID: 'c' }, "SIGN_IN_CLIENT_ID is set, but SIGN_IN_ISSUER isn't"],
   [
     'a client secret without its client',
     { SIGN_IN_ISSUER: issuer, SIGN_IN_AUDIENCE: 'a', SIGN_IN_CLIENT_SECRET: 'hunter2' },
-    'SIGN_IN_CLIENT_SECRET is set, but SIGN_IN_CLIENT_ID is not',
+    "SIGN_IN_CLIENT_SECRET is set, but SIGN_IN_CLIENT_ID isn't",
   ],
   [
     'a client that is also the audience',
     { SIGN_IN_ISSUER: issuer, SIGN_IN_CLIENT_ID: 'same', SIGN_IN_AUDIENCE: 'same' },
-    'SIGN_IN_AUDIENCE must not be SIGN_IN_CLIENT_ID: ID tokens would pass for access tokens',
+    'SIGN_IN_AUDIENCE must differ from SIGN_IN_CLIENT_ID: ID tokens would otherwise pass as access tokens',
   ],
 ])('sign-in is not configured by %s', (_, env: Record<string, string>, message) => {
   expect(problemWith(env)).toBe(message)
@@ -191,7 +191,7 @@ test.each([
 test('production needs a secret that is given', () => {
   const dataDir = makeFolder()
   expect(problemWith({ ...production, INLAY_DATA_DIR: dataDir, INLAY_SECRET: '' })).toBe(
-    'INLAY_SECRET is missing. Production needs a secret that you keep: INLAY_SECRET="$(openssl rand -base64 32)"',
+    'INLAY_SECRET is missing. In production, generate a secret and keep it: INLAY_SECRET="$(openssl rand -base64 32)"',
   )
   expect(() => statSync(join(dataDir, 'secret'))).toThrow('ENOENT')
 })
@@ -231,7 +231,7 @@ test.each([
   ['INLAY_FAVOURITE_COLOUR', 'docs/configuration.md lists the settings.'],
 ])('%s is reported as no setting', (name, advice) => {
   expect(describeUnknownSettings({ ...production, [name]: '9000' })).toEqual([
-    `${name} is not a setting and has no effect. ${advice}`,
+    `${name} isn't a setting and has no effect. ${advice}`,
   ])
 })
 

@@ -23,92 +23,92 @@ export const settings = {
   PORT: {
     default: '8787',
     parse: integer(0, 65535),
-    text: 'Port to listen on. `0` picks a free one. In development the examples use the four ports after it: the shop 8788, its identity provider 8789, the tool server 8790 and the service behind it 8791. An example whose port is taken gets a free one.',
+    text: 'Port to listen on. `0` picks a free one. In development, the examples use the next four ports: 8788 for the shop, 8789 for its identity provider, 8790 for the tool server and 8791 for the service behind it. If a port is taken, the example uses a free one.',
   },
   INLAY_LISTEN: {
     parse: address,
-    text: 'IP address to listen on, for example `0.0.0.0` or `::` for every interface. Default: every interface in production; in development only this computer (`127.0.0.1` and `::1`), because anybody who reaches a development server can sign in as a demo user. In a container, development needs `0.0.0.0`.',
+    text: 'IP address to listen on, for example `0.0.0.0` or `::` for every interface. Default: every interface in production; in development, only this computer (`127.0.0.1` and `::1`), because anyone who can reach a development server can sign in as a demo user. In a container, development needs `0.0.0.0`.',
   },
   INLAY_DRAIN_SECONDS: {
     parse: integer(0, 600),
-    text: 'How long a server that was told to stop keeps accepting connections. `/readyz` answers 503 from the start, so load balancers have this long to notice. Default: 5 in production, 0 in development. Requests on connections that are open are answered either way.',
+    text: 'How long the server keeps accepting connections after it receives a signal to stop. `/readyz` returns 503 immediately, so load balancers have this long to notice. Default: 5 in production, 0 in development. Requests on open connections are completed either way.',
   },
   INLAY_PUBLIC_URL: {
     parse: publicUrl,
-    text: 'The one origin under which browsers and clients reach the service, for example `https://inlay.example.com`. Without it the service runs in development: demo data, local sign-in, `http://localhost:<PORT>`. With an https URL it runs in production. Generated addresses come from here alone, never from request headers.',
+    text: 'Origin at which browsers and clients reach the server, for example `https://inlay.example.com`. Without it, the server runs in development mode: with demo data and local sign-in, at `http://localhost:<PORT>`. With an https URL, it runs in production mode. Generated URLs always use this origin, never request headers.',
   },
   INLAY_DATA_DIR: {
     default: './.inlay',
     parse: (text: string) => resolve(text),
-    text: 'Folder for everything the service keeps on this machine: its PostgreSQL, its key-value store and, in development, its secret.',
+    text: 'Folder for everything the server stores on this machine: the embedded PostgreSQL, the key-value store and, in development, the secret.',
   },
   DATABASE_URL: {
     parse: url('postgres:', 'postgresql:'),
     secret: true,
-    text: 'PostgreSQL 15 or newer, as the role that owns the schema; it needs `CREATEROLE`, because the service itself connects as a role of its own that owns nothing. Without it an embedded PostgreSQL runs under the data folder.',
+    text: 'URL of a PostgreSQL database, version 15 or newer. Its role owns the schema and needs `CREATEROLE`: the server creates a second role that owns nothing, and connects with that. Without this setting, an embedded PostgreSQL runs in the data folder.',
   },
   REDIS_URL: {
     parse: url('redis:', 'rediss:', 'unix:'),
     secret: true,
-    text: 'Redis or Valkey for sessions, tickets, caches and messages between nodes. Needed as soon as there is more than one node. Without it a file under the data folder serves.',
+    text: 'URL of a Redis or Valkey for sessions, tickets, caches and messages between nodes. Required for more than one node. Without it, a file in the data folder is used.',
   },
   INLAY_REDIS_PREFIX: {
     default: 'inlay',
     parse: (text: string) => text,
-    text: 'What the names of keys and channels in Redis start with, where several installations share one.',
+    text: 'Prefix of keys and channels in Redis. Set it if several installations share one Redis.',
   },
   INLAY_SECRET: {
     parse: secretList,
     secret: true,
-    text: 'Root of encryption and signing, at least 32 random characters (`openssl rand -base64 32`). Required in production; in development one is made in the data folder. To rotate, put the new secret in front, separated by a comma (`new,old`), restart every node, run `npx inlay secret rotate`, then drop the old one.',
+    text: 'Secret for encryption and signing, at least 32 random characters (`openssl rand -base64 32`). Required in production; in development, one is generated in the data folder. To rotate it, put the new secret in front, separated by a comma (`new,old`), restart every node, run `npx inlay secret rotate`, and then remove the old one.',
   },
   INLAY_ALLOWED_PRIVATE_NETWORKS: {
     parse: cidrList,
-    text: 'Comma-separated CIDRs of private networks that outbound calls to addresses chosen by administrators may reach. The metadata addresses of clouds, such as 169.254.169.254, are not part of a wider network and have to be listed themselves. Default: none in production, loopback in development.',
+    text: 'Comma-separated CIDRs of private networks that the server may call when an administrator enters an address in them. Cloud metadata addresses, such as 169.254.169.254, are never included in a larger network and must be listed explicitly. Default: none in production, loopback in development.',
   },
   INLAY_TRUSTED_PROXIES: {
     parse: cidrList,
-    text: 'Comma-separated CIDRs of the reverse proxies in front of this server, for example `10.0.0.0/8`. `X-Forwarded-For` is read from these alone; every other client is known by the address that it connects from. Without this setting all clients behind a proxy count as one where sign-ins are limited by address.',
+    text: 'Comma-separated CIDRs of the reverse proxies in front of this server, for example `10.0.0.0/8`. The server trusts `X-Forwarded-For` only from these; any other client is identified by the address it connects from. Without this setting, all clients behind a proxy share one limit for sign-ins.',
   },
   INLAY_MCP_ALLOWED_ORIGINS: {
     parse: originList,
-    text: 'Comma-separated origins of web pages that may call `/mcp` from a browser, for example `https://app.example.com`. Pages of the public URL always may, and in development pages on loopback addresses.',
+    text: 'Comma-separated origins of web pages that may call `/mcp` from a browser, for example `https://app.example.com`. Pages on the public URL are always allowed and, in development, pages on loopback addresses.',
   },
   INLAY_CLIENT_METADATA_DOCUMENTS: {
     default: 'auto',
     parse: oneOf('auto', 'on', 'off'),
-    text: 'Whether OAuth clients can identify themselves by the https address of their metadata document, which the server then has to fetch from the internet. Clients that see this offered often don’t fall back to registration when the fetch fails. `off`: not offered, and nothing is fetched; for networks without egress. `on`: always offered. `auto`: offered, but not for a day after a document couldn’t be fetched because of the network, unless another one was fetched within the last day.',
+    text: 'Whether OAuth clients can identify themselves by the https URL of their metadata document, which the server fetches from the internet. Clients that see this offered often don’t fall back to registration when the fetch fails. `off`: not offered, and nothing is fetched; for networks without egress. `on`: always offered. `auto`: offered, except for one day after a fetch failed because of the network and no other document was fetched within the last day.',
   },
   SIGN_IN_ISSUER: {
     parse: url('https:', 'http:'),
-    text: 'OIDC issuer of the people who administer organizations, exactly as its discovery document names it. With `SIGN_IN_CLIENT_ID` people sign in there, with `SIGN_IN_AUDIENCE` its own access tokens are accepted; at least one of the two is required with it.',
+    text: 'Issuer URL of the sign-in provider, exactly as in its discovery document. It needs at least one of two settings: with `SIGN_IN_CLIENT_ID`, users sign in there; with `SIGN_IN_AUDIENCE`, Inlay accepts its access tokens.',
   },
   SIGN_IN_CLIENT_ID: {
     parse: (text: string) => text,
-    text: 'Client of this installation at `SIGN_IN_ISSUER`, registered with the redirect URI `<INLAY_PUBLIC_URL>/sign-in/callback`. People then sign in there, and passwords of this installation are no longer accepted.',
+    text: 'Client ID of this installation at `SIGN_IN_ISSUER`. Register the client with the redirect URI `<INLAY_PUBLIC_URL>/sign-in/callback`. Users then sign in there, and local passwords are no longer accepted.',
   },
   SIGN_IN_CLIENT_SECRET: {
     parse: (text: string) => text,
     secret: true,
-    text: 'Secret of `SIGN_IN_CLIENT_ID`. Left out for a public client, which PKCE protects alone.',
+    text: 'Client secret for `SIGN_IN_CLIENT_ID`. Omit it for a public client, which is protected by PKCE only.',
   },
   SIGN_IN_AUDIENCE: {
     parse: (text: string) => text,
-    text: 'Audience under which access tokens of `SIGN_IN_ISSUER` are accepted beside the built-in ones. Their users are known from their first request on. Not the client id: ID tokens would pass for access tokens.',
+    text: 'Audience of access tokens from `SIGN_IN_ISSUER` that Inlay accepts in addition to its own. A user is created on their first request. It must differ from the client ID, because ID tokens would otherwise pass as access tokens.',
   },
   INLAY_PLANS_FILE: {
     parse: (text: string) => readPlanFile(resolve(text)),
-    text: 'JSON file with the plans that organizations can be on, in place of `server/plans.json`, which shows its form. Limits of 0 are unlimited; `product_id` is the billing provider’s product that buys the plan. One plan must have the id `free`: it is for organizations without a subscription.',
+    text: 'JSON file with the plans of this installation. It replaces `server/plans.json` and has the same format. A limit of 0 means unlimited. `product_id` is the billing provider’s product for the plan. One plan must have the id `free`; it is for organizations without a subscription.',
   },
   INLAY_LOG_LEVEL: {
     default: 'info',
     parse: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
-    text: 'Least severe log line that is written (JSON, standard output).',
+    text: 'Minimum level of log lines. The server logs JSON to standard output.',
   },
   INLAY_METRICS_TOKEN: {
     parse: (text: string) => text,
     secret: true,
-    text: 'Bearer token that `GET /metrics` asks for. Without it metrics are open in development and absent in production.',
+    text: 'Bearer token required for `GET /metrics`. Without this setting, metrics are public in development and disabled in production.',
   },
 } as const satisfies Record<string, Setting<unknown>>
 
@@ -125,7 +125,7 @@ export interface Config {
   /** Undefined for every interface, or `localhost` for both loopback addresses. */
   listen: string | undefined
   drainSeconds: number
-  /** Undefined in development with a port still to be picked; `main.ts` fills it in. */
+  /** Undefined in development, where `main.ts` sets it once the port is known. */
   publicUrl: string | undefined
   dataDir: string
   databaseUrl: string | undefined
@@ -134,14 +134,14 @@ export interface Config {
   /** Newest first: the first encrypts and signs, all decrypt and verify. */
   secrets: readonly string[]
   allowedPrivateNetworks: readonly string[]
-  /** Whose `X-Forwarded-For` counts. */
+  /** CIDRs from which `X-Forwarded-For` is trusted. */
   trustedProxies: readonly string[]
-  /** Origins of web pages that may call `/mcp` beside our own. */
+  /** Origins of web pages that may call `/mcp`, in addition to our own. */
   mcpAllowedOrigins: readonly string[]
   clientMetadataDocuments: 'auto' | 'on' | 'off'
-  /** Whose access tokens are accepted beside the built-in ones. */
+  /** The issuer whose access tokens are accepted in addition to our own. */
   signIn: { issuer: string; audience: string } | undefined
-  /** Where people sign in; without it they have passwords here. */
+  /** The provider where users sign in; without it, they have local passwords. */
   signInClient: { issuer: string; id: string; secret: string | undefined } | undefined
   plans: readonly Plan[]
   logLevel: (typeof settings)['INLAY_LOG_LEVEL']['parse'] extends (text: string) => infer Level ? Level : never
@@ -219,17 +219,17 @@ function requireData(dataDir: string, names: readonly string[]): void {
   )
 }
 
-/** A sentence for each variable that looks like one of our settings and isn't. */
+/** One sentence for each variable that looks like a setting but isn't one. */
 export function describeUnknownSettings(env: Env = process.env): string[] {
   return Object.entries(env)
     .filter(([name, value]) => /^(INLAY|SIGN_IN)_/.test(name) && !(name in settings) && !isFromKubernetes(name, value))
     .map(([name]) => {
       const closest = closestSetting(name)
-      return `${name} is not a setting and has no effect. ${closest ? `Did you mean ${closest}?` : 'docs/configuration.md lists the settings.'}`
+      return `${name} isn't a setting and has no effect. ${closest ? `Did you mean ${closest}?` : 'docs/configuration.md lists the settings.'}`
     })
 }
 
-/** Kubernetes sets such variables in every pod for each service, and a service may well be called `inlay`. */
+/** Kubernetes sets such variables in every pod for each service, and the service may be called `inlay`. */
 const isFromKubernetes = (name: string, value = ''): boolean =>
   value.startsWith('tcp://') || /_SERVICE_(HOST|PORT)|_PORT_\d+_(TCP|UDP)/.test(name)
 
@@ -242,7 +242,7 @@ function closestSetting(name: string): string | undefined {
   return best && best.edits <= 3 ? best.setting : undefined
 }
 
-/** How many letters have to be inserted, removed or replaced to turn one word into the other. */
+/** Levenshtein distance. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (const [i, letter] of [...from].entries()) {
@@ -268,19 +268,21 @@ function readSignIn({
   secret: string | undefined
   audience: string | undefined
 }): Pick<Config, 'signIn' | 'signInClient'> {
-  if (secret && !id) throw new InvalidConfig('SIGN_IN_CLIENT_SECRET is set, but SIGN_IN_CLIENT_ID is not')
+  if (secret && !id) throw new InvalidConfig("SIGN_IN_CLIENT_SECRET is set, but SIGN_IN_CLIENT_ID isn't")
   if (!issuer) {
     const lonely = id ? 'SIGN_IN_CLIENT_ID' : audience && 'SIGN_IN_AUDIENCE'
-    if (lonely) throw new InvalidConfig(`${lonely} is set, but SIGN_IN_ISSUER is not`)
+    if (lonely) throw new InvalidConfig(`${lonely} is set, but SIGN_IN_ISSUER isn't`)
     return { signIn: undefined, signInClient: undefined }
   }
   if (!id && !audience) {
     throw new InvalidConfig(
-      'SIGN_IN_ISSUER needs SIGN_IN_CLIENT_ID, so that people sign in there, or SIGN_IN_AUDIENCE, so that its access tokens are accepted, or both',
+      'SIGN_IN_ISSUER needs SIGN_IN_CLIENT_ID (users sign in there), SIGN_IN_AUDIENCE (its access tokens are accepted), or both',
     )
   }
   if (id === audience) {
-    throw new InvalidConfig('SIGN_IN_AUDIENCE must not be SIGN_IN_CLIENT_ID: ID tokens would pass for access tokens')
+    throw new InvalidConfig(
+      'SIGN_IN_AUDIENCE must differ from SIGN_IN_CLIENT_ID: ID tokens would otherwise pass as access tokens',
+    )
   }
   if (issuer.startsWith('http:') && mode === 'production') {
     throw new InvalidConfig('SIGN_IN_ISSUER must be an https URL in production')
@@ -288,11 +290,11 @@ function readSignIn({
   return { signIn: audience ? { issuer, audience } : undefined, signInClient: id ? { issuer, id, secret } : undefined }
 }
 
-/** On one machine in development nobody should have to think of a secret; in production somebody must. */
+/** In development, the secret is generated in the data folder; in production, the operator must provide it. */
 function secretOfDataFolder(dataDir: string, mode: Config['mode']): readonly string[] {
   if (mode === 'production') {
     throw new InvalidConfig(
-      'INLAY_SECRET is missing. Production needs a secret that you keep: INLAY_SECRET="$(openssl rand -base64 32)"',
+      'INLAY_SECRET is missing. In production, generate a secret and keep it: INLAY_SECRET="$(openssl rand -base64 32)"',
     )
   }
   const file = join(dataDir, 'secret')
@@ -301,7 +303,7 @@ function secretOfDataFolder(dataDir: string, mode: Config['mode']): readonly str
     if (!existsSync(file)) makeSecret(file)
     return secretList(readFileSync(file, 'utf8').trim())
   } catch (cause) {
-    throw new InvalidConfig(`The secret in ${file} cannot be used: ${(cause as Error).message}`, { cause })
+    throw new InvalidConfig(`Can't use the secret in ${file}: ${(cause as Error).message}`, { cause })
   }
 }
 
@@ -309,10 +311,10 @@ function secretOfDataFolder(dataDir: string, mode: Config['mode']): readonly str
 export function prepareDataFolder(dataDir: string): void {
   try {
     makeFolder(dataDir)
-    if (!statSync(dataDir).isDirectory()) throw new Error('it is not a folder')
+    if (!statSync(dataDir).isDirectory()) throw new Error("it isn't a folder")
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (cause) {
-    throw new InvalidConfig(`INLAY_DATA_DIR is ${dataDir}, which cannot be used: ${(cause as Error).message}`, {
+    throw new InvalidConfig(`Can't use the data folder ${dataDir} (INLAY_DATA_DIR): ${(cause as Error).message}`, {
       cause,
     })
   }
@@ -330,7 +332,7 @@ function makeFolder(path: string): void {
   }
 }
 
-/** Of two processes that start at once one makes the secret, and the other never sees half of it. */
+/** Atomic: if two processes start at once, one creates the secret, and the other never reads a partial one. */
 function makeSecret(file: string): void {
   const draft = `${file}.${process.pid}`
   writeFileSync(draft, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600 })
@@ -343,7 +345,7 @@ function makeSecret(file: string): void {
   }
 }
 
-/** Where programs of a person keep what is theirs: no setting of the service, but read from the environment all the same. */
+/** The user's configuration folder. It isn't a setting of the server, but it is read from the environment too. */
 export const personalFolder = (): string => process.env.XDG_CONFIG_HOME || join(homedir(), '.config')
 
 function integer(min: number, max: number) {
@@ -372,9 +374,9 @@ function oneOf<const Words extends readonly string[]>(...words: Words) {
 
 function url(...protocols: string[]) {
   return (text: string): string => {
-    // The text itself may hold a password, so the message leaves it out.
+    // The message omits the URL, which may contain a password.
     if (!URL.canParse(text) || !protocols.includes(new URL(text).protocol)) {
-      throw new Error(`must be a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`)
+      throw new Error(`must be a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`)
     }
     return text
   }
@@ -389,7 +391,7 @@ function publicUrl(text: string): string {
   }
   const isLocal = /^(localhost|127\.0\.0\.1|\[::1\])$/.test(parsed.hostname)
   if (parsed.protocol === 'http:' && !isLocal) {
-    throw new Error('must be https, unless it is on localhost: tokens would travel in the clear')
+    throw new Error('must use https, except on localhost: tokens would be sent in plain text')
   }
   return parsed.origin
 }
@@ -398,10 +400,10 @@ function secretList(text: string): readonly string[] {
   const list = text.split(',').map((secret) => secret.trim())
   for (const secret of list) {
     if (secret.length < 32 || new Set(secret).size < 10) {
-      throw new Error('must be at least 32 random characters; make one with: openssl rand -base64 32')
+      throw new Error('must be at least 32 random characters; generate one with: openssl rand -base64 32')
     }
     if (/change.?me|default|example|your.?secret|password/i.test(secret)) {
-      throw new Error('looks like a placeholder; make one with: openssl rand -base64 32')
+      throw new Error('looks like a placeholder; generate one with: openssl rand -base64 32')
     }
   }
   return list

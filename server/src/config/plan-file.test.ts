@@ -29,53 +29,53 @@ describe('a file of plans', () => {
 
   // biome-ignore lint/suspicious/noExplicitAny: see above
   test.each<[string, (plans: any[]) => unknown, string]>([
-    ['no list', () => ({}), 'mistake at "": '],
-    ['no plan', () => [], 'without a plan "free"'],
-    ['no free plan', (plans) => plans.slice(1), 'without a plan "free"'],
-    ['a plan without limits', ([free, { limits, ...team }]) => [free, team], 'mistake at "1.limits": '],
+    ['no list', () => ({}), 'error at "": '],
+    ['no plan', () => [], 'without the plan "free"'],
+    ['no free plan', (plans) => plans.slice(1), 'without the plan "free"'],
+    ['a plan without limits', ([free, { limits, ...team }]) => [free, team], 'error at "1.limits": '],
     [
       'a limit below zero',
       ([free]) => [{ ...free, limits: { ...free.limits, seats: -1 } }],
-      'mistake at "0.limits.seats": ',
+      'error at "0.limits.seats": ',
     ],
-    ['half a seat', ([free]) => [{ ...free, limits: { ...free.limits, seats: 0.5 } }], 'mistake at "0.limits.seats": '],
-    ['an unknown limit', ([free]) => [{ ...free, limits: { ...free.limits, cats: 1 } }], 'mistake at "0.limits": '],
+    ['half a seat', ([free]) => [{ ...free, limits: { ...free.limits, seats: 0.5 } }], 'error at "0.limits.seats": '],
+    ['an unknown limit', ([free]) => [{ ...free, limits: { ...free.limits, cats: 1 } }], 'error at "0.limits": '],
     [
       'a feature that is a word',
       ([free]) => [{ ...free, features: { ...free.features, sso: 'yes' } }],
-      'mistake at "0.features.sso": ',
+      'error at "0.features.sso": ',
     ],
     [
       'a feature that follows from the limits',
       ([free]) => [{ ...free, features: { ...free.features, seats: true } }],
-      'mistake at "0.features": ',
+      'error at "0.features": ',
     ],
-    ['an unknown field', ([free]) => [{ ...free, price: 1 }], 'mistake at "0": Unrecognized key: "price"'],
-    ['an id with a space', ([free]) => [free, { ...free, id: 'free 2' }], 'mistake at "1.id": must be 1 to 64'],
-    ['an empty name', ([free]) => [{ ...free, name: '' }], 'mistake at "0.name": '],
-    ['a date for a timestamp', ([free]) => [{ ...free, created_at: '2026-01-01' }], 'mistake at "0.created_at": '],
+    ['an unknown field', ([free]) => [{ ...free, price: 1 }], 'error at "0": Unrecognized key: "price"'],
+    ['an id with a space', ([free]) => [free, { ...free, id: 'free 2' }], 'error at "1.id": must be 1 to 64'],
+    ['an empty name', ([free]) => [{ ...free, name: '' }], 'error at "0.name": '],
+    ['a date for a timestamp', ([free]) => [{ ...free, created_at: '2026-01-01' }], 'error at "0.created_at": '],
     ['an id twice', ([free]) => [free, free], 'two plans have the id "free"'],
     [
       'a product twice',
       ([free, team, enterprise]) => [free, team, { ...enterprise, product_id: team.product_id }],
       'two plans have the product_id "inlay_team"',
     ],
-    ['a free plan for sale', ([free]) => [{ ...free, product_id: 'x' }], 'the plan "free" is sold'],
+    ['a free plan for sale', ([free]) => [{ ...free, product_id: 'x' }], 'the plan "free" has a product_id'],
   ])('is refused with %s', (_, change, message) => {
     const path = write(JSON.stringify(change(shipped())))
     expect(() => readPlanFile(path)).toThrow(message)
   })
 
   test.each([
-    ['{', 'is not JSON: Malformed JSON'],
-    ['[{"id": "free", "id": "team"}]', 'is not JSON: Duplicate key "id"'],
+    ['{', `isn't valid JSON: Malformed JSON`],
+    ['[{"id": "free", "id": "team"}]', `isn't valid JSON: Duplicate key "id"`],
   ])('is refused when it reads %s', (text, message) => {
     const path = write(text)
     expect(() => readPlanFile(path)).toThrow(message)
   })
 
   test('is refused when it is not there', () => {
-    expect(() => readPlanFile(join(folder, 'none.json'))).toThrow('cannot be read: ENOENT')
+    expect(() => readPlanFile(join(folder, 'none.json'))).toThrow("can't be read: ENOENT")
   })
 
   test('is refused with a sentence, whatever it holds', () => {

@@ -18,7 +18,7 @@ export const PlanFeatures = z
     sso: z.boolean().describe('Single sign-on for the organization’s members'),
     scim: z.boolean().describe('Directories that send users and groups over SCIM'),
     audit_logs: z.boolean().describe('The audit trail'),
-    custom_domains: z.boolean().describe('Domains of your own'),
+    custom_domains: z.boolean().describe('Custom domains'),
     end_users: z.boolean().describe('Whether more end users are available'),
     seats: z.boolean().describe('Whether more seats are available'),
   })
@@ -26,9 +26,9 @@ export const PlanFeatures = z
 
 const Timestamp = z.iso.datetime({ precision: 3 })
 
-/** A plan as the operator writes it down. */
+/** A plan in the operator's file. */
 const Plan = z.strictObject({
-  id: z.string().regex(/^[a-z0-9_-]{1,64}$/, 'must be 1 to 64 of a-z, 0-9, _ and -'),
+  id: z.string().regex(/^[a-z0-9_-]{1,64}$/, 'must be 1 to 64 characters of a-z, 0-9, _ and -'),
   name: z.string().min(1).max(100),
   description: z.string().max(500),
   product_id: z.string().min(1).max(200).optional(),
@@ -43,11 +43,11 @@ export const freePlanId = 'free'
 
 export const shippedPlanFile = join(import.meta.dirname, '../../plans.json')
 
-/** Reads and checks a file of plans; the message of the error says what is wrong with it. */
+/** Reads and checks a file of plans. Error messages continue the name of the setting. */
 export function readPlanFile(path: string): readonly Plan[] {
   const result = z.array(Plan).safeParse(parse(readText(path)))
   const issue = result.error?.issues[0]
-  if (issue) throw new Error(`names a file with a mistake at "${issue.path.join('.')}": ${issue.message}`)
+  if (issue) throw new Error(`names a file with an error at "${issue.path.join('.')}": ${issue.message}`)
   const plans = result.data ?? []
   for (const name of ['id', 'product_id'] as const) {
     const values = plans.map((plan) => plan[name]).filter((value) => value !== undefined)
@@ -55,8 +55,9 @@ export function readPlanFile(path: string): readonly Plan[] {
     if (twice) throw new Error(`names a file in which two plans have the ${name} "${twice}"`)
   }
   const free = plans.find(({ id }) => id === freePlanId)
-  if (!free) throw new Error(`names a file without a plan "${freePlanId}", which is the one without a subscription`)
-  if (free.product_id) throw new Error(`names a file in which the plan "${freePlanId}" is sold as a product`)
+  if (!free)
+    throw new Error(`names a file without the plan "${freePlanId}", which organizations without a subscription need`)
+  if (free.product_id) throw new Error(`names a file in which the plan "${freePlanId}" has a product_id`)
   return plans
 }
 
@@ -64,7 +65,7 @@ function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    throw new Error(`names a file that cannot be read: ${(error as Error).message}`)
+    throw new Error(`names a file that can't be read: ${(error as Error).message}`)
   }
 }
 
@@ -72,6 +73,6 @@ function parse(text: string): unknown {
   try {
     return parseJson(text)
   } catch (error) {
-    throw new Error(`names a file that is not JSON: ${(error as Error).message}`)
+    throw new Error(`names a file that isn't valid JSON: ${(error as Error).message}`)
   }
 }

@@ -21,14 +21,14 @@ import { listAllOrganizations, withStores } from './stores.ts'
 
 const tokenLifetimeSeconds = 12 * 60 * 60
 
-/** Prints the token and nothing else, so that it can stand inside another command. */
+/** Prints only the token, so that it can be used in a command substitution. */
 export async function printToken(config: Config, email: string, slug: string | undefined): Promise<void> {
   const token = await withStores(config, async (stores) => {
     const user = await requireUser(stores, email)
     const [organization] = slug ? await listAllOrganizations(stores, slug) : []
     if (organization && !(await isMember(stores, organization.id, user.id))) {
       throw new CommandFailed(
-        `${email} is not a member of "${slug}". Add them: npx inlay user add --email ${email} --org ${slug}`,
+        `${email} isn't a member of "${slug}". Add them with: npx inlay user add --email ${email} --org ${slug}`,
       )
     }
     const publicUrl = await publicUrlOf(config, stores)
@@ -47,7 +47,7 @@ export async function printToken(config: Config, email: string, slug: string | u
   process.stdout.write(`${token}\n`)
 }
 
-/** A token without an organization works for all that the person belongs to. */
+/** A token without an organization is recorded in all organizations of the user. */
 async function recordToken({ database }: Stores, userId: string, organizationId: string | undefined): Promise<void> {
   const [action, data] = ['token.issued', { valid_seconds: tokenLifetimeSeconds }] as const
   if (!organizationId) return recordHappening({ database }, userId, { action, actor: 'operator', data })
@@ -56,7 +56,7 @@ async function recordToken({ database }: Stores, userId: string, organizationId:
   )
 }
 
-/** A development server with a port of its own choice says where it is. */
+/** A development server that picked its own port stores its URL. */
 const publicUrlOf = async (config: Config, { kv }: Stores): Promise<string> =>
   config.publicUrl ?? (await kv.get<string>(serverUrlKey)) ?? `http://localhost:${config.port}`
 
@@ -67,11 +67,11 @@ export async function addUser(
 ): Promise<void> {
   const { name, org, role = 'member' } = options
   if (options.role !== undefined && !org) {
-    throw new CommandFailed('--role needs --org: a user has a role in an organization')
+    throw new CommandFailed('--role needs --org, because a user has a role per organization')
   }
-  if (!/^\S+@\S+$/.test(email)) throw new CommandFailed(`"${email}" is not an email address`)
+  if (!/^\S+@\S+$/.test(email)) throw new CommandFailed(`"${email}" isn't an email address`)
   if (name !== undefined) checkName(name)
-  if (!Role.safeParse(role).success) throw new CommandFailed(`--role is one of ${Role.options.join(', ')}`)
+  if (!Role.safeParse(role).success) throw new CommandFailed(`--role must be one of ${Role.options.join(', ')}`)
   await withStores(config, async (stores) => {
     const [organization] = org ? await listAllOrganizations(stores, org) : []
     const known = organization && (await findUserByEmail(stores, email))
@@ -79,7 +79,7 @@ export async function addUser(
     if (organization) await addMember(config, stores, organization.id, user, role)
     const place = organization ? `, ${role} of ${organization.slug}` : ''
     console.log(
-      `${user.email}${place}. A token for them: npx inlay token --email ${user.email}${org ? ` --org ${org}` : ''}`,
+      `${user.email}${place}. To get a token for them: npx inlay token --email ${user.email}${org ? ` --org ${org}` : ''}`,
     )
     if (!known && !config.signInClient) await printPasswordLink(config, stores, email)
   })
@@ -101,7 +101,7 @@ export async function printUsers(config: Config, slug: string | undefined): Prom
     printTable(
       users
         .filter(({ id }) => !slug || roles.has(id))
-        .map(({ id, email, name }) => [email, name, roles.get(id)?.join(', ') ?? 'in no organization']),
+        .map(({ id, email, name }) => [email, name, roles.get(id)?.join(', ') ?? 'no organization']),
     )
   })
 }
@@ -125,7 +125,7 @@ const listMembers = ({ database }: Stores, organizationId: string) =>
       select user_id, role, deactivated_at is null as is_active from members`,
   )
 
-/** Columns are separated by tabs when another program reads them. */
+/** Separates columns by tabs when another program reads the output. */
 function printTable(rows: readonly string[][]): void {
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
   const line = (row: string[]) =>
@@ -138,7 +138,7 @@ function printTable(rows: readonly string[][]): void {
   for (const row of rows) console.log(line(row))
 }
 
-/** Prints the key and nothing else, so that it can stand inside another command. */
+/** Prints only the key, so that it can be used in a command substitution. */
 export async function addPublishableKey(
   config: Config,
   { org, name, origins = '' }: { org: string; name: string; origins: string | undefined },
@@ -162,10 +162,10 @@ export async function addPublishableKey(
   process.stdout.write(`${key}\n`)
 }
 
-/** For somebody who forgot theirs, or let the first link lapse. */
+/** For a user who forgot their password, or whose first link expired. */
 export async function renewPassword(config: Config, email: string): Promise<void> {
   if (config.signInClient) {
-    throw new CommandFailed(`People sign in at ${config.signInClient.issuer}; there are no passwords here`)
+    throw new CommandFailed(`Users sign in at ${config.signInClient.issuer}, so they have no passwords here`)
   }
   await withStores(config, (stores) => printPasswordLink(config, stores, email))
 }
@@ -175,7 +175,7 @@ async function printPasswordLink(config: Config, stores: Stores, email: string):
   if (!account) throw unknownPerson(email)
   await recordHappening(stores, account.id, { action: 'user.password_link_issued', actor: 'operator' })
   const link = await createPasswordLink(stores, await publicUrlOf(config, stores), account)
-  console.log(`With this link they choose their password, once, within a day:\n  ${link}`)
+  console.log(`They can set their password with this link. It works once, within one day:\n  ${link}`)
 }
 
 export async function addOrganization(
@@ -184,9 +184,9 @@ export async function addOrganization(
 ): Promise<void> {
   checkName(name)
   const planIds = config.plans.map(({ id }) => id)
-  if (plan && !planIds.includes(plan)) throw new CommandFailed(`--plan is one of ${planIds.join(', ')}`)
+  if (plan && !planIds.includes(plan)) throw new CommandFailed(`--plan must be one of ${planIds.join(', ')}`)
   if (slug && slug !== slugOf(slug))
-    throw new CommandFailed(`--slug may hold a-z, 0-9 and hyphens, such as "${slugOf(slug)}"`)
+    throw new CommandFailed(`--slug can contain a-z, 0-9 and hyphens, for example "${slugOf(slug)}"`)
   await withStores(config, async (stores) => {
     const founder = await requireUser(stores, admin)
     const organization = await foundOrganization(stores, {
@@ -213,7 +213,7 @@ async function requireUser(stores: Stores, email: string) {
 }
 
 const unknownPerson = (email: string) =>
-  new CommandFailed(`Nobody is known as ${email}. Add them: npx inlay user add --email ${email}`)
+  new CommandFailed(`No user has the email address ${email}. Add them with: npx inlay user add --email ${email}`)
 
 function addAccount(stores: Stores, email: string, name: string) {
   return addLocalUser(stores, { email, name }).catch((error) => {
@@ -237,7 +237,7 @@ async function addMember(
       await recordAudit(sql, { organizationId, actor: 'operator' }, 'member.added', id, { email: user.email, role })
     })
     .catch((error) => {
-      if (isUniqueViolation(error)) throw new CommandFailed(`${user.email} is a member already`, { cause: error })
+      if (isUniqueViolation(error)) throw new CommandFailed(`${user.email} is already a member`, { cause: error })
       if (error instanceof Failure) throw new CommandFailed(error.message, { cause: error })
       throw error
     })

@@ -1,4 +1,4 @@
-/** Something the operator can put right: its message is all they need to see. */
+/** An error that the operator can fix: only its message is printed, without a stack trace. */
 export class CommandFailed extends Error {
   override name = 'CommandFailed'
 }

@@ -3,12 +3,12 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { personalFolder } from '../config/config.ts'
 
-/** What a sign-in from the command line leaves behind, for one server. */
+/** Stored by a sign-in on the command line, per server. */
 export interface Credentials {
   client_id: string
   access_token: string
   refresh_token?: string | undefined
-  /** When the access token ends, as ISO timestamp. */
+  /** When the access token expires, as an ISO timestamp. */
   expires_at: string
 }
 
@@ -25,13 +25,13 @@ export function readCredentials(): CredentialsByUrl {
   }
 }
 
-/** Without credentials the server is forgotten. */
+/** Without credentials, the server's entry is deleted. */
 export function saveCredentials(url: string, credentials: Credentials | undefined): void {
   const { [url]: _, ...others } = readCredentials()
   const all: CredentialsByUrl = credentials ? { ...others, [url]: credentials } : others
   const file = credentialsFile()
   makeFolder(file)
-  // A new file takes the place of the old one: never half of it, and never with the rights that the old one had.
+  // Replaced atomically, so that readers never see a partial file and the old file's permissions don't apply.
   const draft = `${file}.${process.pid}`
   writeFileSync(draft, `${JSON.stringify(all, null, 2)}\n`, { mode: 0o600 })
   renameSync(draft, file)
@@ -39,10 +39,10 @@ export function saveCredentials(url: string, credentials: Credentials | undefine
 
 const makeFolder = (file: string) => mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
 
-/** Whoever died with it has had this long. */
+/** A lock older than this was left by a process that died. */
 const lockMs = 30_000
 
-/** For one command at a time: a refresh token that two of them use ends the whole sign-in. */
+/** Runs one command at a time, because a refresh token that is used twice ends the sign-in. */
 export async function whileLocked<T>(work: () => Promise<T>): Promise<T> {
   const lock = `${credentialsFile()}.lock`
   makeFolder(lock)

@@ -13,7 +13,7 @@ const wantedNode = 26
 const wantedDiskBytes = 2 * 1024 ** 3
 const toleratedSkewSeconds = 5
 
-/** Goes through what has to be right, from the ground up, and says what to do about what is not. */
+/** Checks everything the server needs, and suggests a fix for each problem. */
 export async function examine(): Promise<void> {
   const findings: Finding[] = [checkRuntime()]
   let config: Config | undefined
@@ -34,7 +34,7 @@ export async function examine(): Promise<void> {
   }
   for (const { name, text, problem, warning } of findings)
     console.log(`${problem ? '✗' : warning ? '!' : '✓'} ${name.padEnd(14)} ${problem ?? warning ?? text}`)
-  if (findings.some(({ problem }) => problem)) throw new CommandFailed('Something needs your attention; see above')
+  if (findings.some(({ problem }) => problem)) throw new CommandFailed('Found problems; see above')
 }
 
 function checkRuntime(): Finding {
@@ -43,7 +43,7 @@ function checkRuntime(): Finding {
   return {
     name: 'runtime',
     text,
-    ...(!isRight && { problem: `${text}; Inlay needs ${wantedNode}. Run: node scripts/setup.mjs` }),
+    ...(!isRight && { problem: `${text}; Inlay needs Node ${wantedNode}. Run: node scripts/setup.mjs` }),
   }
 }
 
@@ -57,7 +57,7 @@ async function checkDisk({ dataDir }: Config): Promise<Finding> {
       name: 'disk',
       text,
       ...(free < wantedDiskBytes && {
-        problem: `${text}; PostgreSQL stops when it is full. Make room, or move INLAY_DATA_DIR.`,
+        problem: `${text}; PostgreSQL stops when the disk is full. Free some space, or move INLAY_DATA_DIR.`,
       }),
     }
   } catch (error) {
@@ -82,22 +82,22 @@ async function checkSignIn({ signIn, signInClient, allowedPrivateNetworks, mode 
   const name = 'sign-in'
   const issuer = (signInClient ?? signIn)?.issuer
   if (!issuer) {
-    return { name, text: `with passwords${mode === 'development' ? ', and the demo people with one click' : ''}` }
+    return { name, text: `with passwords${mode === 'development' ? '; demo users with one click' : ''}` }
   }
   const fetch = createSafeFetch({ allowedPrivateNetworks })
   try {
     await discover({ fetch }, { issuer, audiences: null })
-    return { name, text: signInClient ? `at ${issuer}` : `with passwords, and access tokens of ${issuer}` }
+    return { name, text: signInClient ? `at ${issuer}` : `with passwords, or access tokens from ${issuer}` }
   } catch (error) {
     if (!(error instanceof DiscoveryFailed)) throw error
     const setting = error.step === 'blocked_address' ? 'INLAY_ALLOWED_PRIVATE_NETWORKS' : 'SIGN_IN_ISSUER'
-    return { name, text: '', problem: `${issuer} cannot be used: ${error.message}. Check ${setting}.` }
+    return { name, text: '', problem: `Can't use ${issuer}: ${error.message}. Check ${setting}.` }
   } finally {
     await fetch.close()
   }
 }
 
-/** A server without a public URL writes down the address that it starts on, because its port may be any. */
+/** A server without a public URL stores the URL that it starts on, because its port may vary. */
 async function checkServer({ kv }: Stores): Promise<Finding> {
   const url = await kv.get<string>(serverUrlKey)
   const isRunning = url && (await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined))
@@ -113,19 +113,19 @@ async function checkDatabase({ database }: Stores): Promise<Finding> {
   return {
     name: 'database',
     text,
-    ...((row?.major ?? 0) < 15 && { problem: `PostgreSQL ${row?.version}; 15 or newer is needed` }),
+    ...((row?.major ?? 0) < 15 && { problem: `PostgreSQL ${row?.version}; Inlay needs 15 or newer` }),
   }
 }
 
 async function checkKv(config: Config, { kv }: Stores): Promise<Finding> {
-  const text = config.redisUrl ? 'Redis answers' : 'file store answers'
+  const text = config.redisUrl ? 'Redis is available' : 'file store is available'
   return kv.ping().then(
     () => ({ name: 'key-value', text }),
-    (error) => ({ name: 'key-value', text, problem: `Redis does not answer (${error.message}). Check REDIS_URL.` }),
+    (error) => ({ name: 'key-value', text, problem: `Can't reach Redis (${error.message}). Check REDIS_URL.` }),
   )
 }
 
-/** Tokens and tickets live by the clock, so this machine and the database must agree on the time. */
+/** Tokens and tickets expire by the clock, so this machine and the database must agree on the time. */
 async function checkClock({ database }: Stores): Promise<Finding> {
   const before = Date.now()
   const [row] = await database.asService(
@@ -133,5 +133,9 @@ async function checkClock({ database }: Stores): Promise<Finding> {
   )
   const skew = Math.abs((row?.now ?? 0) - (before + Date.now()) / 2000)
   const text = `within ${skew.toFixed(3)} s of the database`
-  return { name: 'clock', text, ...(skew > toleratedSkewSeconds && { problem: `${text}; set both clocks by NTP` }) }
+  return {
+    name: 'clock',
+    text,
+    ...(skew > toleratedSkewSeconds && { problem: `${text}; synchronize both clocks with NTP` }),
+  }
 }

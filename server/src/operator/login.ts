@@ -25,7 +25,7 @@ import { type Credentials, credentialsFile, readCredentials, saveCredentials, wh
 
 const patienceMs = 10 * 60_000
 
-/** The code flow of a program on one's own computer (RFC 8252): the browser signs in, and comes back to a port of ours. */
+/** The code flow for native apps (RFC 8252): the user signs in in the browser, which redirects to a local port. */
 export async function login(text: string): Promise<void> {
   const url = readUrl(text)
   const listener = createServer()
@@ -44,7 +44,7 @@ export async function login(text: string): Promise<void> {
       code_challenge: await calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
     }).href
-    console.log(`Sign in with your browser. If none opens, go to:\n  ${address}`)
+    console.log(`Sign in in your browser. If it doesn't open, go to:\n  ${address}`)
     openBrowser(address)
     const line = await waitForRedirect(listener, redirectUri, state, async (back) => {
       const tokens = await authorizationCodeGrant(
@@ -58,14 +58,14 @@ export async function login(text: string): Promise<void> {
       await whileLocked(async () => saveCredentials(url, credentials))
       return line
     })
-    console.log(`${line}. The tokens are in ${credentialsFile()}`)
+    console.log(`${line}. The tokens are stored in ${credentialsFile()}`)
   } finally {
     listener.close()
     listener.closeAllConnections()
   }
 }
 
-/** Ends the sign-in with everything that came from it, in the browser too. Whatever the server says, nothing stays here. */
+/** Ends the session, including in the browser. The stored tokens are deleted even if the server can't be reached. */
 export async function endLogin(text: string): Promise<void> {
   const url = readUrl(text)
   await whileLocked(async () => {
@@ -75,11 +75,11 @@ export async function endLogin(text: string): Promise<void> {
       const { access_token } = await renew(url, credentials)
       const headers = { authorization: `Bearer ${access_token}` }
       const { status } = await fetch(`${url}/api/auth/logout`, { method: 'POST', headers })
-      if (status !== 200 && status !== 401) throw new Error(`it answered with ${status}`)
+      if (status !== 200 && status !== 401) throw new Error(`it responded with status ${status}`)
     } catch (error) {
       if (hasEnded(error)) return
       throw new CommandFailed(
-        `The tokens were removed from ${credentialsFile()}, but ${url} could not be told to end them (${(error as Error).message}): they end by themselves`,
+        `Deleted the tokens from ${credentialsFile()}, but couldn't revoke them at ${url} (${(error as Error).message}). They stay valid until they expire.`,
         { cause: error },
       )
     }
@@ -87,14 +87,16 @@ export async function endLogin(text: string): Promise<void> {
   console.log(`Signed out of ${url}`)
 }
 
-/** Prints the token of a sign-in and nothing else, so that it can stand inside another command. */
+/** Prints only the token, so that it can be used in a command substitution. */
 export async function printLoginToken(text: string): Promise<void> {
   const url = readUrl(text)
   const { access_token } = await whileLocked(async () => {
     const credentials = requireCredentials(url)
     const fresh = await renew(url, credentials).catch((error) => {
       throw hasEnded(error)
-        ? new CommandFailed(`That sign-in has ended. Sign in again: npx inlay login --url ${url}`, { cause: error })
+        ? new CommandFailed(`Your sign-in has ended. Sign in again with: npx inlay login --url ${url}`, {
+            cause: error,
+          })
         : unreachable(url, error)
     })
     if (fresh !== credentials) saveCredentials(url, fresh)
@@ -105,11 +107,12 @@ export async function printLoginToken(text: string): Promise<void> {
 
 function requireCredentials(url: string): Credentials {
   const credentials = readCredentials()[url]
-  if (!credentials) throw new CommandFailed(`Nobody is signed in at ${url}. Sign in: npx inlay login --url ${url}`)
+  if (!credentials)
+    throw new CommandFailed(`You aren't signed in to ${url}. Sign in with: npx inlay login --url ${url}`)
   return credentials
 }
 
-/** An access token that is about to expire is replaced, with the refresh token. */
+/** Renews an access token that is about to expire. */
 async function renew(url: string, credentials: Credentials): Promise<Credentials> {
   const { client_id, refresh_token, expires_at } = credentials
   if (Date.parse(expires_at) - Date.now() > 60_000 || !refresh_token) return credentials
@@ -126,12 +129,12 @@ const describeTokens = (client_id: string, tokens: TokenEndpointResponse): Crede
   expires_at: new Date(Date.now() + (tokens.expires_in ?? 0) * 1000).toISOString(),
 })
 
-/** Tokens must not travel in the clear, unless they stay on this computer. */
+/** Requires https, except for loopback addresses, so that tokens are never sent in plain text. */
 function readUrl(text: string): string {
   const url = URL.parse(text)
   const isLocal = url?.protocol === 'http:' && ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname)
   if (!url || (url.protocol !== 'https:' && !isLocal) || url.href !== `${url.origin}/`) {
-    throw new CommandFailed(`--url is an address such as https://inlay.example.com, not "${text}"`)
+    throw new CommandFailed(`--url must be an origin such as https://inlay.example.com, not "${text}"`)
   }
   return url.origin
 }
@@ -157,7 +160,7 @@ const register = (url: string, redirectUri: string): Promise<Configuration> =>
   )
 
 const unreachable = (url: string, error: Error) =>
-  new CommandFailed(`${url} cannot be used for signing in: ${error.message}. Is an Inlay server running there?`, {
+  new CommandFailed(`Can't sign in to ${url}: ${error.message}. Is an Inlay server running there?`, {
     cause: error,
   })
 
@@ -169,12 +172,12 @@ function openBrowser(address: string): void {
         ? ['rundll32', 'url.dll,FileProtocolHandler']
         : ['xdg-open']
   const child = spawn(program, [...args, address], { stdio: 'ignore', detached: true })
-  // The address has been printed.
+  // Ignored, because the URL has been printed.
   child.on('error', () => undefined)
   child.unref()
 }
 
-/** Answers the browser once the tokens are there. What does not carry our state is somebody else's. */
+/** Responds to the browser once the tokens are stored. Requests without our state are rejected. */
 function waitForRedirect(
   listener: Server,
   redirectUri: string,
@@ -182,7 +185,10 @@ function waitForRedirect(
   finish: (back: URL) => Promise<string>,
 ): Promise<string> {
   return new Promise((resolve, reject) => {
-    const expiry = setTimeout(() => reject(new CommandFailed('Nobody signed in within ten minutes')), patienceMs)
+    const expiry = setTimeout(
+      () => reject(new CommandFailed('Timed out: the sign-in was not completed within ten minutes')),
+      patienceMs,
+    )
     let isTaken = false
     listener.on('request', async (request, response) => {
       const back = new URL(request.url ?? '/', redirectUri)
@@ -199,10 +205,10 @@ function waitForRedirect(
         })
       try {
         const line = await finish(back)
-        await show('You are signed in', line)
+        await show('You’re signed in', line)
         resolve(line)
       } catch (error) {
-        await show('You are not signed in', 'The command line says why')
+        await show('Sign-in failed', 'See the command line for the reason')
         reject(explain(error))
       }
     })
@@ -213,17 +219,17 @@ function explain(error: unknown): unknown {
   if (!(error instanceof AuthorizationResponseError)) return error
   return new CommandFailed(
     error.error === 'access_denied'
-      ? 'It was not allowed'
-      : `The server refused: ${error.error_description ?? error.error}`,
+      ? 'Access was denied'
+      : `The server returned an error: ${error.error_description ?? error.error}`,
     { cause: error },
   )
 }
 
 async function describeCaller(url: string, token: string): Promise<string> {
   const response = await fetch(`${url}/api/users/me`, { headers: { authorization: `Bearer ${token}` } })
-  if (!response.ok) throw new CommandFailed(`${url} does not accept the token that it gave out (${response.status})`)
+  if (!response.ok) throw new CommandFailed(`${url} rejected the token that it issued (status ${response.status})`)
   const me = (await response.json()) as { email: string; organizations: { id: string; name: string }[] }
-  // Only to name it: the server reads it under a signature.
+  // Decoded without verification, because it is only displayed.
   const { org_id } = decodeJwt(token)
   const organization = me.organizations.find(({ id }) => id === org_id)
   return `Signed in as ${me.email}${organization ? ` for ${organization.name}` : ', without an organization'}`

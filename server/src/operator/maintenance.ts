@@ -18,8 +18,8 @@ export async function migrateOnly(config: Config): Promise<void> {
 }
 
 /**
- * Prints the head of each chain that is intact. Given such heads of an earlier time, it also finds rows that were cut
- * from the end, and organizations that are gone with their whole trail: nothing in the database itself shows either.
+ * Prints the head of each intact chain. Given earlier heads, it also finds rows that were deleted from the end, and
+ * organizations that were deleted with their whole trail: the database alone can't reveal either.
  */
 export async function verifyAudit(
   config: Config,
@@ -45,14 +45,14 @@ export async function verifyAudit(
     }
     const known = new Set(organizations.map(({ id }) => id))
     const missing = new Set(heads.map(({ organizationId }) => organizationId).filter((id) => !org && !known.has(id)))
-    for (const id of missing) console.log(`${id}: MISSING: the organization is gone with its audit trail`)
+    for (const id of missing) console.log(`${id}: MISSING: the organization and its audit trail were deleted`)
     if (problems + missing.size > 0) {
-      throw new CommandFailed('The audit trail was tampered with, or the database was restored in part')
+      throw new CommandFailed('The audit trail was tampered with, or the database was partially restored')
     }
   })
 }
 
-/** The text of a head, or a file with what an earlier `audit verify` printed. */
+/** Accepts a head, or a file with the output of an earlier `audit verify`. */
 function readHeads(from: string): ChainHead[] {
   const given = findHeads(from)
   if (given.length > 0) return given
@@ -60,32 +60,32 @@ function readHeads(from: string): ChainHead[] {
   try {
     text = readFileSync(from, 'utf8')
   } catch (cause) {
-    throw new CommandFailed(`--from takes a head or a file with heads, and ${from} can't be read`, { cause })
+    throw new CommandFailed(`--from must be a head or a file with heads, but ${from} can't be read`, { cause })
   }
   const heads = findHeads(text)
   if (heads.length === 0)
-    throw new CommandFailed(`${from} has no heads in it. Save the output of: npx inlay audit verify`)
+    throw new CommandFailed(`${from} contains no heads. Save the output of: npx inlay audit verify`)
   return heads
 }
 
-/** Every value stands for itself, so a rotation that was killed is simply run again. */
+/** Each value is re-encrypted independently, so a rotation that was interrupted can be run again. */
 export async function rotateSecret(config: Config): Promise<void> {
   await withStores(config, async (stores) => {
     const organizationIds = (await listAllOrganizations(stores)).map(({ id }) => id)
     let changed = await stores.kv.reseal()
     changed += await resealColumns(stores, organizationIds)
     if (config.secrets.length > 1) await changeAuditKey(stores, organizationIds)
-    // Every node uses the first one by now; the logins of the others must not outlive their secrets.
+    // All nodes use the first secret by now; database logins derived from the others must not outlive them.
     await dropFormerLogins(stores.owner, createSecrets(config.secrets.slice(0, 1)))
     console.log(
       changed > 0 || config.secrets.length > 1
-        ? `Sealed ${changed} values with the first secret. The others can now be dropped from INLAY_SECRET.`
-        : 'Everything is sealed with the only secret there is. To change it, put a new one in front: INLAY_SECRET=new,old',
+        ? `Re-encrypted ${changed} ${changed === 1 ? 'value' : 'values'} with the first secret. You can now remove the other secrets from INLAY_SECRET.`
+        : 'Everything is already encrypted with the only secret. To change it, put a new one in front: INLAY_SECRET=new,old',
     )
   })
 }
 
-/** Rows under the former keys stay verifiable, and from here on there are no more of them. */
+/** Existing rows stay verifiable with the former keys; new rows can't use them. */
 async function changeAuditKey({ owner, secrets }: Stores, organizationIds: readonly string[]): Promise<void> {
   const retired = auditKeys(secrets)
     .slice(1)
@@ -99,7 +99,7 @@ async function changeAuditKey({ owner, secrets }: Stores, organizationIds: reado
       await retireAuditKeys(client, secrets, organizationId, retired)
       const { command } = await client.query('commit')
       if (command !== 'COMMIT')
-        throw new CommandFailed('The change of the audit key could not be recorded. Run it again.')
+        throw new CommandFailed('Could not record the change of the audit key. Run the command again.')
     }
   } finally {
     await client.end()

@@ -2,8 +2,8 @@ import pg from 'pg'
 import type { Stores } from '../stores/stores.ts'
 
 /**
- * Seals again what an older secret sealed, in every column that ends in `_sealed`: by construction, so that a new one
- * cannot be forgotten. A value's place is `table.column:id`, with the organization's id where a table has one row for it.
+ * Re-encrypts values of older secrets in every column whose name ends in `_sealed`, so that no new column is forgotten. A
+ * value's place is `table.column:id`, with the organization's id for tables that have one row per organization.
  */
 export async function resealColumns({ owner, secrets }: Stores, organizationIds: readonly string[]): Promise<number> {
   const client = new pg.Client(owner)
@@ -57,7 +57,7 @@ async function resealColumn(
   for (const { id, sealed } of old) {
     const place = `${table}.${column}:${id}`
     const fresh = secrets.seal(secrets.open(sealed, place), place)
-    // What was changed or dropped in the meantime stays as it is.
+    // The condition skips values that were changed or deleted in the meantime.
     await client.query(`update ${table} set ${column} = $1 where ${where} and ${key} = $2 and ${column} = $3`, [
       fresh,
       id,

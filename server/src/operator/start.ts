@@ -5,7 +5,7 @@ import { type RunningServer, startServer } from '../main.ts'
 import { CommandFailed } from './command-failed.ts'
 import { explainStores } from './stores.ts'
 
-/** A terminal signals npm and the server, and npm passes its signal on, so one keystroke can arrive several times. */
+/** The terminal signals both npm and the server, and npm forwards its signal, so one keystroke can arrive several times. */
 const sameSignalMs = 500
 
 export async function start(config: Config): Promise<void> {
@@ -20,8 +20,8 @@ export async function start(config: Config): Promise<void> {
       return
     }
     stoppingSince = performance.now()
-    console.log(`${signal}: finishing open requests. Send it again to stop at once.`)
-    // A start is under way too: cut short, it would leave PostgreSQL behind.
+    console.log(`${signal}: finishing open requests. Send it again to stop immediately.`)
+    // Waits for the start to finish: interrupting it would leave PostgreSQL running.
     const server = await starting.catch(() => undefined)
     if (!server) return
     await server.stop()
@@ -40,14 +40,14 @@ function explain(error: unknown, config: Config): unknown {
   const { code, syscall } = error as NodeJS.ErrnoException
   if (code === 'EADDRINUSE') {
     return new CommandFailed(
-      `Port ${config.port} is taken. Stop what uses it, or choose another: PORT=0 npm start picks a free one.`,
+      `Port ${config.port} is already in use. Stop the program that uses it, or choose another port: PORT=0 npm start picks a free one.`,
     )
   }
   if (code === 'EADDRNOTAVAIL') {
-    return new CommandFailed(`INLAY_LISTEN is ${config.listen}, which is not an address of this computer.`)
+    return new CommandFailed(`INLAY_LISTEN is ${config.listen}, which isn't an address of this computer.`)
   }
   if (code === 'EACCES' && syscall === 'listen') {
-    return new CommandFailed(`This user may not listen on port ${config.port}. Choose another one with PORT.`)
+    return new CommandFailed(`This user isn't allowed to listen on port ${config.port}. Choose another port with PORT.`)
   }
   return explainStores(error, config)
 }
@@ -67,13 +67,13 @@ function banner(
     '',
     ...(config.publicUrl ? [`  Listens on   port ${port}, plain HTTP`] : []),
     `  API          ${url}/api        reference: ${url}/api/docs`,
-    `  MCP          ${url}/mcp        for any MCP client, which signs you in by itself`,
-    ...(shopUrl ? [`  Widget       ${shopUrl}        a shop with the widget in it`] : []),
+    `  MCP          ${url}/mcp        for any MCP client; it asks you to sign in`,
+    ...(shopUrl ? [`  Widget       ${shopUrl}        a demo shop with the widget`] : []),
     `  Health       ${url}/readyz`,
-    `  Data         ${config.databaseUrl ? 'PostgreSQL of DATABASE_URL' : `${config.dataDir} (embedded PostgreSQL)`}${config.redisUrl ? ', Redis' : ''}`,
+    `  Data         ${config.databaseUrl ? 'PostgreSQL at DATABASE_URL' : `${config.dataDir} (embedded PostgreSQL)`}${config.redisUrl ? ', Redis' : ''}`,
   ]
   if (config.mode === 'development') {
-    lines.push('', '  Who can sign in:')
+    lines.push('', '  Demo users:')
     for (const { email, text } of demoPeople) lines.push(`    ${email.padEnd(18)} ${text}`)
     lines.push(
       '',
@@ -85,13 +85,13 @@ function banner(
     lines.push(
       '',
       `  WARNING: other computers can reach this server, because INLAY_LISTEN is ${config.listen}.`,
-      '  This is a development server: anybody who reaches it can sign in as a demo user, with one click and',
-      '  as an administrator. Leave INLAY_LISTEN out to accept connections from this computer only.',
+      '  This is a development server: anyone who can reach it can sign in as a demo administrator with one click.',
+      '  Unset INLAY_LISTEN to accept connections from this computer only.',
     )
   if (setupLink)
     lines.push(
       '',
-      '  Nobody can sign in yet. Open this link once, within a day, to become the first administrator:',
+      '  No user exists yet. To become the first administrator, open this link. It works once, within one day:',
       `    ${setupLink}`,
     )
   return `${lines.join('\n')}\n`

@@ -6,7 +6,7 @@ import { UnreadableSecret } from '../lib/secrets.ts'
 import { openStores, RedisFailed, type Stores } from '../stores/stores.ts'
 import { CommandFailed } from './command-failed.ts'
 
-/** Runs a command on the stores: those of the running server, or, without one, opened for as long as the command takes. */
+/** Runs a command on the stores. Without a running server, they are opened for the duration of the command. */
 export async function withStores<T>(config: Config, work: (stores: Stores) => Promise<T>): Promise<T> {
   const options = { clock: systemClock, log: createLog('silent'), claim: 'join' } as const
   const stores = await openStores(config, options).catch((error) => {
@@ -21,23 +21,23 @@ export async function withStores<T>(config: Config, work: (stores: Stores) => Pr
   }
 }
 
-/** Stores that do not let us in are the operator's to put right; a stack trace would not say how. */
+/** Turns errors of the stores into messages that tell the operator what to fix. */
 export function explainStores(error: unknown, { databaseUrl, dataDir }: Config): unknown {
   if (error instanceof UnreadableSecret) {
     return new CommandFailed(
-      `INLAY_SECRET is not the secret that this data was sealed with (${error.message}). Give the one from before; to change it, put the new one in front: INLAY_SECRET=new,old`,
+      `INLAY_SECRET isn't the secret that this data was encrypted with (${error.message}). Use the previous secret. To change it, put the new one in front: INLAY_SECRET=new,old`,
       { cause: error },
     )
   }
   const { code, message, path } = error as NodeJS.ErrnoException
   if (error instanceof RedisFailed) {
-    return new CommandFailed(`Redis cannot be used: ${message}. Check REDIS_URL.`, { cause: error })
+    return new CommandFailed(`Can't use Redis: ${message}. Check REDIS_URL.`, { cause: error })
   }
   if (path?.startsWith(dataDir)) {
-    return new CommandFailed(`The data folder cannot be used: ${message}. Check INLAY_DATA_DIR.`, { cause: error })
+    return new CommandFailed(`Can't use the data folder: ${message}. Check INLAY_DATA_DIR.`, { cause: error })
   }
   if (!databaseUrl || typeof code !== 'string') return error
-  return new CommandFailed(`The database cannot be used: ${message || code}. Check DATABASE_URL.`, { cause: error })
+  return new CommandFailed(`Can't use the database: ${message || code}. Check DATABASE_URL.`, { cause: error })
 }
 
 export interface ListedOrganization {
@@ -56,7 +56,7 @@ export async function listAllOrganizations({ owner }: Stores, slug?: string): Pr
       'select id, name, slug, plan_id from organizations where slug = coalesce($1, slug) order by slug',
       [slug ?? null],
     )
-    if (slug && rows.length === 0) throw new CommandFailed(`There is no organization with the slug "${slug}"`)
+    if (slug && rows.length === 0) throw new CommandFailed(`No organization has the slug "${slug}"`)
     return rows
   } finally {
     await client.end()

@@ -66,16 +66,16 @@ test('the commands work with and without a server', async () => {
   expect(other, 'a taken name gets another slug').toMatch(/^Acme \(acme-\w+\), admin/)
   expect(refusals.map((text) => text.trim())).toEqual([
     'inlay: An account for ada@example.com already exists',
-    'inlay: "not-an-address" is not an email address',
-    'inlay: --role is one of admin, member',
+    `inlay: "not-an-address" isn't an email address`,
+    'inlay: --role must be one of admin, member',
     'inlay: The slug "demo" is taken',
-    'inlay: Nobody is known as nobody@example.com. Add them: npx inlay user add --email nobody@example.com',
-    expect.stringContaining('inlay: --plan is one of free'),
-    'inlay: Nobody is known as nobody@example.com. Add them: npx inlay user add --email nobody@example.com',
+    'inlay: No user has the email address nobody@example.com. Add them with: npx inlay user add --email nobody@example.com',
+    expect.stringContaining('inlay: --plan must be one of free'),
+    'inlay: No user has the email address nobody@example.com. Add them with: npx inlay user add --email nobody@example.com',
     'inlay: --role needs --org: a user has a role in an organization',
-    'inlay: There is no organization with the slug "nowhere"',
+    'inlay: No organization has the slug "nowhere"',
     expect.stringContaining("inlay: --origins isn't valid: "),
-    'inlay: There is no organization with the slug "nowhere"',
+    'inlay: No organization has the slug "nowhere"',
     'inlay: --org is missing',
     expect.stringMatching(/^inlay: .*site/),
   ])
@@ -103,7 +103,7 @@ test('the commands work with and without a server', async () => {
     expect.arrayContaining([
       expect.stringMatching(/^ada@example\.com\tAda\tadmin of acme, admin of acme-\w+, member of demo$/),
       'bob@example.com\tbob\tadmin of acme',
-      expect.stringMatching(/^nobody@demo\.test\t[^\t]+\tin no organization$/),
+      expect.stringMatching(/^nobody@demo\.test\t[^\t]+\tno organization$/),
     ]),
   )
   expect(ofAcme).toMatch(/^ada@example\.com\t.*\nbob@example\.com\t.*\n$/)
@@ -126,9 +126,11 @@ test('the commands work with and without a server', async () => {
   expect(await works(`audit verify --from ${report}`)).toMatch(/^acme: \d+ rows?/)
   expect(await works(`audit verify --from ${head} --org demo`)).toMatch(/^demo: \d+ rows?/)
   expect(await fails('audit verify --from /nowhere')).toBe(
-    "inlay: --from takes a head or a file with heads, and /nowhere can't be read\n",
+    "inlay: --from must be a head or a file with heads, but /nowhere can't be read\n",
   )
-  expect(await fails(`audit verify --from ${join(import.meta.dirname, 'commands.test.ts')}`)).toContain('has no heads')
+  expect(await fails(`audit verify --from ${join(import.meta.dirname, 'commands.test.ts')}`)).toContain(
+    'contains no heads',
+  )
   // The last row of one organization, and everything of another, as somebody who writes the database could remove them.
   await inlay.query(`
     with cut as (
@@ -173,7 +175,7 @@ test('what cannot be done is said in a sentence, with what to do', async () => {
   for (const { code, stdout } of [unknown, option, value, lost, unstarted]) {
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   }
-  expect(unknown.stderr).toContain('inlay: There is no command "dance".')
+  expect(unknown.stderr).toContain('inlay: Unknown command "dance".')
   expect(unknown.stderr).toContain('Usage: npx inlay <command>')
   expect(option.stderr).toContain("Unknown option '--emial'")
   expect(option.stderr).toContain('Usage: npx inlay token [--url http://localhost:8787] | token --email <address>')
@@ -190,14 +192,14 @@ test('what cannot be done is said in a sentence, with what to do', async () => {
     expect.stringMatching(/^✗ stores .*ECONNREFUSED.* Check DATABASE_URL\.$/),
   ])
   for (const { stderr } of [lost, unstarted]) {
-    expect(stderr).toMatch(/^inlay: The database cannot be used: .*ECONNREFUSED.* Check DATABASE_URL\.\n$/)
+    expect(stderr).toMatch(/^inlay: Can't use the database: .*ECONNREFUSED.* Check DATABASE_URL\.\n$/)
   }
   for (const { stdout, stderr } of [sick, lost, unstarted]) expect(stdout + stderr).not.toContain('hidden-word')
 })
 
 test('a Redis that cannot be used is named with its setting', async () => {
   const inlay = useInstallation({ REDIS_URL: 'redis://:hidden-word@127.0.0.1:1' })
-  const problem = 'Redis cannot be used: connect ECONNREFUSED 127.0.0.1:1. Check REDIS_URL.'
+  const problem = "Can't use Redis: connect ECONNREFUSED 127.0.0.1:1. Check REDIS_URL."
   const [start, migrate] = [await inlay.run('start'), await inlay.run('migrate')]
   for (const { code, stderr } of [start, migrate])
     expect({ code, stderr }).toEqual({ code: 1, stderr: `inlay: ${problem}\n` })
@@ -217,7 +219,7 @@ test('a data folder that cannot be used is named with its setting', async () => 
     for (const env of [{}, { INLAY_SECRET: randomBytes(32).toString('base64') }]) {
       const { code, stdout, stderr } = await inlay.run('start', { INLAY_DATA_DIR: folder, ...env })
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-      expect(stderr).toMatch(/^inlay: INLAY_DATA_DIR is .*, which cannot be used: .*\n$/)
+      expect(stderr).toMatch(/^inlay: Can't use the data folder .* \(INLAY_DATA_DIR\): .*\n$/)
       expect(stderr).toContain(folder)
     }
   }
@@ -225,13 +227,13 @@ test('a data folder that cannot be used is named with its setting', async () => 
   const { code, stderr } = await inlay.run('start')
   expect({ code, stderr }).toEqual({
     code: 1,
-    stderr: expect.stringMatching(/^inlay: The data folder cannot be used: .* Check INLAY_DATA_DIR\.\n$/),
+    stderr: expect.stringMatching(/^inlay: Can't use the data folder: .* Check INLAY_DATA_DIR\.\n$/),
   })
 })
 
 test('a misspelled setting is reported with the right name, and does not keep the server from starting', async () => {
   const inlay = useInstallation({ INLAY_LOGLEVEL: 'debug' })
-  const warning = 'INLAY_LOGLEVEL is not a setting and has no effect. Did you mean INLAY_LOG_LEVEL?'
+  const warning = "INLAY_LOGLEVEL isn't a setting and has no effect. Did you mean INLAY_LOG_LEVEL?"
   const doctor = await inlay.run('doctor')
   expect(doctor).toMatchObject({ code: 0, stdout: expect.stringContaining(`! configuration  ${warning}\n`) })
   const server = await inlay.start()
@@ -264,16 +266,16 @@ test('the doctor asks the sign-in provider, and says what is wrong with it', asy
   }
   const client = { SIGN_IN_CLIENT_ID: 'inlay', SIGN_IN_CLIENT_SECRET: 'hidden-word' }
   const { issuer } = provider
-  expect(await examine({})).toBe('✓ sign-in        with passwords, and the demo people with one click')
+  expect(await examine({})).toBe('✓ sign-in        with passwords; demo users with one click')
   expect(await examine({ SIGN_IN_ISSUER: issuer, ...client })).toBe(`✓ sign-in        at ${issuer}`)
   expect(await examine({ SIGN_IN_ISSUER: issuer, SIGN_IN_AUDIENCE: 'api' })).toBe(
-    `✓ sign-in        with passwords, and access tokens of ${issuer}`,
+    `✓ sign-in        with passwords, or access tokens from ${issuer}`,
   )
   expect(await examine({ SIGN_IN_ISSUER: `${issuer}/`, ...client })).toBe(
-    `✗ sign-in        ${issuer}/ cannot be used: Expected the issuer ${issuer}/, but ${issuer}/.well-known/openid-configuration says ${issuer}. Check SIGN_IN_ISSUER.`,
+    `✗ sign-in        Can't use ${issuer}/: Expected the issuer ${issuer}/, but ${issuer}/.well-known/openid-configuration says ${issuer}. Check SIGN_IN_ISSUER.`,
   )
   expect(await examine({ SIGN_IN_ISSUER: 'http://10.0.0.1', ...client })).toMatch(
-    /^✗ sign-in {8}http:\/\/10\.0\.0\.1 cannot be used: .* Check INLAY_ALLOWED_PRIVATE_NETWORKS\.$/,
+    /^✗ sign-in {8}Can't use http:\/\/10\.0\.0\.1: .* Check INLAY_ALLOWED_PRIVATE_NETWORKS\.$/,
   )
   await provider.stop()
   expect(await examine({ SIGN_IN_ISSUER: issuer, ...client })).toMatch(/^✗ sign-in .* Check SIGN_IN_ISSUER\.$/)
@@ -305,9 +307,16 @@ test('a secret is rotated without losing what the old one sealed, and the old on
   expect(await during.call(`/api/publishable-keys/${id}/reveal`)).toEqual({ status: 200, body: { key } })
   expect(await logins()).toBe(2)
   const rotated = await inlay.run('secret rotate', both)
-  expect(rotated).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^Sealed [1-9]\d* values/) })
+  expect(rotated).toMatchObject({
+    code: 0,
+    stderr: '',
+    stdout: expect.stringMatching(/^Re-encrypted [1-9]\d* values?/),
+  })
   expect(await logins(), 'nobody can sign in to the database with the old secret').toBe(1)
-  expect(await inlay.run('secret rotate', both)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Sealed 0/) })
+  expect(await inlay.run('secret rotate', both)).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^Re-encrypted 0/),
+  })
   expect(await during.call(`/api/publishable-keys/${id}/reveal`)).toEqual({ status: 200, body: { key } })
   await during.stop()
 

@@ -44,12 +44,12 @@ test('somebody signs in from the command line with the browser, and out again', 
   const address = await computer.opened()
   const shown = await signInWithBrowser(server, address, 'Allow')
   expect(shown.back).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/)
-  expect(shown.text).toContain('You are signed in')
+  expect(shown.text).toContain('You’re signed in')
   expect(shown.text).toContain('Signed in as admin@demo.test for Demo')
   const { code, stdout, stderr } = await login
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   expect(stdout).toBe(
-    `Sign in with your browser. If none opens, go to:\n  ${address}\nSigned in as admin@demo.test for Demo. The tokens are in ${computer.file}\n`,
+    `Sign in in your browser. If it doesn't open, go to:\n  ${address}\nSigned in as admin@demo.test for Demo. The tokens are stored in ${computer.file}\n`,
   )
 
   expect(statSync(computer.file).mode & 0o777).toBe(0o600)
@@ -103,7 +103,7 @@ test('somebody signs in from the command line with the browser, and out again', 
     expect(await computer.run(`${command} --url ${server.url}`)).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: `inlay: Nobody is signed in at ${server.url}. Sign in: npx inlay login --url ${server.url}\n`,
+      stderr: `inlay: You aren't signed in to ${server.url}. Sign in with: npx inlay login --url ${server.url}\n`,
     })
   }
   const ended = { ...renewed, expires_at: new Date().toISOString() }
@@ -111,7 +111,7 @@ test('somebody signs in from the command line with the browser, and out again', 
   expect(await computer.run(`token --url ${server.url}`)).toMatchObject({
     code: 1,
     stdout: '',
-    stderr: `inlay: That sign-in has ended. Sign in again: npx inlay login --url ${server.url}\n`,
+    stderr: `inlay: Your sign-in has ended. Sign in again with: npx inlay login --url ${server.url}\n`,
   })
   expect(await computer.run(`logout --url ${server.url}`), 'what has ended can be left').toMatchObject({ code: 0 })
   expect(computer.credentials()).toEqual({})
@@ -126,8 +126,8 @@ test('what keeps somebody from signing in is said in a sentence, and leaves noth
   const back = new URL(new URL(address).searchParams.get('redirect_uri') ?? '')
   const forged = await fetch(`${back}?code=stolen&state=forged`)
   expect(forged.status, 'what it did not ask for changes nothing').toBe(404)
-  expect((await signInWithBrowser(server, address, 'Cancel')).text).toContain('You are not signed in')
-  expect(await login).toMatchObject({ code: 1, stderr: 'inlay: It was not allowed\n' })
+  expect((await signInWithBrowser(server, address, 'Cancel')).text).toContain('Sign-in failed')
+  expect(await login).toMatchObject({ code: 1, stderr: 'inlay: Access was denied\n' })
   expect(existsSync(computer.file)).toBe(false)
 
   const refusals = await Promise.all(
@@ -163,6 +163,6 @@ test('the tokens go even when the server does not answer', async () => {
   })
   const { code, stderr } = await computer.run(`logout --url ${url}`)
   expect(code).toBe(1)
-  expect(stderr).toMatch(/^inlay: The tokens were removed from .* they end by themselves\n$/)
+  expect(stderr).toMatch(/^inlay: Deleted the tokens from .* They stay valid until they expire\.\n$/)
   expect(computer.credentials()).toEqual({})
 })

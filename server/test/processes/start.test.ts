@@ -50,10 +50,14 @@ test('a first start on an empty folder serves, and its banner says how to try it
     inlay.run('token'),
   ])
   expect(refusals).toEqual([
-    refused('Nobody is known as stranger@demo.test. Add them: npx inlay user add --email stranger@demo.test'),
-    refused('nobody@demo.test is not a member of "demo". Add them: npx inlay user add --email nobody@demo.test --org'),
-    refused('There is no organization with the slug "nowhere"'),
-    refused('Nobody is signed in at'),
+    refused(
+      'No user has the email address stranger@demo.test. Add them with: npx inlay user add --email stranger@demo.test',
+    ),
+    refused(
+      `nobody@demo.test isn't a member of "demo". Add them with: npx inlay user add --email nobody@demo.test --org`,
+    ),
+    refused('No organization has the slug "nowhere"'),
+    refused("You aren't signed in to"),
   ])
 
   expect(await inlay.run('start'), 'a second server on the folder').toEqual(
@@ -104,7 +108,7 @@ test('in development only this computer can connect, unless the operator says ot
   if (outside) expect(await reaches(outside, new URL(open.url).port)).toBe(true)
 
   expect(await inlay.run('start', { INLAY_LISTEN: '192.0.2.1' })).toEqual(
-    refused('INLAY_LISTEN is 192.0.2.1, which is not an address of this computer.'),
+    refused("INLAY_LISTEN is 192.0.2.1, which isn't an address of this computer."),
   )
 })
 

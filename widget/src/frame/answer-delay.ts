@@ -1,9 +1,9 @@
-/** How long a question is in view before it can be answered. */
+/** How long a question must be in view before it can be answered. */
 const answerDelayMs = 500
 
 /**
- * Keeps input that was meant for something else from answering a question: anything in the question's first half second,
- * and all but the first click of a double click.
+ * Ignores input that was meant for something else: anything in the question's first half second, and the second click of a
+ * double click.
  */
 export class AnswerDelay {
   readonly #onChange: (isOver: boolean) => void

@@ -4,5 +4,5 @@ declare module '*.css' {
   export default css
 }
 
-/** Where the server has the frame's view. The build replaces it, since the address has the view's content in it. */
+/** URL of the frame's view. The build inserts it, because it contains a hash of the view. */
 declare const viewAddress: string

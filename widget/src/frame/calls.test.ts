@@ -111,7 +111,7 @@ describe('a call', () => {
     receive('1', 'look')
     calls.finish('1', 'x'.repeat(1024 * 1024))
     expect(results()).toMatchObject([
-      { error: { code: 'failed', message: 'The result is larger than a message may be' } },
+      { error: { code: 'failed', message: 'The result exceeds the maximum size of a message' } },
     ])
   })
 
@@ -183,7 +183,7 @@ describe('a call', () => {
     receive('2', 'change', 'h', { sum: 5 })
     expect(waiting()).toEqual(['2'])
     expect(results()).toMatchObject([{ call_id: '1', error: { code: 'replaced' } }])
-    expect(withdrawn).toEqual(['1: It made the same call again'])
+    expect(withdrawn).toEqual(['1: It repeated the call'])
     calls.decide('1', 'once')
     calls.decide('2', 'once')
     confirm()
@@ -292,7 +292,7 @@ describe('a question about a tool that runs elsewhere', () => {
       { call_id: '1', error: { code: 'replaced' } },
       { call_id: '3', error: { code: 'declined' } },
     ])
-    expect(withdrawn).toEqual(['1: It made the same call again', '2: The client disconnected'])
+    expect(withdrawn).toEqual(['1: It repeated the call', '2: The client disconnected'])
   })
 
   test('is not answered by what the page says', () => {
@@ -365,7 +365,7 @@ describe('earlier calls', () => {
     [{ outcome: 'succeeded' }, { state: 'done' }],
     [{ outcome: 'tool_error' }, { state: 'failed' }],
     [{ outcome: 'failed', failure_code: 'SOURCE_GONE' }, { state: 'failed' }],
-    [{ outcome: 'timed_out' }, { state: 'failed', message: 'It took too long' }],
+    [{ outcome: 'timed_out' }, { state: 'failed', message: 'It timed out' }],
     [{ outcome: 'cancelled' }, { state: 'cancelled' }],
     [{ outcome: 'refused', failure_code: 'DECLINED' }, { state: 'declined' }],
     [{ outcome: 'refused' }, { state: 'failed', message: 'Your organization doesn’t allow it' }],

@@ -11,28 +11,28 @@ type Outcome = Omit<Extract<ClientMessageInput, { type: 'tool/result' }>, 'type'
 export interface Call {
   id: string
   tool: PageTool
-  /** Set if the tool runs at a tool server: the page is only where the user is asked, and learns nothing of the call. */
+  /** Set if the tool runs at a tool server: the user is asked in this page, but the page learns nothing about the call. */
   connector: Connector | undefined
   args: Record<string, unknown>
-  /** The name of the client that calls, where the server knows it. */
+  /** Name of the calling client, if the server knows it. */
   client: string | undefined
-  /** `allowed`: by the user, and the server has not confirmed yet that the caller still waits. */
+  /** `allowed`: the user allowed the call, but the server hasn't confirmed yet that the caller is still waiting. */
   state: 'asking' | 'allowed' | 'running' | 'done' | 'failed' | 'declined' | 'cancelled'
-  /** What went wrong. */
+  /** The reason for a failure or cancellation. */
   message?: string
-  /** What was answered, in case that the answer was lost on its way. */
+  /** The result that was sent, kept in case it was lost. */
   outcome?: Outcome
-  /** What an approval is for: this very definition. */
+  /** Identifies the exact definition that an approval applies to. */
   subject: string
-  /** The user has allowed the same call of the same client before. */
+  /** Whether the user has allowed the same call of the same client before. */
   isRepeated: boolean
-  /** When the call arrived, in the clock of `performance`. */
+  /** Arrival time, from `performance.now()`. */
   receivedAt: number
   /** Undefined until the user has decided. */
   approval?: Approval
 }
 
-/** A call from before this page was loaded, as the server has recorded it. */
+/** A call from before this page was loaded, as recorded by the server. */
 export interface EarlierCall {
   id: string
   name: string
@@ -47,7 +47,7 @@ type Connector = ToolAsk['connector']
 
 export type Decision = 'once' | 'always' | 'no'
 
-/** A tool that runs without asking, in exactly this definition. */
+/** A tool that runs without asking, as long as its definition doesn't change. */
 export interface Permission {
   subject: string
   tool: PageTool
@@ -56,11 +56,11 @@ export interface Permission {
 
 export interface CallsOptions {
   findTool(name: string): PageTool | undefined
-  /** The call may run now: in the page, or at the tool server, which needs nothing from here. */
+  /** The call may run now, in the page or at the tool server. */
   run(call: Call): void
   stop(call: Call): void
   send(message: ClientMessageInput): void
-  /** A call has ended before the user answered, or before the answer took effect. */
+  /** A call ended before the user answered, or before the answer took effect. */
   onWithdrawn(call: Call): void
   onChange(): void
 }
@@ -68,8 +68,8 @@ export interface CallsOptions {
 const rememberedCalls = 200
 
 /**
- * The calls of this page's tools, from their arrival to their result, and the questions about tools that run elsewhere.
- * Nothing that may change something runs unasked.
+ * Tracks calls of this page's tools, from arrival to result, and questions about tools that run at tool servers. A tool that
+ * may change something never runs without approval.
  */
 export class Calls {
   readonly #options: CallsOptions
@@ -81,17 +81,17 @@ export class Calls {
     this.#options = options
   }
 
-  /** The newest last. */
+  /** Newest last. */
   get list(): Call[] {
     return [...this.#calls.values()]
   }
 
-  /** Calls from before, the newest last. A call of this page isn't among them. */
+  /** Calls from before this page was loaded, newest last. */
   get earlier(): EarlierCall[] {
     return this.#earlier.filter(({ id }) => !this.#calls.has(id))
   }
 
-  /** The calls that wait for the user, the oldest first. */
+  /** Calls that wait for the user, oldest first. */
   get waiting(): Call[] {
     return this.list.filter(({ state }) => state === 'asking')
   }
@@ -104,7 +104,7 @@ export class Calls {
     const tool = this.#options.findTool(name)
     if (this.#recall(id)) return
     if (!tool) {
-      const error = { code: 'unknown_tool' as const, message: `This page has no tool ${name}` }
+      const error = { code: 'unknown_tool' as const, message: `This page has no tool named ${name}` }
       this.#options.send({ type: 'tool/result', call_id: id, error })
     } else {
       const subject = `${definition_hash} ${JSON.stringify(tool)}`
@@ -112,7 +112,7 @@ export class Calls {
     }
   }
 
-  /** The user is asked about a tool that runs elsewhere. */
+  /** Asks the user about a tool that runs at a tool server. */
   receiveQuestion({ call_id: id, tool, connector, args, definition_hash, client_name: client }: ToolAsk): void {
     if (this.#recall(id)) return
     const { title, ...rest } = tool
@@ -132,7 +132,7 @@ export class Calls {
     this.#options.onChange()
   }
 
-  /** The server confirms that the caller of an allowed call still waits. */
+  /** The server confirmed that the caller of an allowed call is still waiting. */
   confirm(id: string): void {
     const call = this.#calls.get(id)
     if (call?.state !== 'allowed') return
@@ -151,7 +151,7 @@ export class Calls {
       return
     }
     if (decision === 'always') this.#approved.set(call.subject, { tool: call.tool, connector: call.connector })
-    // Others that wait for the same approval have it now.
+    // The approval also applies to other calls that wait for it.
     const cleared = this.list.filter((other) => other === call || this.#isNowFree(other))
     for (const each of cleared) {
       each.state = 'allowed'
@@ -161,7 +161,7 @@ export class Calls {
     this.#options.onChange()
   }
 
-  /** Takes a standing permission back: the next call of the tool asks again. */
+  /** Revokes a standing permission: the next call of the tool asks again. */
   revoke(subject: string): void {
     if (this.#approved.delete(subject)) this.#options.onChange()
   }
@@ -171,7 +171,7 @@ export class Calls {
     const call = this.#calls.get(id)
     if (call?.state !== 'running') return
     if (bytesOf(outcome) < maxMessageBytes - 1024) this.#end(call, 'done', outcome)
-    else this.fail(id, 'The result is larger than a message may be')
+    else this.fail(id, 'The result exceeds the maximum size of a message')
   }
 
   fail(id: string, message: string): void {
@@ -181,7 +181,7 @@ export class Calls {
     this.#end(call, 'failed', { error: { code: 'failed', message: call.message } })
   }
 
-  /** Nobody waits for the result any more. */
+  /** The result is no longer needed. */
   cancel(id: string, reason: string): void {
     const call = this.#calls.get(id)
     if (call?.state !== 'running' && call?.state !== 'asking' && call?.state !== 'allowed') return
@@ -193,9 +193,9 @@ export class Calls {
     this.#options.onChange()
   }
 
-  /** Another session, and maybe another user: nothing of the last one counts. */
+  /** A new session may belong to another user, so nothing of the last one is kept. */
   startOver(): void {
-    for (const { id } of this.list) this.cancel(id, 'The page has a new connection')
+    for (const { id } of this.list) this.cancel(id, 'The page started a new session')
     this.#calls.clear()
     this.#earlier = []
     this.#approved.clear()
@@ -204,7 +204,7 @@ export class Calls {
 
   #isNowFree = ({ state, subject }: Call) => state === 'asking' && this.#approved.has(subject)
 
-  /** Sent once more after a drop: the tool must not run again. */
+  /** Handles a call that the server resent after a drop: the tool must not run again. */
   #recall(id: string): boolean {
     const known = this.#calls.get(id)
     if (known?.outcome) this.#answer(known)
@@ -225,13 +225,13 @@ export class Calls {
     this.#options.onChange()
   }
 
-  /** A caller that makes the same call again has given up on the first one: approving both would do the thing twice. */
+  /** A caller that repeats a call has given up on the first one: approving both would run the tool twice. */
   #ask(call: Call): void {
     this.#tellApproval(call)
     if (call.state !== 'asking') return
     for (const other of this.waiting) {
       if (other === call || !isSame(other, call)) continue
-      other.message = 'It made the same call again'
+      other.message = 'It repeated the call'
       this.#end(other, 'cancelled', { error: { code: 'replaced', message: replacedText } })
       this.#options.onWithdrawn(other)
     }
@@ -262,7 +262,7 @@ export class Calls {
 }
 
 const replacedText =
-  'The same call was made again while this one was waiting for approval, so the user is asked about the newer one only. Nothing was done for this call.'
+  'The same call was made again while this one was waiting for approval, so the user is only asked about the newer one. This call did not run.'
 
 const wasAllowed = ({ state }: Call) => state === 'allowed' || state === 'running' || state === 'done'
 
@@ -277,14 +277,14 @@ function describeOutcome({
 }: RecentCalls['calls'][number]): Pick<EarlierCall, 'state' | 'message'> {
   if (outcome === 'succeeded') return { state: 'done' }
   if (outcome === 'cancelled') return { state: 'cancelled' }
-  if (outcome === 'timed_out') return { state: 'failed', message: 'It took too long' }
+  if (outcome === 'timed_out') return { state: 'failed', message: 'It timed out' }
   if (outcome === 'refused' && failure_code === 'DECLINED') return { state: 'declined' }
   if (failure_code === 'APPROVAL_NEEDED') return { state: 'failed', message: 'No page was open to ask you' }
   if (outcome === 'refused') return { state: 'failed', message: 'Your organization doesn’t allow it' }
   return { state: 'failed' }
 }
 
-/** Pages return anything, and browsers hand it on as JSON or as it is. */
+/** Pages can return anything, and browsers pass it on as JSON or unchanged. */
 export function readResult(text: string): unknown {
   if (text === 'undefined') return null
   try {

@@ -16,22 +16,22 @@ export type Status =
   | { state: 'idle' }
   | { state: 'connecting' }
   | { state: 'connected' }
-  /** Dropped; it tries again by itself. */
+  /** The connection dropped and is retried automatically. */
   | { state: 'waiting' }
-  /** The page has to bring a fresh ID token; `problem` says what was wrong with the last one. */
+  /** The page has to provide a fresh ID token; `problem` is why the last one was rejected. */
   | { state: 'unidentified'; problem?: Problem }
-  /** Coming back is useless until something changes. */
+  /** Reconnecting can't succeed until something changes. */
   | ({ state: 'refused' } & Problem)
 
 export interface Connection {
-  /** Connects, or continues as this user. `canRenew`: the page can be asked for another token. */
+  /** Connects, or switches an open connection to this user. `canRenew`: the page can be asked for another token. */
   identify(idToken: string | undefined, canRenew: boolean): void
-  /** Whether the server knows the page: messages go out. */
+  /** Whether the server has accepted the page, so that messages can be sent. */
   isReady(): boolean
   send(message: ClientMessageInput): void
-  /** The page goes, or wants no agent any more. */
+  /** The page is leaving, or has disconnected the agent. */
   end(): void
-  /** After the computer slept or changed its network a socket may be dead without knowing. */
+  /** Detects a dead socket after the computer slept or changed its network. */
   check(): void
 }
 
@@ -42,15 +42,15 @@ export interface ConnectionOptions {
   page(): { url: string; title: string; visible: boolean }
   onStatus(status: Status): void
   onReady(ready: Ready, ticket: Ticket): void
-  /** All other messages. A newer server may send types that this frame doesn't know. */
+  /** Receives all other messages. A newer server may send types that this frame doesn't know. */
   onMessage(message: ServerMessage): void
 }
 
 const pongWithinMs = 5_000
-/** Any code but the two of pages that leave: the session waits for the next socket. */
+/** Any code except the two for leaving pages keeps the session open for the next socket. */
 const comingBack = 4000
 
-/** One socket to the runtime for as long as somebody wants it, whatever happens to it. */
+/** Keeps one socket to the runtime open, and reconnects when it drops. */
 export function createConnection(options: ConnectionOptions): Connection {
   let idToken: string | undefined
   let canRenew = false
@@ -62,7 +62,7 @@ export function createConnection(options: ConnectionOptions): Connection {
   let failures = 0
   let timer: ReturnType<typeof setTimeout> | undefined
   let pongTimer: ReturnType<typeof setTimeout> | undefined
-  /** What was begun before the newest beginning is void. */
+  /** Incremented by each new attempt; results of earlier attempts are ignored. */
   let turn = 0
 
   const send = (message: ClientMessageInput) => {
@@ -100,7 +100,7 @@ export function createConnection(options: ConnectionOptions): Connection {
   const refuseTicket = (error: unknown) => {
     if (!(error instanceof TicketRefused)) return retry()
     const { code, message } = error
-    // The provider may have changed its keys, or the server its mind, so another token may well be accepted.
+    // The provider's keys or the server's settings may have changed, so another token may be accepted.
     if (code === 'TOKEN_EXPIRED' || (code === 'INVALID_TOKEN' && canRenew))
       return options.onStatus({ state: 'unidentified', problem: { code, message } })
     refuse(code, message)
@@ -125,7 +125,7 @@ export function createConnection(options: ConnectionOptions): Connection {
     const opened = new WebSocket(runtimeAddress(), [subprotocol, ticketSubprotocolPrefix + ticket.ticket])
     socket = opened
     opened.onopen = () => send({ type: 'hello', tab_id: options.tabId, ...options.page(), ...(resume && { resume }) })
-    // Our own server's messages aren't checked again: a parser would be most of what a visitor loads.
+    // Messages of our own server aren't validated, because a parser would be most of the code that a visitor loads.
     opened.onmessage = ({ data }) => mine === turn && receive(JSON.parse(data), ticket)
     opened.onclose = ({ code, reason }) => mine === turn && closed(code, reason)
   }
@@ -156,7 +156,7 @@ export function createConnection(options: ConnectionOptions): Connection {
     else retry()
   }
 
-  /** The same person stays connected; for somebody else everything begins anew. */
+  /** Keeps the connection for the same user; another user gets a new session. */
   async function renew(): Promise<void> {
     const mine = turn
     const token = idToken

@@ -1,16 +1,16 @@
 import { retryDelay } from './retry-delay.ts'
 
-/** After so long on a connection, the next refused token is a new problem and not the same one again. */
+/** After this long on a connection, the next rejected token counts as a new problem. */
 const calmMs = 60_000
 const longestDelayMs = 300_000
 
-/** Asks the page for a fresh ID token: one request at a time, and less often while its tokens keep being refused. */
+/** Asks the page for a fresh ID token: one request at a time, and less often while its tokens keep being rejected. */
 export class IdentityRequests {
   readonly #ask: () => void
   readonly #now: () => number
   #count = 0
   #acceptedAt: number | undefined
-  /** Set from the decision to ask until the page's answer. */
+  /** Set from the decision to ask until the page responds. */
   #pending: ReturnType<typeof setTimeout> | undefined
 
   constructor(ask: () => void, now = () => performance.now()) {
@@ -18,7 +18,7 @@ export class IdentityRequests {
     this.#now = now
   }
 
-  /** Returns true if the page was asked before and its answer didn't help. */
+  /** Returns true if the page was asked before and its response didn't help. */
   request(): boolean {
     if (this.#acceptedAt !== undefined && this.#now() - this.#acceptedAt >= calmMs) this.#count = 0
     this.#acceptedAt = undefined
@@ -30,7 +30,7 @@ export class IdentityRequests {
     return isRepeated
   }
 
-  /** The page answered, or said by itself who the user is. */
+  /** The page responded, or identified the user without being asked. */
   answered(): void {
     clearTimeout(this.#pending)
     this.#pending = undefined

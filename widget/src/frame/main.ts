@@ -8,14 +8,14 @@ import type { View } from './view.ts'
 
 const key = new URLSearchParams(location.search).get('key') ?? ''
 
-/** Only the page around this frame may hand over a channel, and only one; whose page it is, the browser says. */
+/** Accepts one channel, and only from the embedding page, whose origin the browser vouches for. */
 function waitForChannel(): void {
   window.addEventListener('message', function receive({ source, origin, data, ports: [port] }) {
     if (window.parent === window || source !== window.parent || data !== channelWord || !port) return
     window.removeEventListener('message', receive)
     run(port, origin)
   })
-  // To whomever it may be: there is nothing in it.
+  // Any origin may receive it, because it contains nothing.
   window.parent.postMessage(readyWord, '*')
 }
 
@@ -23,7 +23,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   const say = (message: ToElement) => port.postMessage(message)
   let page = { url: embeddingOrigin, title: '' }
   let tools: SortedTools = { accepted: [], leftOut: [] }
-  /** Whether the page wants a connection, and as whom. */
+  /** Set while the page wants a connection. */
   let wanted: { idToken: string | undefined; canRenew: boolean } | undefined
   let state: Status['state'] = 'connecting'
   let problem: Problem | undefined
@@ -38,7 +38,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   const isInline = () => look?.canClose === false
   const isShown = () => look?.isOpen === true || isInline()
 
-  /** Most visitors never open the panel, so everything that draws it is loaded when something has to be shown. */
+  /** Loaded on demand, because most visitors never open the panel. */
   let view: View | undefined
   let isLoading = false
   function needView(): void {
@@ -54,7 +54,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       onRelease: () => say({ type: 'release' }),
       onSize(width, height) {
         say({ type: 'size', width, height })
-        // The question may have grown out of view.
+        // Keeps a question that has grown in view.
         if (isAsking && isInline()) say({ type: 'show' })
       },
     })
@@ -77,7 +77,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     findTool: (name) => tools.accepted.find((tool) => tool.name === name),
     run({ id, tool, connector, args }) {
       hasNews ||= !isShown()
-      // The page learns nothing about tools that run elsewhere.
+      // The page learns nothing about tools that run at tool servers.
       if (!connector) say({ type: 'call', id, definition: JSON.stringify(tool), args })
     },
     stop: ({ id }) => say({ type: 'cancel', id }),
@@ -87,7 +87,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       showCalls()
       const wasAsking = isAsking
       isAsking = calls.waiting.length > 0
-      // Only for the first question, so that a user who has closed the panel since is not interrupted again.
+      // Only for the first question, so that a user who closed the panel isn't interrupted again.
       if (isAsking && !wasAsking) {
         needView()
         say({ type: 'show' })
@@ -129,11 +129,11 @@ function run(port: MessagePort, embeddingOrigin: string): void {
 
   function receiveStatus(next: Status): void {
     if (next.state === 'connected') identityRequests.accepted()
-    // A first refusal is usually put right by the page's next token, so only a repeated one is shown.
+    // The page's next token usually resolves a first refusal, so only a repeated one is shown.
     const isRepeated = next.state === 'unidentified' && identityRequests.request()
     problem = next.state === 'refused' ? next : isRepeated ? next.problem : undefined
     state = problem ? 'refused' : next.state
-    // For developers and tests: while the panel is closed, nothing else shows it.
+    // For developers and tests: while the panel is closed, nothing else shows the state.
     document.documentElement.dataset.state = state
     showStatus()
     if (problem) say({ type: 'error', code: problem.code, message: problem.message })
@@ -176,16 +176,16 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     tellPage()
     if (!document.hidden) connection.check()
   })
-  // Leaving tells at once that the tools are gone; a page that the browser kept comes back on its own.
+  // Removes the tools immediately when the page is left. A page restored from the back/forward cache reconnects.
   window.addEventListener('pagehide', () => connection.end())
   window.addEventListener('pageshow', ({ persisted }) => {
     if (persisted && wanted) connection.identify(wanted.idToken, wanted.canRenew)
   })
 }
 
-const warn = (tool: string, reason: string) => console.warn(`inlay-agent: the tool ${tool} was left out: ${reason}`)
+const warn = (tool: string, reason: string) => console.warn(`inlay-agent: the tool ${tool} was skipped: ${reason}`)
 
-/** Kept over reloads, where the browser lets a frame keep something. */
+/** Survives reloads if the browser allows storage in the frame. */
 function tabId(): string {
   const place = 'inlay-tab-id'
   try {

@@ -1,17 +1,17 @@
 import type { Problem } from './connection.ts'
 
-/** What a developer can do about a refusal. Its own message says what it was. */
+/** Tells a developer how to fix a refusal; appended to its message. */
 const remedies: Record<string, string> = {
-  INVALID_KEY: 'Compare the attribute publishable-key with the key of the organization; it may have been revoked.',
+  INVALID_KEY: 'Check the publishable-key attribute. The key may have been revoked.',
   ORIGIN_NOT_ALLOWED:
-    'Add the origin of this page to the publishable key, or to the allowed domains of the organization.',
-  INVALID_TOKEN: 'An administrator reads at GET /api/diagnostics/refusals which check of the ID token failed.',
-  IDP_NOT_CONFIGURED: 'Set the identity provider of the organization, or connect without an ID token.',
-  PAYMENT_REQUIRED: 'The plan of the organization has no room for another end user or site.',
+    'Add this page’s origin to the publishable key’s allowed origins, or to the organization’s allowed domains.',
+  INVALID_TOKEN: 'An administrator can see which check of the ID token failed at GET /api/diagnostics/refusals.',
+  IDP_NOT_CONFIGURED: 'Configure the organization’s identity provider, or connect without an ID token.',
+  PAYMENT_REQUIRED: 'Upgrade the organization’s plan to add more end users or sites.',
 }
 
-/** Who visits a page in production can do nothing about it and is told no more than that. */
+/** Visitors of a page in production can't fix the problem, so they get no details. */
 export function explainProblem(problem: Problem, isDevelopment: boolean): string {
-  if (!isDevelopment) return 'The assistant is not available at the moment.'
+  if (!isDevelopment) return 'The assistant isn’t available right now.'
   return `${problem.code}: ${problem.message}. ${remedies[problem.code] ?? ''}`.trim()
 }

@@ -62,13 +62,13 @@ describe('a refusal', () => {
 
   test('tells a developer what to do', () => {
     expect(explainProblem(problem, true)).toBe(
-      'ORIGIN_NOT_ALLOWED: This origin may not use the publishable key. Add the origin of this page to the publishable key, or to the allowed domains of the organization.',
+      'ORIGIN_NOT_ALLOWED: This origin may not use the publishable key. Add this page’s origin to the publishable key’s allowed origins, or to the organization’s allowed domains.',
     )
     expect(explainProblem({ code: 'OTHER', message: 'Strange' }, true)).toBe('OTHER: Strange.')
   })
 
   test('tells nobody else more than that there is nothing', () => {
-    expect(explainProblem(problem, false)).toBe('The assistant is not available at the moment.')
+    expect(explainProblem(problem, false)).toBe('The assistant isn’t available right now.')
   })
 })
 

@@ -1,4 +1,4 @@
-/** A ticket was refused: the interface's code, and whether trying again could help. */
+/** The server refused a ticket, with this error code. */
 export class TicketRefused extends Error {
   override readonly name = 'TicketRefused'
   readonly code: string
@@ -21,13 +21,13 @@ export interface TicketRequest {
   id_token?: string
 }
 
-/** Throws `TicketRefused` when the answer is no, anything else when there was none. */
+/** Throws `TicketRefused` if the server refuses, and other errors if it fails or can't be reached. */
 export async function exchangeTicket(request: TicketRequest): Promise<Ticket> {
   const response = await fetch('/api/auth/pk-ticket', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(request),
-    // A person of this service who happens to be signed in here is not the page's person.
+    // A user who is signed in to Inlay in this browser isn't the page's end user.
     credentials: 'omit',
     cache: 'no-store',
   })

@@ -108,9 +108,9 @@ describe('a tool is left out, for the reason that is given,', () => {
       'with a name that is too long',
       tool('n'.repeat(maxNameLength + 1)),
       tool('n'.repeat(maxNameLength)),
-      'a name must have 1 to 128 characters',
+      'its name must have 1 to 128 characters',
     ],
-    ['without a name', tool(''), tool('n'), 'a name must have 1 to 128 characters'],
+    ['without a name', tool(''), tool('n'), 'its name must have 1 to 128 characters'],
     [
       'with a schema that is too large',
       tool('big', { inputSchema: pad(maxSchemaBytes + 1) }),
@@ -121,19 +121,19 @@ describe('a tool is left out, for the reason that is given,', () => {
       'with a schema that could not be read',
       tool('odd', { inputSchema: null as never }),
       tool('odd'),
-      'its inputSchema is not a JSON object',
+      'its inputSchema isn’t a JSON object',
     ],
     [
       'with a schema that is a list',
       tool('odd', { inputSchema: [] as never }),
       tool('odd'),
-      'its inputSchema is not a JSON object',
+      'its inputSchema isn’t a JSON object',
     ],
     [
       'without a description that can be read',
       tool('odd', { description: 7 as never }),
       tool('odd'),
-      'its description is not valid',
+      'its description isn’t valid',
     ],
     [
       'that does not fit into a message',
@@ -152,7 +152,7 @@ describe('a tool is left out, for the reason that is given,', () => {
   test('beyond the number that a source may have', () => {
     const tools = Array.from({ length: maxTools + 2 }, (_, n) => tool(`t${n}`))
     const { accepted, leftOut } = sortTools(tools)
-    const reason = 'a page can offer 512 tools'
+    const reason = 'a page can offer at most 512 tools'
     expect([accepted.length, leftOut]).toEqual([
       maxTools,
       [`t${maxTools}`, `t${maxTools + 1}`].map((name) => ({ name, reason })),
@@ -163,6 +163,6 @@ describe('a tool is left out, for the reason that is given,', () => {
     const tools = Array.from({ length: 80 }, (_, n) => tool(`t${n}`, { inputSchema: pad(60 * 1024) }))
     const { accepted, leftOut } = sortTools(tools)
     expect([accepted.length, leftOut.length]).toEqual([68, 12])
-    expect(leftOut[0]?.reason).toBe('all definitions of a page together can take 4194304 bytes')
+    expect(leftOut[0]?.reason).toBe('the definitions of a page can have at most 4194304 bytes in total')
   })
 })

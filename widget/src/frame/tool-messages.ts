@@ -2,7 +2,7 @@ import type { ClientMessageInput } from '@inlay/protocol'
 import { maxDefinitionBytes, maxMessageBytes, maxNameLength, maxSchemaBytes, maxTools } from '@inlay/protocol/values'
 import { annotationNames, type PageTool, type ToolAnnotations } from '../channel.ts'
 
-/** Room for what is around the definitions in a message. */
+/** Reserved for the message around the definitions. */
 const wrappingBytes = 1024
 
 export interface LeftOut {
@@ -16,7 +16,7 @@ export interface SortedTools {
   leftOut: LeftOut[]
 }
 
-/** The page's tools within the runtime's limits: going over one of them would end the connection. */
+/** Selects the page's tools that fit the runtime's limits, because exceeding a limit would end the connection. */
 export function sortTools(tools: readonly PageTool[]): SortedTools {
   const accepted: PageTool[] = []
   const leftOut: LeftOut[] = []
@@ -33,16 +33,16 @@ export function sortTools(tools: readonly PageTool[]): SortedTools {
   return { accepted, leftOut }
 }
 
-/** The schema that the server adds to a tool that has none. */
+/** The schema that the server adds to a tool without one. */
 const noInput = { type: 'object', properties: {} }
 
 function findFlaw({ name, title, description, inputSchema, annotations }: PageTool, size: number): string | undefined {
   if (!isText(name) || name.length < 1 || name.length > maxNameLength)
-    return `a name must have 1 to ${maxNameLength} characters`
-  if (title !== undefined && !isText(title)) return 'its title is not valid'
-  if (description !== undefined && !isText(description)) return 'its description is not valid'
-  if (inputSchema !== undefined && !isObject(inputSchema)) return 'its inputSchema is not a JSON object'
-  if (annotations !== undefined && !areHints(annotations)) return 'its annotations are not valid'
+    return `its name must have 1 to ${maxNameLength} characters`
+  if (title !== undefined && !isText(title)) return 'its title isn’t valid'
+  if (description !== undefined && !isText(description)) return 'its description isn’t valid'
+  if (inputSchema !== undefined && !isObject(inputSchema)) return 'its inputSchema isn’t a JSON object'
+  if (annotations !== undefined && !areHints(annotations)) return 'its annotations aren’t valid'
   if (bytesOf(inputSchema ?? noInput) > maxSchemaBytes) return `its inputSchema is larger than ${maxSchemaBytes} bytes`
   if (size > maxMessageBytes - wrappingBytes) return `its definition is larger than ${maxMessageBytes} bytes`
   return undefined
@@ -54,24 +54,25 @@ const areHints = (given: ToolAnnotations) =>
   isObject(given) && annotationNames.every((name) => given[name] === undefined || typeof given[name] === 'boolean')
 
 function findFullness(count: number, bytes: number): string | undefined {
-  if (count >= maxTools) return `a page can offer ${maxTools} tools`
-  if (bytes > maxDefinitionBytes) return `all definitions of a page together can take ${maxDefinitionBytes} bytes`
+  if (count >= maxTools) return `a page can offer at most ${maxTools} tools`
+  if (bytes > maxDefinitionBytes)
+    return `the definitions of a page can have at most ${maxDefinitionBytes} bytes in total`
   return undefined
 }
 
-/** All tools: a list of the first ones, and the rest as changes, none of them too large. */
+/** Splits the tools into messages within the size limit: a list of the first ones, then the rest as changes. */
 export function listTools(tools: readonly PageTool[]): ClientMessageInput[] {
   const [first = [], ...rest] = cutIntoMessages(tools)
   return [{ type: 'tools/list', tools: first }, ...rest.map((set) => ({ type: 'tools/changed', set }) as const)]
 }
 
-/** What is different now, or nothing. */
+/** Returns the messages for what changed; none if nothing did. */
 export function tellChanges(before: readonly PageTool[], after: readonly PageTool[]): ClientMessageInput[] {
   const known = new Map(before.map((tool) => [tool.name, JSON.stringify(tool)]))
   const changed = after.filter((tool) => known.get(tool.name) !== JSON.stringify(tool))
   const names = new Set(after.map(({ name }) => name))
   const removed = before.map(({ name }) => name).filter((name) => !names.has(name))
-  // First those that go, since they make room.
+  // Removals come first, because they make room.
   const going: ClientMessageInput[] = removed.length > 0 ? [{ type: 'tools/changed', removed }] : []
   return [...going, ...cutIntoMessages(changed).map((set) => ({ type: 'tools/changed', set }) as const)]
 }

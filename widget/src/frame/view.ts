@@ -8,11 +8,11 @@ import { explainProblem } from './problems.ts'
 import type { LeftOut } from './tool-messages.ts'
 
 export interface View {
-  /** A problem is shown in the middle, in place of what is there otherwise. */
+  /** A problem replaces the empty-state text. */
   showStatus(state: Status['state'], problem: Problem | undefined): void
   showVisitor(isAnonymous: boolean): void
   showTools(tools: readonly PageTool[], leftOut: readonly LeftOut[]): void
-  /** The newest last. `earlier` are calls from before the page was loaded. */
+  /** Newest last. `earlier` are calls from before the page was loaded. */
   showCalls(calls: readonly Call[], earlier: readonly EarlierCall[]): void
   /** Asks the user about the first of these calls. */
   ask(waiting: readonly Call[]): void
@@ -25,14 +25,14 @@ export interface ViewOptions {
   onClose(): void
   onDecision(id: string, decision: Decision): void
   onRevoke(subject: string): void
-  /** The question that had the keyboard focus has ended, and no other one waits. */
+  /** The question that had the keyboard focus is closed, and no other one is waiting. */
   onRelease(): void
   onSize(width: number, height: number): void
 }
 
 const isDevelopment = document.documentElement.dataset.mode === 'development'
 
-/** Longer input is folded, in characters and lines. */
+/** Longer input is collapsed. */
 const unfolded = { characters: 600, lines: 12 }
 
 const forSignedIn = 'Calls from your assistants to this page appear here.'
@@ -52,7 +52,7 @@ const statusTexts = {
   idle: ['Not connected', 'busy'],
   connecting: ['Connecting…', 'busy'],
   connected: ['Connected', 'good'],
-  waiting: ['Connection lost, trying again…', 'busy'],
+  waiting: ['Connection lost, reconnecting…', 'busy'],
   unidentified: ['Signing in again…', 'busy'],
   refused: ['Not available', 'bad'],
 } as const satisfies Record<Status['state'], [string, 'busy' | 'good' | 'bad']>
@@ -81,7 +81,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   const questionText = make('div', { className: 'question-text', ariaLive: 'polite' })
   const questionScroller = make('div', { className: 'question-scroller' }, questionText)
   const choices = make('div', { className: 'choices' })
-  // Neither modal nor focused by itself, because the user may be typing into the page. Screen readers announce its text.
+  // Neither modal nor focused automatically, because the user may be typing in the page. Screen readers announce its text.
   const question = make('section', { className: 'question', role: 'alertdialog', tabIndex: -1, hidden: true })
   question.setAttribute('aria-labelledby', 'question')
   question.append(questionScroller, choices)
@@ -112,13 +112,13 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   }
   close.onclick = onClose
   root.onkeydown = ({ key, repeat, target }) => {
-    // A key that is held down answers one question, not the next one too.
+    // A key that is held down must not answer the next question too.
     if (key !== 'Escape' || repeat) return
     if (question.contains(target as Node)) decide('no', 0)
     else if (!close.hidden) onClose()
   }
   document.addEventListener('visibilitychange', () => document.hidden || delay.restart())
-  /** Whether the newest call stays in view. Not once the user has scrolled back. */
+  /** Whether to keep the newest call in view; false once the user scrolls up. */
   let isFollowing = true
   const followCalls = () => {
     if (isFollowing) main.scrollTop = main.scrollHeight
@@ -127,10 +127,10 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
     if (root.offsetWidth > 0) isFollowing = main.scrollTop + main.clientHeight >= main.scrollHeight - 1
   }
   const measure = new ResizeObserver(() => {
-    // While the element hides the frame, everything in it is as narrow as it gets.
+    // While the element hides the frame, sizes are meaningless.
     if (root.offsetWidth === 0) return
     followCalls()
-    // The frame grows so that the whole question can be seen.
+    // Lets the frame grow so that the whole question is visible.
     const hiddenText = questionText.offsetHeight - questionScroller.offsetHeight
     const parts = [header, content, asking, footer].map((part) => part.offsetHeight)
     onSize(
@@ -147,7 +147,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
     shownEarlier = list
     const names = new Map(offered.map((tool) => [tool.name, nameOf(tool)]))
     const key = JSON.stringify(list.map(({ id, name }) => [id, names.get(name)]))
-    // Most changes are about other calls.
+    // Skips the update for changes of other calls.
     if (key === shownKey) return
     shownKey = key
     earlierCalls.replaceChildren(...list.map((call) => describeEarlierCall(call, names.get(call.name))))
@@ -198,7 +198,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
         if (!row.isConnected) calls.append(row)
         row.dataset.state = call.state
         const state = row.querySelector('.state')
-        // How a call at a tool server ended is its caller's business.
+        // The outcome of a call at a tool server isn't known here.
         const name = call.connector && call.state === 'done' ? states.allowed : states[call.state]
         const text = call.message ? `${name}: ${plainText(call.message)}` : name
         if (state && state.textContent !== text) state.textContent = text
@@ -220,7 +220,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
           choices.replaceChildren(...describeChoices(decide))
           questionScroller.scrollTop = 0
           delay.restart()
-          // On no button: a key that is still held down must not answer the next question.
+          // Focuses no button, because a key that is still held down must not answer the next question.
           if (hadFocus) question.focus()
         } else if (hadFocus) onRelease()
       }
@@ -242,7 +242,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   }
 }
 
-/** What a page may change, when it is what it should be. */
+/** Styles that a page may set, with their validation. */
 const properties: Record<string, (value: string) => boolean> = {
   accent: (value) => CSS.supports('color', value),
   background: (value) => CSS.supports('color', value),
@@ -253,7 +253,7 @@ const properties: Record<string, (value: string) => boolean> = {
 
 const nameOf = ({ title, name }: PageTool) => plainText(title ?? name)
 
-/** With the connector's name, so that no tool of a page can be mistaken for it. */
+/** Includes the connector's name, so that a page's tool can't be mistaken for it. */
 const labelOf = ({ tool, connector }: Pick<Call, 'tool' | 'connector'>) =>
   connector ? `${plainText(connector.name)}: ${nameOf(tool)}` : nameOf(tool)
 
@@ -288,7 +288,7 @@ const describeCall = (call: Call) =>
 
 const describeWish = ({ connector, tool }: Call) =>
   connector
-    ? ` wants to use the tool ${plainText(tool.name)} of your organization’s server ${plainText(connector.origin)}, as you. It doesn’t run on this page. The server describes it as:`
+    ? ` wants to use the tool ${plainText(tool.name)} on your organization’s server ${plainText(connector.origin)} as you. It doesn’t run on this page. The server describes it as:`
     : ' wants to use a tool on this page. The page describes it as:'
 
 function describeEarlierCall(call: EarlierCall, title = plainText(call.name)) {
@@ -334,9 +334,9 @@ const describeChoices = (decide: (decision: Decision, clicks: number) => void) =
 }
 
 const describeWithdrawal = (call: Call) =>
-  `${clientOf(call)} no longer waits for “${labelOf(call)}”: ${plainText(call.message ?? '')}. Nothing was done.`
+  `${clientOf(call)} is no longer waiting for “${labelOf(call)}”: ${plainText(call.message ?? '')}. Nothing was done.`
 
-/** The exact input. Long input is folded, and complete once it is unfolded. */
+/** Shows the exact input. Long input is collapsed, and shown completely once expanded. */
 const describeInput = ({ args }: Call): HTMLElement[] => {
   if (Object.keys(args).length === 0) return [make('pre', {}, 'No input')]
   const text = exactJson(args)
@@ -354,7 +354,7 @@ const describeInput = ({ args }: Call): HTMLElement[] => {
   return [input, unfold]
 }
 
-/** Letters that are written from right to left must not reorder the JSON around them. */
+/** Right-to-left letters must not reorder the JSON around them. */
 const isolateStrings = (json: string) =>
   json.split(/("(?:[^"\\]|\\.)*")/).map((part, index) => (index % 2 === 1 ? make('bdi', {}, part) : part))
 

@@ -136,7 +136,7 @@ describe('a question', () => {
     await question(page).getByText('1 of 2', { exact: true }).waitFor()
     patience.abort()
     await expect(first).rejects.toThrow()
-    await frameOf(page).getByText('Your assistant no longer waits for “Add to the cart”').waitFor()
+    await frameOf(page).getByText('Your assistant is no longer waiting for “Add to the cart”').waitFor()
     await question(page).getByText('"notebook"').waitFor()
     await button(page, 'Allow once').click()
     await second
@@ -154,7 +154,7 @@ describe('a question', () => {
     const gaveUp = expect(first).rejects.toThrow('timed out')
     await question(page).getByText('"pencils"').waitFor()
     await gaveUp
-    await frameOf(page).getByText('no longer waits for “Add to the cart”: The client cancelled the call').waitFor()
+    await frameOf(page).getByText('is no longer waiting for “Add to the cart”: The client cancelled the call').waitFor()
     await question(page).waitFor({ state: 'hidden' })
     const second = client.callTool(params)
     await button(page, 'Allow once').click()
@@ -191,7 +191,7 @@ describe('a question', () => {
     await question(page).getByText('"pencils"').waitFor()
     const second = mine.use('add_to_cart', { product_id: 'pencils' })
     expect((await first).isError).toBe(true)
-    await frameOf(page).getByText('It made the same call again').first().waitFor()
+    await frameOf(page).getByText('It repeated the call').first().waitFor()
     await button(page, 'Allow once').click()
     await second
     expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
@@ -226,7 +226,7 @@ describe('a question', () => {
     expect(await question(page).isVisible(), 'the page has not heard of it').toBe(true)
     await button(page, 'Allow once').click()
     await page.context().setOffline(false)
-    await frameOf(page).getByText('no longer waits for “Add to the cart”').waitFor()
+    await frameOf(page).getByText('is no longer waiting for “Add to the cart”').waitFor()
     expect(await cart(page)).toEqual([])
   })
 

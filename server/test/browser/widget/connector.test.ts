@@ -44,7 +44,7 @@ describe('a tool of the server that changes something', () => {
   test('asks in the open page, and does what was allowed', async () => {
     const { page, assistant } = await visit()
     const declined = assistant.use(...cancelOrder('1042'))
-    await question(page).getByText('wants to use the tool orders.cancel_order of your organization’s server').waitFor()
+    await question(page).getByText('wants to use the tool orders.cancel_order on your organization’s server').waitFor()
     expect(await question(page).getByLabel('Input of the call').innerText()).toBe('{\n  "order": "1042"\n}')
     await answer(page, 'Decline')
     expect(await declined).toMatchObject({ isError: true })

@@ -79,11 +79,11 @@ describe('a tag that is pasted into a page', () => {
   test('without a key waits for connect', async () => {
     const { key } = await createKey()
     const page = await visit('<inlay-agent display-mode="inline"></inlay-agent>')
-    await page.getByText('The assistant is not connected yet.').waitFor()
+    await page.getByText("The assistant isn't connected yet.").waitFor()
     await page.evaluate(`document.querySelector('inlay-agent').connect({ publishableKey: '${key}' })`)
     await waitUntilConnected(page)
     await page.evaluate(`document.querySelector('inlay-agent').disconnect()`)
-    await page.getByText('The assistant is not connected.').waitFor()
+    await page.getByText("The assistant isn't connected.").waitFor()
     await page.evaluate(`document.querySelector('inlay-agent').connect({ publishableKey: '${key}' })`)
     await waitUntilConnected(page)
   })
@@ -176,7 +176,7 @@ describe('something wrong is never a blank box', () => {
     )
     const note = page.getByRole('status')
     await note.filter({ hasText: 'not available' }).waitFor()
-    expect(await note.innerText()).toBe('The assistant is not available at the moment.')
+    expect(await note.innerText()).toBe("The assistant isn't available right now.")
     expect(await heard(page, 'error'), 'the page learns more').toMatchObject([
       { code: 'FRAME_UNAVAILABLE', message: expect.stringContaining('http://localhost:9') },
     ])
