@@ -1,5 +1,5 @@
-// Prepares a checkout: the locked dependencies, the widget and, with --tests, the programs that the tests start.
-// Plain JavaScript for any Node from 18 on, because the pinned runtime is one of the things it installs.
+// Prepares a checkout: installs the locked dependencies, builds the widget and, with --tests, finds or installs the
+// programs that the tests start. Plain JavaScript for Node 18 or later, because it installs the pinned runtime itself.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -45,7 +45,7 @@ const parts = [
     isThere: existsSync,
     apt: 'chromium',
     brew: '--cask chromium',
-    otherwise: 'npx playwright-core install --with-deps chromium (Ubuntu, which has it as a snap only)',
+    otherwise: 'npx playwright-core install --with-deps chromium (Ubuntu, which only has a snap)',
   },
 ]
 
@@ -57,12 +57,12 @@ function installDependencies() {
   const wanted = dependencyFingerprint()
   if (readJson(stampFile).installed === wanted && existsSync(pinnedNode)) return
   console.log('Installing dependencies from the lock file (about a minute the first time)…')
-  // The stamp stands for the tests' packages too, which npm leaves out under NODE_ENV=production. Only errors,
-  // because npm would warn that packages do not support the Node it runs on; they run on the pinned one.
+  // The stamp covers dev dependencies, which npm skips under NODE_ENV=production. Warnings are hidden, because npm
+  // would warn that packages don't support the Node it runs on; they run on the pinned one.
   if (!npm('ci', '--include=dev', '--loglevel=error')) {
     fail(
-      'The dependencies could not be installed; npm says why above. This needs the network once, to reach the',
-      'npm registry; later runs do not. To try again, run the same command again.',
+      'Could not install the dependencies; see the npm error above. The first run needs access to the npm registry.',
+      'To retry, run the same command again.',
     )
   }
   verifyPinnedNode()
@@ -76,7 +76,7 @@ function dependencyFingerprint() {
 
 function npm(...args) {
   const { npm_execpath: cli, npm_node_execpath: node = process.execPath } = process.env
-  // Under npm, our own Node may be the pinned one, which `npm ci` removes; npm's Node stays.
+  // Under npm, our own Node may be the pinned one, which `npm ci` deletes; npm's Node stays.
   return cli?.endsWith('npm-cli.js') ? run(node, [cli, ...args]) : run('npm', args)
 }
 
@@ -85,14 +85,14 @@ function verifyPinnedNode() {
   const { stdout, stderr, error } = spawnSync(pinnedNode, ['--version'], { encoding: 'utf8' })
   if (stdout?.startsWith(`v${pinned.split('.')[0]}.`)) return
   fail(
-    `The pinned runtime, Node ${pinned}, does not run: ${(stdout || stderr || error?.message || 'no output').trim()}`,
-    'It comes as the npm package `node`, whose install script fetches the binary for this platform; on Linux it',
-    'needs glibc, not musl. If `npm config get ignore-scripts` says true, put npm_config_ignore_scripts=false in',
-    'front of the command. Then run it again.',
+    `The pinned runtime, Node ${pinned}, doesn't run: ${(stdout || stderr || error?.message || 'no output').trim()}`,
+    'The npm package `node` provides it; its install script downloads the binary for this platform. On Linux, it needs',
+    'glibc, not musl. If `npm config get ignore-scripts` prints true, put npm_config_ignore_scripts=false in front of the',
+    'command and run it again.',
   )
 }
 
-/** The script and the frame that pages load, made again whenever their sources are others. */
+/** Builds the script and the frame that pages load, if their sources have changed. */
 function buildWidget() {
   const stamp = join(root, 'widget/dist/.built.json')
   const sources = readdirSync(join(root, 'widget/src'), { recursive: true }).map((name) => `widget/src/${name}`)
@@ -101,7 +101,7 @@ function buildWidget() {
   for (const name of files.sort()) hash.update(name).update(readFileSync(join(root, name)))
   const wanted = hash.digest('hex')
   if (readJson(stamp).built === wanted) return
-  if (!run(pinnedNode, ['widget/build.ts'])) fail('The widget could not be built; the lines above say why.')
+  if (!run(pinnedNode, ['widget/build.ts'])) fail('Could not build the widget; see the error above.')
   writeJson(stamp, { built: wanted })
 }
 
@@ -114,7 +114,7 @@ function prepareTestParts() {
     aptInstall(missing().map((part) => part.apt))
     found = findParts()
   }
-  if (missing().length > 0) fail('The tests start programs that this machine lacks:', ...missing().map(howToGet))
+  if (missing().length > 0) fail('The tests need programs that this machine lacks:', ...missing().map(howToGet))
   writeJson(partsFile, found)
 }
 
@@ -127,11 +127,11 @@ function aptInstall(packages) {
   const isService = (name) => existsSync(`/etc/init.d/${name}`)
   const newPackages = packages.filter((name) => !isService(name))
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  // One by one, because a name that this system does not know would keep the others out.
+  // One by one, because a package that this system doesn't have would fail the others.
   const install = (name) => run('apt-get', ['install', '-y', '--no-install-recommends', name], env)
   const failed = packages.filter((name) => !install(name))
   if (failed.length > 0) {
-    console.log('Refreshing the package lists and trying again…')
+    console.log('Refreshing the package lists and retrying…')
     run('apt-get', ['update'], env)
     failed.forEach(install)
   }
@@ -166,7 +166,7 @@ function postgresVersion(dir) {
   return Number(/PostgreSQL\) (\d+)/.exec(stdout ?? '')?.[1])
 }
 
-/** What runs, because Ubuntu puts a command in its place that only says how to get the snap. */
+/** Checks that the program runs, because Ubuntu has a placeholder command that only tells how to install the snap. */
 function findChromium() {
   const names = ['chromium', 'chromium-browser', 'google-chrome']
   const mac = ['Chromium', 'Google Chrome'].map((name) => `/Applications/${name}.app/Contents/MacOS/${name}`)

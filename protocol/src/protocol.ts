@@ -25,8 +25,8 @@ export * from './values.ts'
  * `tool/ask` asks the user about a tool that runs at a tool server: the same steps, but nothing runs in the page.
  *
  * After its socket drops, a session can be resumed: with a new ticket, a new socket, and a `hello` with the values from
- * `ready`. The server then resends every call that has no result yet. A widget that knows the call_id must not run the tool
- * again: it sends the result it has, or sends it once the tool finishes.
+ * `ready`. The server then resends every call that has no result yet. A widget that knows the call_id must not run the
+ * tool again: it sends the result it has, or sends it once the tool finishes.
  */
 
 /** Whether the page's tab is the visible one in its window. Reported by the page, so don't trust it. */
@@ -96,8 +96,8 @@ export const Approval = z.object({
 })
 
 /**
- * A result of any shape, or an error. `declined`: the user declined; `replaced`: the caller repeated the call while the user
- * was being asked. A result that exceeds a limit must be sent as an error.
+ * A result of any shape, or an error. `declined`: the user declined; `replaced`: the caller repeated the call while the
+ * user was being asked. A result that exceeds a limit must be sent as an error.
  */
 const ToolResult = z.object({
   type: z.literal('tool/result'),
@@ -131,7 +131,7 @@ const ReauthAnswer = z.object({ type: z.literal('reauth'), ticket: z.string().mi
 /** The page is leaving: the session ends immediately and can't be resumed. */
 const ByeFromWidget = z.object({ type: z.literal('bye') })
 
-/** Pages can't see the server's WebSocket pings, so a widget uses this to detect a dead socket: no `pong` within seconds. */
+/** Detects a dead socket, because pages can't see the server's WebSocket pings: no `pong` within a few seconds. */
 const Ping = z.object({ type: z.literal('ping') })
 
 export const ClientMessage = z.discriminatedUnion('type', [
@@ -172,7 +172,7 @@ const Ready = z.object({
   }),
 })
 
-/** The response to `tools/list` and `tools/changed`: the source's number of tools and, for developers, the rejected ones. */
+/** The response to `tools/list` and `tools/changed`: the number of accepted tools, and the rejected ones. */
 const ToolsAccepted = z.object({
   type: z.literal('tools/accepted'),
   count: z.int(),
@@ -217,7 +217,7 @@ const ToolCancel = z.object({ type: z.literal('tool/cancel'), call_id: CallId, r
 const ReauthRequest = z.object({ type: z.literal('reauth'), before: Milliseconds })
 const Reauthed = z.object({ type: z.literal('reauthed'), expires_at: Milliseconds })
 
-/** Sent before the server closes the socket. Without `retry_after_ms`, reconnecting can't succeed until something changes. */
+/** Sent before the server closes the socket. Without `retry_after_ms`, retrying is useless until something changes. */
 const ByeFromServer = z.object({
   type: z.literal('bye'),
   code: z.enum([

@@ -41,7 +41,7 @@ export const reauthWithinMs = 30_000
 /** Maximum lifetime of a session without a new ticket; an identity that expires earlier shortens it. */
 export const longestSessionMs = 3_600_000
 
-/** Close codes of the socket. The reason is for developers; if there is time, a `bye` with the same reason precedes it. */
+/** Close codes of the socket. The reason is for developers; if possible, a `bye` with the same reason precedes it. */
 export const closeCodes = {
   normal: 1000,
   goingAway: 1001,

@@ -155,7 +155,7 @@ const observePage = (observe: () => Observation) => async (c: Context<PageEnv>, 
   }
 }
 
-/** Load balancers time out probes after a few seconds, so a store that hasn't responded by then counts as unavailable. */
+/** Load balancers time out probes after seconds, so a store that hasn't responded by then counts as unavailable. */
 const readinessMs = 1_500
 
 async function checkStores({ database, kv }: Service): Promise<Record<string, 'ok' | 'unavailable'>> {

@@ -1,7 +1,7 @@
 /**
- * Styles the launcher, the panel and the note in place of the frame; the frame has its own style. A closed panel is hidden
- * instead of removed, so that the frame stays connected. Opening has no visibility transition, because hidden elements can't
- * be focused. Comments are here, not in the string, because every visitor loads it.
+ * Styles the launcher, the panel and the note in place of the frame; the frame has its own style. A closed panel is
+ * hidden instead of removed, so that the frame stays connected. Opening has no visibility transition, because hidden
+ * elements can't be focused. Comments are here, not in the string, because every visitor loads it.
  */
 export const elementStyle = `
 :host { display: block }

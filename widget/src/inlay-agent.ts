@@ -410,7 +410,7 @@ export class InlayAgent extends PageElement {
     this.#patience = setTimeout(() => this.#start(), Math.min(longestLoadAgainMs, loadAgainMs * 2 ** failures))
   }
 
-  /** Shows a note in place of the frame. Visitors of a page in production can't fix the problem, so they get no details. */
+  /** Shows a note in place of the frame. Visitors in production can't fix the problem, so they get no details. */
   #fail(code: string, message: string): void {
     this.#tell(this.#key?.startsWith('pk_live_') ? "The assistant isn't available right now." : message)
     this.#report(code, message)

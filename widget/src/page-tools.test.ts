@@ -6,8 +6,8 @@ const schema = { type: 'object', properties: { query: { type: 'string' } } }
 test.each([
   ['an object', schema],
   ['JSON text', JSON.stringify(schema)],
-  ['an object with members that are no data', { ...schema, check: () => true }],
-])('a tool whose schema is given as %s is described as data', (_, inputSchema) => {
+  ["an object with members that aren't data", { ...schema, check: () => true }],
+])('describes a tool whose schema is %s as data', (_, inputSchema) => {
   const registered = {
     name: 'search',
     title: '',
@@ -21,8 +21,8 @@ test.each([
 
 test.each([
   ['text that is not JSON', '{type: object}'],
-  ['an object that JSON cannot hold', { big: 1n }],
-])('a schema that is %s is null, so that the frame leaves this one tool out', (_, inputSchema) => {
+  ['an object that JSON cannot represent', { big: 1n }],
+])('a schema that is %s becomes null, so that the frame skips only this tool', (_, inputSchema) => {
   expect(describeTool({ name: 'odd', description: '', inputSchema }).inputSchema).toBeNull()
 })
 
@@ -42,13 +42,13 @@ describe('annotations', () => {
     expect(annotationsOf({ ...all, other: true })).toEqual(all)
   })
 
-  test('count only as true and false, and a tool that does not say that it only reads may change something', () => {
+  test('count only as booleans, and a tool without readOnlyHint may change something', () => {
     expect(annotationsOf({})).toEqual({ readOnlyHint: false })
     expect(annotationsOf({ readOnlyHint: 'yes', destructiveHint: 1 })).toEqual({ readOnlyHint: false })
   })
 })
 
-test('an input is an object to implementations that take one, and its JSON to those that take text', () => {
+test('an input is an object for implementations that take one, and JSON for those that take text', () => {
   const args = { query: 'ink', toString: 'taken', list: [1] }
   const input = inputForAnyForm(args)
   expect(JSON.parse(JSON.stringify(input))).toEqual(args)

@@ -1,8 +1,8 @@
 import { annotationNames, type PageTool, type ToolAnnotations } from './channel.ts'
 
 /**
- * `document.modelContext`. Implementations differ: Chromium 150 returns schemas and takes inputs as JSON text, Chromium 155
- * uses objects for both, and the versions in between and the polyfill return objects and take text.
+ * `document.modelContext`. Implementations differ: Chromium 150 returns schemas and takes inputs as JSON text, Chromium
+ * 155 uses objects for both, and the versions in between and the polyfill return objects and take text.
  */
 interface ModelContext extends EventTarget {
   getTools(): Promise<RegisteredTool[]>
@@ -108,8 +108,8 @@ function readAnnotations(given: Record<string, unknown>): ToolAnnotations {
 }
 
 /**
- * Returns an object that converts to its own JSON text, so that it suits implementations that expect text and those that
- * expect an object. Detecting the form would be a guess, and trying both could run a tool twice.
+ * Returns an object that converts to its own JSON text, so that it suits implementations that expect text and those
+ * that expect an object. Detecting the form would be a guess, and trying both could run a tool twice.
  */
 export function inputForAnyForm(args: Record<string, unknown>): Record<string, unknown> {
   const text = JSON.stringify(args)

@@ -1,11 +1,11 @@
 import { createRef } from 'react'
-// @ts-expect-error Its types are not installed for one line.
+// @ts-expect-error Its types aren't installed, because only one line uses them.
 import { renderToString } from 'react-dom/server'
 import { expect, expectTypeOf, test } from 'vitest'
 import type { InlayAgent as InlayAgentElement, InlayEvents } from './inlay-agent.ts'
 import { InlayAgent } from './react.ts'
 
-test('the component takes a style, an open state and a reference to the element', () => {
+test('the component accepts a style, an open state and a ref to the element', () => {
   const element = createRef<InlayAgentElement>()
   const html = renderToString(
     <InlayAgent
@@ -19,13 +19,13 @@ test('the component takes a style, an open state and a reference to the element'
     />,
   )
   expect(html).toBe('<inlay-agent class="helper" style="margin:4px" display-mode="pip"></inlay-agent>')
-  // @ts-expect-error There is no such mode.
+  // @ts-expect-error This mode doesn't exist.
   expect(<InlayAgent publishableKey="pk_test_x" displayMode="popup" />).toBeDefined()
-  // @ts-expect-error The reference is to the widget's element.
+  // @ts-expect-error The ref is to the widget's element.
   expect(<InlayAgent publishableKey="pk_test_x" ref={createRef<HTMLInputElement>()} />).toBeDefined()
 })
 
-test('JSX knows the element, its attributes and its events', () => {
+test('JSX has types for the element, its attributes and its events', () => {
   const element = createRef<InlayAgentElement>()
   const html = renderToString(
     <inlay-agent
@@ -38,8 +38,8 @@ test('JSX knows the element, its attributes and its events', () => {
     />,
   )
   expect(html).toContain('publishable-key="pk_test_x" display-mode="fullscreen"')
-  // @ts-expect-error There is no such mode.
+  // @ts-expect-error This mode doesn't exist.
   expect(<inlay-agent display-mode="popup" />).toBeDefined()
-  // @ts-expect-error There is no such attribute.
+  // @ts-expect-error This attribute doesn't exist.
   expect(<inlay-agent publishableKey="pk_test_x" />).toBeDefined()
 })

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 
-/** A page of an application in React with the widget in it, as its bundler makes it. */
+/** A React application's page with the widget, as its bundler builds it. */
 export async function bundleReactPage(props: { publishableKey: string; apiBase: string }): Promise<string> {
   const { outputFiles } = await build({
     stdin: {

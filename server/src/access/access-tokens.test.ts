@@ -3,8 +3,8 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type TestService, useTestService } from '../../test/harness.ts'
 import { startTestProvider, type TestProvider } from '../../test/oidc-provider.ts'
 
-/** Access tokens of the operator's own provider, which is a real one. */
-describe('a token of the sign-in issuer', () => {
+/** Access tokens of the operator's provider, which is a real one. */
+describe('a token of the sign-in provider', () => {
   let provider: TestProvider
   let app: TestService
   beforeEach(async () => {
@@ -15,7 +15,7 @@ describe('a token of the sign-in issuer', () => {
   const token = (sub: string) => provider.idToken({ sub, email: `${sub}@example.com` })
   const call = (text: string) => app.request('GET', '/users/me', { token: text })
 
-  test('is accepted, also when it is signed by a key that the provider has just changed to', async () => {
+  test('is accepted, even if signed with a key that the provider has just rotated to', async () => {
     expect((await call(await token('ann'))).body).toMatchObject({ email: 'ann@example.com', organizations: [] })
     await provider.rotate()
     app.clock.now += 31_000
@@ -23,7 +23,7 @@ describe('a token of the sign-in issuer', () => {
   })
 
   // Abuse case 40.
-  test('with a made-up key id is refused, and a storm of them causes at most one fetch in thirty seconds', async () => {
+  test('with a made-up key id is refused, and many of them cause at most one fetch in 30 seconds', async () => {
     expect((await call(await token('ann'))).status).toBe(200)
     const { privateKey } = await generateKeyPair('RS256')
     const forge = (kid: string) =>
@@ -46,7 +46,7 @@ describe('a token of the sign-in issuer', () => {
     expect(await storm()).toBe(0)
   })
 
-  test('is verified while the provider is away, once its keys are known', async () => {
+  test('is verified while the provider is unavailable, once its keys are cached', async () => {
     const [first, second] = [await token('ann'), await token('bob')]
     await provider.behave({ away: true })
     const early = await call(first)

@@ -164,7 +164,7 @@ function requireString(value: unknown, claim: string): string {
   return value
 }
 
-/** Base64 decoders ignore padding, invalid characters and spare bits, so without this check a token has many encodings. */
+/** Base64 decoders ignore padding, invalid characters and spare bits, so without this a token has many encodings. */
 function requireCanonical(token: string): void {
   for (const part of token.split('.')) {
     if (Buffer.from(part, 'base64url').toString('base64url') !== part)

@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-/** A token that this issuer really signed, whatever it says. */
+/** A token that this issuer really signed, with any claims. */
 async function signed(claims: Record<string, unknown>, header: Record<string, unknown> = {}): Promise<string> {
   const { kid, privateKey } = await createSigningKeys(app.service).current()
   const me = await app.request('GET', '/users/me', { token: await app.tokenFor('admin@demo.test') })
@@ -39,7 +39,7 @@ describe('the organization of a token', () => {
   test.each([
     ['org_id', () => ({ org_id: demo }), 200, undefined],
     ['organization_id', () => ({ organization_id: demo }), 200, undefined],
-    ['both, the same', () => ({ org_id: demo, organization_id: demo }), 200, undefined],
+    ['both, equal', () => ({ org_id: demo, organization_id: demo }), 200, undefined],
     ['both, different', () => ({ org_id: demo, organization_id: 'x' }), 401, 'AUTH_REQUIRED'],
     ['neither', () => ({}), 403, 'ORG_CONTEXT_REQUIRED'],
     ['empty', () => ({ org_id: '' }), 403, 'ORG_CONTEXT_REQUIRED'],
@@ -62,7 +62,7 @@ describe('a token is refused', () => {
     ['without an id', () => signed({ org_id: demo, jti: undefined })],
     ['without an expiry', () => signed({ org_id: demo, exp: undefined })],
     ['without a subject', () => signed({ org_id: demo, sub: undefined })],
-    ['of somebody unknown', () => signed({ org_id: demo, sub: crypto.randomUUID() })],
+    ['of an unknown user', () => signed({ org_id: demo, sub: crypto.randomUUID() })],
     ['expired for 61 seconds', () => signed({ org_id: demo, exp: now() - 61 })],
     ['that is an ID token', () => signed({ org_id: demo }, { typ: 'JWT' })],
     ['with an unknown key', () => signed({ org_id: demo }, { kid: 'unknown' })],
@@ -74,11 +74,11 @@ describe('a token is refused', () => {
     expect({ status, code: body.data?.code }).toEqual({ status: 401, code: 'AUTH_REQUIRED' })
   })
 
-  test('but not one that expired 59 seconds ago: clocks differ', async () => {
+  test('but not one that expired 59 seconds ago, because clocks differ', async () => {
     expect((await listKeys(await signed({ org_id: demo, exp: now() - 59 }))).status).toBe(200)
   })
 
-  test('once it was logged out, although it is remembered', async () => {
+  test('after logout, even if it is cached', async () => {
     const token = await app.tokenFor('admin@demo.test', 'demo')
     expect((await listKeys(token)).status).toBe(200)
     expect((await app.request('POST', '/auth/logout', { token })).body).toEqual({ success: true })
@@ -96,17 +96,14 @@ describe('a token is refused', () => {
     },
   )
 
-  test.each(['=', '==', '~', '!', '%20', '.', '.x'])(
-    'with %s after its text, before and after logout',
-    async (extra) => {
-      const token = await app.tokenFor('admin@demo.test', 'demo')
-      expect((await listKeys(token + extra)).status).toBe(401)
-      await app.request('POST', '/auth/logout', { token })
-      expect((await listKeys(token + extra)).status).toBe(401)
-    },
-  )
+  test.each(['=', '==', '~', '!', '%20', '.', '.x'])('with %s appended, before and after logout', async (extra) => {
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    expect((await listKeys(token + extra)).status).toBe(401)
+    await app.request('POST', '/auth/logout', { token })
+    expect((await listKeys(token + extra)).status).toBe(401)
+  })
 
-  test('if a part decodes to the same bytes but is not spelled the same', async () => {
+  test('if a part has another encoding of the same bytes', async () => {
     const token = await app.tokenFor('admin@demo.test', 'demo')
     expect((await listKeys(token)).status).toBe(200)
     // 64 bytes leave four spare bits in the last character of a signature.
@@ -126,7 +123,7 @@ describe('a token is refused', () => {
 test.each([
   ['the query', '/publishable-keys?organization_id=ORG', {}],
   ['a header', '/publishable-keys', { 'x-organization-id': 'ORG', 'x-org-id': 'ORG' }],
-])('an organization smuggled in %s changes nothing', async (_, path, headers) => {
+])('an organization smuggled in through %s is ignored', async (_, path, headers) => {
   const other = await app.organization('other')
   await app.request('POST', '/publishable-keys', {
     token: await app.tokenFor('admin@other.test', 'other'),
@@ -140,7 +137,7 @@ test.each([
   expect(JSON.stringify(body)).not.toContain('Of the other')
 })
 
-test('a demoted or removed member loses the role at once, and on a node that missed the message within 30 seconds', async () => {
+test('a demoted or removed member loses access immediately, and within 30 seconds on a node that missed the message', async () => {
   const app = await useTestService()
   const admin = await app.tokenFor('admin@other.test', 'other')
   const member = await app.tokenFor('member@demo.test', 'other')
@@ -153,14 +150,14 @@ test('a demoted or removed member loses the role at once, and on a node that mis
   expect((await create()).body.data.code).toBe('ACCESS_DENIED')
   expect((await app.request('GET', '/publishable-keys', { token: member })).status).toBe(200)
 
-  // Behind the service's back, as a lost message would be.
+  // Changes the database directly, as if the message was lost.
   await app.service.database.asOrg(await app.organization('other'), (sql) => sql`delete from members where id = ${id}`)
   expect((await app.request('GET', '/publishable-keys', { token: member })).status, 'remembered').toBe(200)
   app.clock.now += 30_001
   expect((await app.request('GET', '/publishable-keys', { token: member })).body.data.code).toBe('ACCESS_DENIED')
 })
 
-test('signing keys rotate without a token failing, and old keys go when nothing they signed can be valid', async () => {
+test('rotates signing keys without invalidating tokens, and removes a key once its tokens have expired', async () => {
   const app = await useTestService()
   const keys = createSigningKeys(app.service)
   const published = async () => (await keys.published()).keys.map(({ kid }) => kid)
@@ -186,14 +183,14 @@ test('signing keys rotate without a token failing, and old keys go when nothing 
   expect(await published()).not.toContain(first)
 })
 
-test('the published keys hold nothing private', async () => {
+test('publishes only public keys', async () => {
   const response = await app.fetch('/oauth/jwks')
   const { keys } = (await response.json()) as { keys: Record<string, string>[] }
   expect(keys.map((key) => Object.keys(key).sort())).toEqual([['alg', 'crv', 'kid', 'kty', 'use', 'x']])
 })
 
 describe('an external sign-in issuer', () => {
-  /** A provider with discovery and keys, as its own HTTP server. */
+  /** A provider with discovery and keys, on its own HTTP server. */
   async function startIssuer() {
     const { publicKey, privateKey } = await generateKeyPair('RS256')
     const jwk = { ...(await exportJWK(publicKey)), kid: 'k1', alg: 'RS256', use: 'sig' }
@@ -216,7 +213,7 @@ describe('an external sign-in issuer', () => {
     return { url: url(), token }
   }
 
-  test('vouches for people who are known from their first request on, and invited ones may join', async () => {
+  test('creates users on their first request, and lets invited ones join', async () => {
     const issuer = await startIssuer()
     const app = await useTestService({ SIGN_IN_ISSUER: issuer.url, SIGN_IN_AUDIENCE: 'inlay' })
     const invite = await app.request('POST', '/organizations/current/invitations', {
@@ -227,13 +224,13 @@ describe('an external sign-in issuer', () => {
 
     const mallory = await issuer.token({ email_verified: false, sub: 'mallory' })
     const stranger = await app.request('GET', '/users/me/invitations', { token: mallory })
-    expect(stranger.body, 'an unverified address has none').toEqual([])
+    expect(stranger.body, 'an unverified address has no invitations').toEqual([])
     const accept = `/users/me/invitations/${invite.body.id}/accept`
     expect((await app.request('POST', accept, { token: mallory })).status).toBe(404)
 
     const org_id = await app.organization('demo')
     const unasked = await app.request('GET', '/users/me', { token: await issuer.token({}) })
-    expect(unasked.body.organizations, 'nobody is a member unasked').toEqual([])
+    expect(unasked.body.organizations, 'no user becomes a member without accepting').toEqual([])
     expect((await app.request('POST', accept, { token: await issuer.token({}) })).status).toBe(200)
     const { body } = await app.request('GET', '/users/me', { token: await issuer.token({ org_id }) })
     expect(body).toMatchObject({
@@ -244,14 +241,14 @@ describe('an external sign-in issuer', () => {
     const again = await app.request('GET', '/users/me', {
       token: await issuer.token({ email: 'new@example.com', org_id }),
     })
-    expect(again.body, 'known by issuer and subject, not by address').toMatchObject({
+    expect(again.body, 'identified by issuer and subject, not by email address').toMatchObject({
       id: body.id,
       email: 'new@example.com',
     })
     expect((await app.request('GET', '/publishable-keys', { token: await issuer.token({ org_id }) })).status).toBe(200)
   })
 
-  test('is believed for its own audience only, and only what it signed', async () => {
+  test('is trusted only for its own audience and signature', async () => {
     const issuer = await startIssuer()
     const stranger = await startIssuer()
     const app = await useTestService({ SIGN_IN_ISSUER: issuer.url, SIGN_IN_AUDIENCE: 'inlay' })

@@ -36,7 +36,7 @@ export async function findRecord(kv: Kv, model: string, id: string): Promise<Ada
   return session && (await kv.get(endedSessionKey(session))) ? undefined : payload
 }
 
-/** Codes and tokens are invalid without their grant, so deleting it revokes them all, including those still being issued. */
+/** Codes and tokens are invalid without their grant, so deleting it revokes them all, even those still being issued. */
 export async function revokeGrant({ kv, changes }: Pick<Service, 'kv' | 'changes'>, grantId: string): Promise<void> {
   await kv.delete(recordKey('Grant', grantId))
   changes.announce(topics.grant(grantId))

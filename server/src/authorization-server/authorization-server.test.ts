@@ -35,7 +35,7 @@ describe('discovery', () => {
     })
   })
 
-  test('what is not offered is not there', async () => {
+  test('does not expose endpoints that it does not offer', async () => {
     for (const path of ['/oauth/introspect', '/oauth/me', '/oauth/device', '/oauth/request', '/oauth/session/end']) {
       expect((await fetch(`${app.url}${path}`)).status, path).toBe(404)
     }
@@ -43,7 +43,7 @@ describe('discovery', () => {
 })
 
 describe('an authorization request', () => {
-  test('comes back with the issuer and the state', async () => {
+  test('is redirected back with the issuer and the state', async () => {
     const config = await register(app.url)
     const answer = await allow(await prepare(config), 'admin@demo.test')
     expect(Object.fromEntries(answer.searchParams)).toEqual({
@@ -65,7 +65,7 @@ describe('an authorization request', () => {
     ['https://app.example.com/callback#x'],
     ['https://app.example.com@evil.example.com/callback'],
     [undefined],
-  ])('with the redirect URI %s goes nowhere', async (redirect_uri) => {
+  ])('with the redirect URI %s is not redirected', async (redirect_uri) => {
     const { browser, url } = await prepare(await register(app.url), { redirect_uri })
     await browser.open(url)
     expect(browser.left).toBeUndefined()
@@ -73,7 +73,7 @@ describe('an authorization request', () => {
     expect(browser.page?.headers.get('content-security-policy')).toContain("frame-ancestors 'none'")
   })
 
-  test('another path on the loopback address is another redirect URI', async () => {
+  test('with another path on the loopback address has another redirect URI', async () => {
     const config = await register(app.url, { redirect_uris: [nativeUri] })
     const { browser, url } = await prepare(config, { redirect_uri: 'http://127.0.0.1:5000/other' })
     await browser.open(url)
@@ -84,11 +84,11 @@ describe('an authorization request', () => {
   test.each<[string, Record<string, string | undefined>, string]>([
     ['without PKCE', { code_challenge: undefined, code_challenge_method: undefined }, 'invalid_request'],
     ['with plain PKCE', { code_challenge_method: 'plain' }, 'invalid_request'],
-    ['with an unnamed PKCE method', { code_challenge_method: undefined }, 'invalid_request'],
+    ['without a PKCE method', { code_challenge_method: undefined }, 'invalid_request'],
     ['for an unknown resource', { resource: 'https://elsewhere.example.com/' }, 'invalid_target'],
-    ['for a token in the address', { response_type: 'token' }, 'invalid_request'],
-    ['for an ID token in the address', { response_type: 'id_token', scope: 'openid' }, 'invalid_request'],
-    ['with prompt=none and nobody there', { prompt: 'none' }, 'login_required'],
+    ['for a token in the URL', { response_type: 'token' }, 'invalid_request'],
+    ['for an ID token in the URL', { response_type: 'id_token', scope: 'openid' }, 'invalid_request'],
+    ['with prompt=none and no session', { prompt: 'none' }, 'login_required'],
   ])('%s is refused', async (_, parameters, error) => {
     const { browser, url } = await prepare(await register(app.url), parameters)
     await browser.open(url)
@@ -104,7 +104,7 @@ describe('an authorization request', () => {
     expect(browser.left?.searchParams.get('error')).toBe('invalid_request')
   })
 
-  test('its answers stay with the public address, whatever a request says', async () => {
+  test("gets responses with the public URL, regardless of the request's headers", async () => {
     const { url } = await prepare(await register(app.url))
     const response = await fetch(url, {
       redirect: 'manual',
@@ -119,7 +119,7 @@ describe('tokens', () => {
   test.each([
     ['the API', '/api', ['/api']],
     ['the MCP endpoint', '/mcp', ['/mcp']],
-    ['the whole service when none is named', undefined, ['/api', '/mcp']],
+    ['all resources if none is named', undefined, ['/api', '/mcp']],
   ])('are for %s', async (_, resource, audience) => {
     const config = await register(app.url)
     const parameters: Record<string, string> = resource ? { resource: `${app.url}${resource}` } : {}
@@ -148,7 +148,7 @@ describe('tokens', () => {
     ['in both requests', '/', '/'],
     ['in the first request', '/', ''],
     ['in the second request', '', '/'],
-  ])('name the resource without the slash that a client writes at its end %s', async (_, first, second) => {
+  ])('contain the resource without the trailing slash that a client sends %s', async (_, first, second) => {
     const config = await register(app.url)
     const attempt = await prepare(config, { resource: `${app.url}/mcp${first}` })
     const answer = await allow(attempt, 'admin@demo.test')
@@ -159,13 +159,13 @@ describe('tokens', () => {
     for (const { access_token } of [tokens, fresh]) expect(claimsOf(access_token).aud).toBe(`${app.url}/mcp`)
   })
 
-  test.each(['/mcp//', '/mcp/other', '/MCP'])('are not for the resource %s', async (path) => {
+  test.each(['/mcp//', '/mcp/other', '/MCP'])('are not issued for the resource %s', async (path) => {
     const { browser, url } = await prepare(await register(app.url), { resource: `${app.url}${path}` })
     await browser.open(url)
     expect(browser.left?.searchParams.get('error')).toBe('invalid_target')
   })
 
-  test('a token without our scope is refused with what is missing', async () => {
+  test('without our scope are refused, with the missing scope', async () => {
     const { access_token } = await obtain(await register(app.url), 'admin@demo.test', { scope: 'openid' })
     const { status, headers, body } = await app.request('GET', '/users/me', { token: access_token })
     expect({ status, code: body.data.code }).toEqual({ status: 403, code: 'ACCESS_DENIED' })
@@ -173,12 +173,12 @@ describe('tokens', () => {
   })
 
   // Abuse case 33.
-  test('an ID token is no access token', async () => {
+  test('an ID token is not accepted as an access token', async () => {
     const { id_token } = await obtain(await register(app.url), 'admin@demo.test', { scope: 'openid inlay' })
     expect((await app.request('GET', '/users/me', { token: String(id_token) })).status).toBe(401)
   })
 
-  test('a code is not for another client, verifier or resource', async () => {
+  test('a code does not work for another client, verifier or resource', async () => {
     const config = await register(app.url)
     const attempt = await prepare(config, { resource: `${app.url}/api` })
     const answer = await allow(attempt, 'admin@demo.test')
@@ -197,7 +197,7 @@ describe('tokens', () => {
 })
 
 // Abuse case 37.
-describe('a page of another name that leads to this machine', () => {
+describe('DNS rebinding', () => {
   const statusFor = (host: string, path: string, local = app.local) =>
     new Promise<number | undefined>((resolve, reject) => {
       const sent = request(`${local}${path}`, { headers: { host } }, (response) => {
@@ -208,7 +208,7 @@ describe('a page of another name that leads to this machine', () => {
     })
 
   test.each(['evil.example.com', 'evil.example.com:8787', 'localhost.evil.example.com', '127.0.0.1.evil.example.com'])(
-    'is refused: %s',
+    'is refused for the host %s',
     async (host) => {
       for (const path of ['/oauth/authorize', '/oauth/interaction/x', '/oauth/logout', '/oauth/token']) {
         expect({ path, status: await statusFor(host, path) }).toEqual({ path, status: 403 })
@@ -216,18 +216,18 @@ describe('a page of another name that leads to this machine', () => {
     },
   )
 
-  test.each(['localhost', '127.0.0.1:1', '[::1]:8787'])('is not %s', async (host) => {
+  test.each(['localhost', '127.0.0.1:1', '[::1]:8787'])('is not assumed for the host %s', async (host) => {
     expect(await statusFor(host, '/oauth/logout')).toBe(200)
   })
 
-  test('is no danger behind TLS, where a proxy may use any name', async () => {
+  test('is not checked behind TLS, where a proxy may send any host', async () => {
     const production = await startHttpService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
     onTestFinished(() => production.close())
     expect(await statusFor('upstream', '/oauth/logout', production.local)).toBe(200)
   })
 })
 
-test('in production cookies are bound to the host and never travel in the clear', async () => {
+test('binds cookies to the host and to TLS in production', async () => {
   const production = await startHttpService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
   onTestFinished(() => production.close())
   const registered = await fetch(`${production.local}/oauth/register`, {

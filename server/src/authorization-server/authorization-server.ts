@@ -34,7 +34,7 @@ export function createAuthorizationServer(service: Service): { pages: Hono<NodeE
   const keys = createSigningKeys(service)
   let latest: { kid: string; provider: Provider; handle: ReturnType<Provider['callback']> } | undefined
 
-  /** A provider has one signing key for its lifetime, so a rotation replaces it; requests in flight keep the old one. */
+  /** A provider has a fixed signing key, so a rotation replaces it; requests in flight keep the old one. */
   async function current() {
     const key = await keys.current()
     if (latest?.kid !== key.kid) {
@@ -63,8 +63,8 @@ export function createAuthorizationServer(service: Service): { pages: Hono<NodeE
   const { host, protocol } = new URL(publicUrl)
   const originHeaders = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.slice(0, -1) }
 
-  // Prevents DNS rebinding: a foreign page could point its own name at this machine and pass for our origin. With https,
-  // TLS prevents that, and a proxy may send any host.
+  // Prevents DNS rebinding: a foreign page could point its own name at this machine and pass for our origin. With
+  // https, TLS prevents that, and a proxy may send any host.
   app.use('/oauth/*', async (c, next) => {
     const named = URL.parse(`http://${c.req.header('host')}`)
     const isForeign = named && named.host !== host && !isLoopback(named)

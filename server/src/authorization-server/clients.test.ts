@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => app.close())
 
 describe('registration', () => {
-  test('a client without a secret', async () => {
+  test('accepts a client without a secret', async () => {
     const metadata = (await register(app.url)).clientMetadata()
     expect(metadata).toMatchObject({
       client_id: expect.any(String),
@@ -38,7 +38,7 @@ describe('registration', () => {
     expect(metadata).not.toHaveProperty('client_secret')
   })
 
-  test('a page of any origin may register a client', async () => {
+  test('is allowed for pages of any origin', async () => {
     const headers = { origin: 'https://tool.example.com', 'access-control-request-method': 'POST' }
     const preflight = await fetch(`${app.url}/oauth/register`, { method: 'OPTIONS', headers })
     expect(preflight.status).toBe(204)
@@ -48,7 +48,7 @@ describe('registration', () => {
     expect(answer.headers.get('access-control-allow-credentials')).toBeNull()
   })
 
-  test('a client with a secret, which it then has to know', async () => {
+  test('accepts a client with a secret, which it must use', async () => {
     const config = await register(app.url, { token_endpoint_auth_method: 'client_secret_basic' })
     const { client_id, client_secret } = config.clientMetadata()
     expect(client_secret).toMatch(/^[\w-]{43,}$/)
@@ -69,7 +69,7 @@ describe('registration', () => {
     expect(await exchange(known, attempt, answer)).toHaveProperty('access_token')
   })
 
-  test('a program on the person’s computer may choose its port later, whether it says what it is or not', async () => {
+  test('lets native programs choose their port later, with and without application_type', async () => {
     const config = await register(app.url, { redirect_uris: [nativeUri] })
     expect(config.clientMetadata().application_type).toBe('native')
     const attempt = await prepare(config, { redirect_uri: 'http://127.0.0.1:49152/callback' })
@@ -86,7 +86,7 @@ describe('registration', () => {
     [[webUri.padEnd(1_001, 'x')], 'invalid_redirect_uri'],
     [[], 'invalid_redirect_uri'],
     [undefined, 'invalid_redirect_uri'],
-  ])('refuses the redirect URIs %j', async (redirect_uris, error) => {
+  ])('rejects the redirect URIs %j', async (redirect_uris, error) => {
     const response = await fetch(`${app.url}/oauth/register`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -96,7 +96,7 @@ describe('registration', () => {
     expect(await response.json()).toMatchObject({ error })
   })
 
-  test('leaves out what this server does not have', async () => {
+  test('removes values that this server does not support', async () => {
     const { client_id, ...metadata } = await registerRaw({
       client_name: null,
       client_uri: null,
@@ -117,12 +117,12 @@ describe('registration', () => {
     expect(metadata).not.toHaveProperty('client_name')
   })
 
-  test('a client that names only foreign scopes is registered without one', async () => {
+  test('accepts a client that names only unknown scopes, without a scope', async () => {
     const request = { token_endpoint_auth_method: 'none', redirect_uris: [webUri], scope: 'mcp:tools profile' }
     expect(await registerRaw(request)).not.toHaveProperty('scope')
   })
 
-  test('null stands for the default', async () => {
+  test('treats null as the default', async () => {
     const request = { token_endpoint_auth_method: null, grant_types: null, response_types: null, scope: null }
     expect(await registerRaw({ ...request, redirect_uris: [webUri] })).toMatchObject({
       token_endpoint_auth_method: 'client_secret_basic',
@@ -135,7 +135,7 @@ describe('registration', () => {
   test.each([
     ['implicit', { grant_types: ['implicit'], response_types: ['id_token'] }],
     ['client credentials', { grant_types: ['client_credentials'] }],
-  ])('refuses %s', async (_, metadata) => {
+  ])('rejects %s', async (_, metadata) => {
     await expect(register(app.url, metadata)).rejects.toMatchObject({ error: 'invalid_client_metadata' })
   })
 })
@@ -150,7 +150,7 @@ async function registerRaw(metadata: object): Promise<Record<string, unknown>> {
   return (await response.json()) as Record<string, unknown>
 }
 
-describe('a registration is bounded:', () => {
+describe('a registration is limited:', () => {
   test.each([
     ['a name of 100 characters', { client_name: 'n'.repeat(100) }],
     ['a name in any script', { client_name: 'Werkzeug für 日本語 🛠️' }],
@@ -172,14 +172,14 @@ describe('a registration is bounded:', () => {
       { post_logout_redirect_uris: Array.from({ length: 11 }, (_, n) => `${webUri}/${n}`) },
       'post_logout_redirect_uris must not contain more than 10 URIs',
     ],
-  ])('%s is refused', async (_, metadata, description) => {
+  ])('%s is rejected', async (_, metadata, description) => {
     await expect(register(app.url, metadata)).rejects.toMatchObject({
       error: 'invalid_client_metadata',
       error_description: expect.stringContaining(description),
     })
   })
 
-  test('one address registers 100 clients an hour, others go on', async () => {
+  test('one address can register 100 clients an hour, and others are not affected', async () => {
     const proxied = await useHttpService({ INLAY_TRUSTED_PROXIES: '127.0.0.0/8, ::1/128' })
     const registerFrom = (address: string) =>
       fetch(`${proxied.url}/oauth/register`, {
@@ -197,7 +197,7 @@ describe('a registration is bounded:', () => {
   })
 })
 
-describe('a stranger', () => {
+describe('an unauthenticated visitor', () => {
   test('cannot store a large authorization request', async () => {
     const attempt = await prepare(await register(app.url), { state: 'x'.repeat(7_000) })
     await attempt.browser.open(attempt.url)
@@ -213,7 +213,7 @@ describe('a stranger', () => {
     expect(await open('198.51.100.2')).toBe(200)
   })
 
-  test('cannot have a client assertion remembered for longer than an hour', async () => {
+  test('cannot make the server store a client assertion for longer than an hour', async () => {
     const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true })
     const jwks = { keys: [await exportJWK(publicKey)] }
     const metadata = { token_endpoint_auth_method: 'private_key_jwt', jwks }
@@ -248,8 +248,8 @@ async function useHttpService(env: Record<string, string>): Promise<HttpService>
   return service
 }
 
-describe('a client known by its address', () => {
-  test('signs people in and is shown with its host', async () => {
+describe('a client with a metadata document', () => {
+  test('signs users in and is shown with its host', async () => {
     const id = await useClientDocument((client_id) => ({
       client_id,
       client_name: 'Tool',
@@ -267,9 +267,9 @@ describe('a client known by its address', () => {
   })
 
   test.each<[string, (id: string) => object]>([
-    ['names another address', () => ({ client_id: 'https://other.example.com/', redirect_uris: [webUri] })],
+    ['names another URL', () => ({ client_id: 'https://other.example.com/', redirect_uris: [webUri] })],
     ['holds a secret', (client_id) => ({ client_id, redirect_uris: [webUri], client_secret: 'x' })],
-    ['has a name that misleads', (client_id) => ({ client_id, redirect_uris: [webUri], client_name: 'To\u200bol' })],
+    ['has a misleading name', (client_id) => ({ client_id, redirect_uris: [webUri], client_name: 'To\u200bol' })],
     ['has an unsafe redirect URI', (client_id) => ({ client_id, redirect_uris: ['http://app.example.com/callback'] })],
   ])('is refused when its document %s', async (_, metadata) => {
     const attempt = await prepare(await introduce(app.url, await useClientDocument(metadata)))
@@ -280,7 +280,7 @@ describe('a client known by its address', () => {
 
   // Abuse case 48.
   test.each(['https://10.0.0.1/client.json', 'https://169.254.169.254/client.json', 'https://[fd00::1]/client.json'])(
-    'is not fetched from %s: no connection is made',
+    'is not fetched from %s, and no connection is made',
     async (id) => {
       const attempt = await prepare(await introduce(app.url, id))
       await attempt.browser.open(attempt.url)
@@ -291,10 +291,10 @@ describe('a client known by its address', () => {
   )
 })
 
-describe('while the document of a client that has tokens cannot be reached', () => {
+describe('while the document of a client with tokens is unavailable', () => {
   type Mode = 'up' | 'away' | 'failing' | 'withdrawn'
 
-  /** Tokens of a client with a document, and a node with the same stores that has not fetched it yet. */
+  /** Tokens of a client with a document, and a node with the same stores that hasn't fetched the document yet. */
   async function signInByDocument() {
     let mode: Mode = 'up'
     const origin = await useHttps((request, response) => {
@@ -322,26 +322,26 @@ describe('while the document of a client that has tokens cannot be reached', () 
     return { id, other, refresh, revoke: () => post('/oauth/revoke', { token }), set: (next: Mode) => (mode = next) }
   }
 
-  test.each<Mode>(['away', 'failing'])('it refreshes them: %s', async (mode) => {
+  test.each<Mode>(['away', 'failing'])('the client can refresh them: %s', async (mode) => {
     const { refresh, set } = await signInByDocument()
     set(mode)
     expect(await refresh()).toHaveProperty('access_token')
   })
 
-  test('it can revoke them', async () => {
+  test('the client can revoke them', async () => {
     const { refresh, revoke, set } = await signInByDocument()
     set('away')
     expect((await revoke()).statusCode).toBe(200)
     expect(await refresh()).toMatchObject({ error: 'invalid_grant' })
   })
 
-  test('it gets nothing more once its document is withdrawn', async () => {
+  test('the client gets no new tokens once its document is deleted', async () => {
     const { refresh, set } = await signInByDocument()
     set('withdrawn')
     expect(await refresh()).toMatchObject({ error: 'invalid_client' })
   })
 
-  test('nobody can sign in with it', async () => {
+  test('users cannot sign in with the client', async () => {
     const { id, other, set } = await signInByDocument()
     set('away')
     const { url } = await prepare(await introduce(app.url, id))
@@ -350,7 +350,7 @@ describe('while the document of a client that has tokens cannot be reached', () 
     expect(answer.body).toContain('invalid_client')
   })
 
-  test('nothing is kept of a client that nobody allowed', async () => {
+  test('nothing is stored for a client that no user has allowed', async () => {
     const id = await useClientDocument((client_id) => ({
       client_id,
       redirect_uris: [webUri],
@@ -362,13 +362,13 @@ describe('while the document of a client that has tokens cannot be reached', () 
   })
 })
 
-describe('metadata documents of clients', () => {
+describe('client metadata documents', () => {
   const isOffered = async ({ url }: HttpService) => {
     const response = await fetch(`${url}/.well-known/oauth-authorization-server`)
     const { client_id_metadata_document_supported } = (await response.json()) as Record<string, unknown>
     return client_id_metadata_document_supported === true
   }
-  /** The status of the page that a user sees whom this client sends. */
+  /** Status of the page that users of this client see. */
   async function signInWith({ url }: HttpService, id: string): Promise<number | undefined> {
     const attempt = await prepare(await introduce(url, id))
     await attempt.browser.open(attempt.url)
@@ -376,20 +376,20 @@ describe('metadata documents of clients', () => {
   }
   const useGoodDocument = () =>
     useClientDocument((client_id) => ({ client_id, redirect_uris: [webUri], token_endpoint_auth_method: 'none' }))
-  /** As on a network without egress, every connection fails. */
+  /** Every connection fails, as on a network without egress. */
   const useUnreachable = async () => `${await useHttps((request) => request.socket.destroy())}/client.json`
 
-  test('are no longer offered once one cannot be reached, and are again once one can', async () => {
+  test('are no longer offered once a fetch fails, and are again once one succeeds', async () => {
     const own = await useHttpService({})
     expect(await isOffered(own)).toBe(true)
     expect(await signInWith(own, await useUnreachable())).toBe(400)
     expect(await isOffered(own)).toBe(false)
-    expect(await register(own.url), 'what clients do instead').toBeDefined()
+    expect(await register(own.url), 'clients register instead').toBeDefined()
     expect(await signInWith(own, await useGoodDocument())).toBe(200)
     expect(await isOffered(own)).toBe(true)
   })
 
-  test('stay on offer when a stranger names a host that does not answer, if others were reached', async () => {
+  test('stay on offer when a stranger names an unreachable host, if others were reached', async () => {
     const own = await useHttpService({})
     expect(await signInWith(own, await useGoodDocument())).toBe(200)
     expect(await signInWith(own, await useUnreachable())).toBe(400)
@@ -402,13 +402,13 @@ describe('metadata documents of clients', () => {
     expect(await isOffered(own)).toBe(true)
   })
 
-  test('are always offered if the operator says so', async () => {
+  test('are always offered if the operator turns them on', async () => {
     const own = await useHttpService({ INLAY_CLIENT_METADATA_DOCUMENTS: 'on' })
     expect(await signInWith(own, await useUnreachable())).toBe(400)
     expect(await isOffered(own)).toBe(true)
   })
 
-  test('are neither offered nor fetched if the operator says so', async () => {
+  test('are neither offered nor fetched if the operator turns them off', async () => {
     const own = await useHttpService({ INLAY_CLIENT_METADATA_DOCUMENTS: 'off' })
     let requests = 0
     const origin = await useHttps((_, response) => {

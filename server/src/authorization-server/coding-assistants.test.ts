@@ -15,12 +15,12 @@ import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { useClientDocument, useHttps } from '../../test/https-server.ts'
 import { allow, claimsOf } from '../../test/oauth-client.ts'
 
-/** How a program on the user's computer introduces itself and where it waits for the browser. */
+/** Describes a program on the user's computer and its redirect URI. */
 interface Assistant {
   name: string
-  /** The redirect URI, on a port that the system chose for this login. */
+  /** The redirect URI, with the port that the system picked for this login. */
   redirectUri(port: number): string
-  /** The members of its metadata document beside `client_id`. */
+  /** The fields of its metadata document besides `client_id`. */
   document: Record<string, unknown>
 }
 
@@ -39,7 +39,7 @@ const assistants: Assistant[] = [
     },
   },
   {
-    // Its path has an ID that depends on the MCP server's address.
+    // Its path has an ID that depends on the MCP server's URL.
     name: 'Codex',
     redirectUri: (port) => `http://127.0.0.1:${port}/callback/abc123ABC_-x`,
     document: {
@@ -57,7 +57,7 @@ type Provider = any
 
 type Kept = Record<'client' | 'tokens' | 'discovered', Record<string, unknown> | undefined> & { verifier: string }
 
-/** One login: both assistants begin each with empty storage and a new discovery. */
+/** One login: both assistants start each with empty storage and a new discovery. */
 function beginLogin(redirectUrl: string, name: string, clientMetadataUrl: string) {
   const kept: Kept = { client: undefined, tokens: undefined, discovered: undefined, verifier: '' }
   const sentTo: URL[] = []
@@ -89,7 +89,7 @@ function makeProvider(
 
 interface Sdk {
   version: string
-  /** Goes to the browser, or refreshes the token if there is one. */
+  /** Opens the browser, or refreshes the token if there is one. */
   authorize(provider: Provider, serverUrl: string): Promise<string>
   finish(provider: Provider, serverUrl: string, answer: URL): Promise<void>
   countTools(provider: Provider, serverUrl: string): Promise<number>
@@ -124,7 +124,7 @@ const sdks: Sdk[] = [
   },
 ]
 
-/** With egress, and with an operator who has turned documents off. */
+/** One with egress, and one whose operator has turned documents off. */
 let open: HttpService
 let closed: HttpService
 beforeAll(async () => {
@@ -139,7 +139,7 @@ async function useService(): Promise<HttpService> {
   return app
 }
 
-/** A server on a loopback port that the system chooses, to which the browser brings the answer. */
+/** Listens on a port that the system picks, and receives the redirect of the browser. */
 async function useCallback({ redirectUri }: Assistant) {
   const server = createServer((_, response) => void response.end('You can close this page.'))
   await once(server.listen(0), 'listening')
@@ -167,13 +167,13 @@ async function signIn(app: HttpService, sdk: Sdk, assistant: Assistant, document
 }
 
 const useDocument = ({ document }: Assistant) => useClientDocument((client_id) => ({ client_id, ...document }))
-/** As on a network without egress, every connection fails. */
+/** Every connection fails, as on a network without egress. */
 const useUnreachable = async () => `${await useHttps((request) => request.socket.destroy())}/client.json`
 
 const cases = assistants.flatMap((assistant) => sdks.map((sdk) => ({ assistant, sdk })))
 
 describe.each(cases)('$assistant.name with the MCP SDK $sdk.version', ({ assistant, sdk }) => {
-  test('signs in by its metadata document, on a port of its choice, and refreshes', async () => {
+  test('signs in with its metadata document, on a port of its choice, and refreshes', async () => {
     const documentUrl = await useDocument(assistant)
     const login = await signIn(open, sdk, assistant, documentUrl)
     expect(Object.fromEntries(login.url.searchParams)).toMatchObject({
@@ -192,7 +192,7 @@ describe.each(cases)('$assistant.name with the MCP SDK $sdk.version', ({ assista
     expect(login.sentTo).toHaveLength(1)
   })
 
-  test('registers itself where documents are not offered, and nothing is fetched', async () => {
+  test('registers if documents are not offered, and nothing is fetched', async () => {
     let fetches = 0
     const documentUrl = `${await useHttps((request) => {
       fetches += 1
@@ -207,7 +207,7 @@ describe.each(cases)('$assistant.name with the MCP SDK $sdk.version', ({ assista
     expect(await sdk.countTools(login.provider, login.serverUrl)).toBeGreaterThan(10)
   })
 
-  test('registers itself at the second login on a server without egress', async () => {
+  test('registers at the second login on a server without egress', async () => {
     const app = await useService()
     const documentUrl = await useUnreachable()
     const first = await signIn(app, sdk, assistant, documentUrl)
@@ -219,7 +219,7 @@ describe.each(cases)('$assistant.name with the MCP SDK $sdk.version', ({ assista
     expect(await sdk.countTools(second.provider, second.serverUrl)).toBeGreaterThan(10)
   })
 
-  test('in two processes that share credentials refreshes twice at once, and both go on', async () => {
+  test('refreshes concurrently in two processes that share credentials, and both keep working', async () => {
     const login = await signIn(open, sdk, assistant, await useDocument(assistant))
     await login.finish()
     const processes = [0, 1].map(() => {
@@ -239,14 +239,14 @@ describe.each(cases)('$assistant.name with the MCP SDK $sdk.version', ({ assista
       expect(await sdk.countTools(provider, login.serverUrl)).toBeGreaterThan(10)
     }
     expect(await sdk.authorize(processes[0]?.provider, login.serverUrl), 'a later refresh').toBe('AUTHORIZED')
-    expect(login.sentTo, 'nobody was asked again').toHaveLength(1)
+    expect(login.sentTo, 'the user was not asked again').toHaveLength(1)
   })
 })
 
-test('the discovery document has what both assistants look for', async () => {
+test('the discovery document has everything that both assistants check', async () => {
   const { url } = open
   const discovery = await (await fetch(`${url}/.well-known/oauth-authorization-server`)).json()
-  // Codex uses its document only where public clients are named, and both refuse a server that doesn't name S256.
+  // Codex only uses its document if public clients are offered, and both refuse a server that doesn't offer S256.
   expect(discovery).toMatchObject({
     client_id_metadata_document_supported: true,
     token_endpoint_auth_methods_supported: expect.arrayContaining(['none']),

@@ -25,7 +25,7 @@ const status = async (token: string) => (await app.request('GET', '/users/me', {
 
 describe('a code', () => {
   // Abuse case 38.
-  test('works once; used again it ends what it gave', async () => {
+  test('works once, and a second use revokes the grant', async () => {
     const config = await register(app.url)
     const attempt = await prepare(config)
     const answer = await allow(attempt, 'admin@demo.test')
@@ -36,7 +36,7 @@ describe('a code', () => {
   })
 
   // Abuse case 38.
-  test('works for exactly one of many who use it at once, and ends what that one got', async () => {
+  test('works for exactly one of many concurrent uses, and then the grant is revoked', async () => {
     const config = await register(app.url)
     const attempt = await prepare(config)
     const answer = await allow(attempt, 'admin@demo.test')
@@ -52,7 +52,7 @@ describe('a code', () => {
 })
 
 describe('a refresh token', () => {
-  test('is replaced by each use, for the same organization and resource', async () => {
+  test('is replaced on each use, for the same organization and resource', async () => {
     const config = await register(app.url)
     const first = await obtain(config, 'member@demo.test', { organization: 'Other', resource: `${app.url}/api` })
     const second = await oauth.refreshTokenGrant(config, String(first.refresh_token))
@@ -63,7 +63,7 @@ describe('a refresh token', () => {
     expect(await status(third.access_token)).toBe(200)
   })
 
-  test('used again within ten seconds returns the same successor, which works', async () => {
+  test('returns the same successor when reused within ten seconds', async () => {
     const config = await register(app.url)
     const first = await obtain(config, 'admin@demo.test')
     const second = await oauth.refreshTokenGrant(config, String(first.refresh_token))
@@ -75,7 +75,7 @@ describe('a refresh token', () => {
     expect(third.refresh_token).not.toBe(second.refresh_token)
   })
 
-  test('used again after ten seconds ends the whole family', async () => {
+  test('revokes the grant when reused after ten seconds', async () => {
     const config = await register(app.url)
     const first = await obtain(config, 'admin@demo.test')
     const second = await oauth.refreshTokenGrant(config, String(first.refresh_token))
@@ -85,7 +85,7 @@ describe('a refresh token', () => {
     expect(await status(second.access_token)).toBe(401)
   })
 
-  test('a reuse within ten seconds does not make a later one harmless', async () => {
+  test('still revokes the grant on a late reuse that follows one within ten seconds', async () => {
     const config = await register(app.url)
     const first = await obtain(config, 'admin@demo.test')
     const refresh = (token: string | undefined) => oauth.refreshTokenGrant(config, String(token))
@@ -98,7 +98,7 @@ describe('a refresh token', () => {
     await expect(refresh(third.refresh_token)).rejects.toMatchObject(invalidGrant)
   })
 
-  test('used many times at once, at two servers with the same stores, has one successor', async () => {
+  test('has one successor when used many times concurrently at two servers with the same stores', async () => {
     const config = await register(app.url)
     const { refresh_token } = await obtain(config, 'admin@demo.test')
     const other = await createApp(app.service)
@@ -122,7 +122,7 @@ describe('a refresh token', () => {
     for (const { access_token } of answers) expect(await status(access_token)).toBe(200)
   })
 
-  test('used again by another client within ten seconds gives it nothing', async () => {
+  test('is useless for another client within ten seconds', async () => {
     const config = await register(app.url)
     const first = await obtain(config, 'admin@demo.test')
     const second = await oauth.refreshTokenGrant(config, String(first.refresh_token))
@@ -131,7 +131,7 @@ describe('a refresh token', () => {
     expect(await oauth.refreshTokenGrant(config, String(second.refresh_token))).toHaveProperty('access_token')
   })
 
-  test('used again within ten seconds gives nothing once it was revoked', async () => {
+  test('is useless within ten seconds once it was revoked', async () => {
     const config = await register(app.url)
     const first = await obtain(config, 'admin@demo.test')
     const second = await oauth.refreshTokenGrant(config, String(first.refresh_token))
@@ -139,26 +139,26 @@ describe('a refresh token', () => {
     await expect(oauth.refreshTokenGrant(config, String(first.refresh_token))).rejects.toMatchObject(invalidGrant)
   })
 
-  test('is not for another client', async () => {
+  test('does not work for another client', async () => {
     const { refresh_token } = await obtain(await register(app.url), 'admin@demo.test')
     const stolen = oauth.refreshTokenGrant(await register(app.url), String(refresh_token))
     await expect(stolen).rejects.toMatchObject(invalidGrant)
   })
 
-  test('does not reach a resource that was not allowed', async () => {
+  test('does not work for a resource that was not allowed', async () => {
     const config = await register(app.url)
     const { refresh_token } = await obtain(config, 'admin@demo.test', { resource: `${app.url}/mcp` })
     const wider = oauth.refreshTokenGrant(config, String(refresh_token), { resource: `${app.url}/api` })
     await expect(wider).rejects.toMatchObject({ error: 'invalid_target' })
   })
 
-  test('is no access token', async () => {
+  test('is not accepted as an access token', async () => {
     const { refresh_token } = await obtain(await register(app.url), 'admin@demo.test')
     expect(await status(String(refresh_token))).toBe(401)
   })
 })
 
-describe('an authorization ends', () => {
+describe('a grant ends', () => {
   test('when its refresh token is revoked', async () => {
     const config = await register(app.url)
     const tokens = await obtain(config, 'admin@demo.test')
@@ -167,17 +167,17 @@ describe('an authorization ends', () => {
     expect(await status(tokens.access_token)).toBe(401)
   })
 
-  test('not when one of its access tokens is revoked, which ends that one at once', async () => {
+  test('not when one of its access tokens is revoked, which only ends that token', async () => {
     const config = await register(app.url)
     const tokens = await obtain(config, 'admin@demo.test')
-    expect(await status(tokens.access_token), 'remembered by the node').toBe(200)
+    expect(await status(tokens.access_token), 'cached by the node').toBe(200)
     await oauth.tokenRevocation(config, tokens.access_token)
     expect(await status(tokens.access_token)).toBe(401)
     const fresh = await oauth.refreshTokenGrant(config, String(tokens.refresh_token))
     expect(await status(fresh.access_token)).toBe(200)
   })
 
-  test('not when another client tries to revoke an access token of it', async () => {
+  test('not when another client tries to revoke one of its access tokens', async () => {
     const { access_token } = await obtain(await register(app.url), 'admin@demo.test')
     await oauth.tokenRevocation(await register(app.url), access_token)
     expect(await status(access_token)).toBe(200)
@@ -185,11 +185,11 @@ describe('an authorization ends', () => {
 
   test.each([
     ['is unknown', () => 'unknown'],
-    ['is no token', () => 'a.b.c'],
-    ['is signed by nobody', async (token: string) => `${token.slice(0, -4)}AAAA`],
-    ['was issued to no client', () => app.tokenFor('admin@demo.test')],
+    ['is not a token', () => 'a.b.c'],
+    ['has an invalid signature', async (token: string) => `${token.slice(0, -4)}AAAA`],
+    ['was not issued to a client', () => app.tokenFor('admin@demo.test')],
     ['has expired', async (token: string) => token],
-  ])('not when what is revoked %s, which is answered as any other', async (name, make) => {
+  ])('not when the revoked token %s, and the response is the same', async (name, make) => {
     const config = await register(app.url)
     const tokens = await obtain(config, 'admin@demo.test')
     const body = new URLSearchParams({
@@ -224,7 +224,7 @@ describe('an authorization ends', () => {
     expect(await oauth.refreshTokenGrant(config, String(tokens.refresh_token))).toHaveProperty('access_token')
   })
 
-  test('with a logout, and others of the same person and client go on', async () => {
+  test('with a logout, and other grants of the same user and client stay valid', async () => {
     const config = await register(app.url)
     const [one, other] = [await obtain(config, 'admin@demo.test'), await obtain(config, 'admin@demo.test')]
     await app.request('POST', '/auth/logout', { token: one.access_token })
@@ -233,7 +233,7 @@ describe('an authorization ends', () => {
     expect(await oauth.refreshTokenGrant(config, String(other.refresh_token))).toHaveProperty('access_token')
   })
 
-  test('with the membership', async () => {
+  test('when the membership ends', async () => {
     const config = await register(app.url)
     const tokens = await obtain(config, 'member@demo.test')
     const admin = await app.tokenFor('admin@demo.test', 'demo')
@@ -245,7 +245,7 @@ describe('an authorization ends', () => {
     expect(members.status).toBe(403)
   })
 
-  test('with the person', async () => {
+  test('when the user is deleted', async () => {
     const config = await register(app.url)
     const attempt = await prepare(config)
     const tokens = await exchange(
@@ -263,11 +263,11 @@ describe('an authorization ends', () => {
 })
 
 // Abuse case 40.
-test('signing keys rotate under load without one failure', async () => {
+test('rotates signing keys under load without a failure', async () => {
   const own = await startHttpService()
   onTestFinished(() => own.close())
   const config = await register(own.url)
-  // Close to the end of the first key's time, so that what is granted now outlives it.
+  // Near the end of the first key's lifetime, so that a grant issued now outlives it.
   await obtain(config, 'admin@demo.test')
   own.clock.now += rotateAfterMs - day
   const sessions = await Promise.all(Array.from({ length: 4 }, () => obtain(config, 'admin@demo.test')))

@@ -12,7 +12,7 @@ afterAll(() => app.close())
 const begin = (metadata?: object, parameters?: object, browser?: Browser) =>
   beginAt(app.url, metadata, parameters, browser)
 
-test('the log tells what happened and keeps the secrets out', async () => {
+test('logs what happened without secrets', async () => {
   const { config, attempt, browser } = await begin()
   const uid = browser.page?.url.pathname.split('/').at(-1) as string
   const answer = await allow(attempt, 'admin@demo.test')
@@ -28,7 +28,7 @@ describe('pages', () => {
   const evil = '<script>alert(1)</script>"\'&'
 
   // Abuse case 39.
-  test('show a client’s name as text', async () => {
+  test('escape a client’s name', async () => {
     const { browser } = await begin({ client_name: evil })
     expect(browser.html).not.toContain('<script')
     expect(browser.text).toContain(`to continue to <script>alert(1)</script>"'&`)
@@ -40,7 +40,7 @@ describe('pages', () => {
   })
 
   // Abuse case 39.
-  test('cannot be framed, kept or scripted, and post only to us and on to the client', async () => {
+  test('cannot be framed, cached or scripted, and only post to us and redirect to the client', async () => {
     const { browser } = await begin()
     for (const step of ['', 'admin@demo.test']) {
       if (step) await browser.press(step)
@@ -54,14 +54,14 @@ describe('pages', () => {
   })
 
   // Abuse case 37.
-  test.each(['https://evil.example.com', 'null', ''])('refuse a form from the origin "%s"', async (origin) => {
+  test.each(['https://evil.example.com', 'null', ''])('reject a form from the origin "%s"', async (origin) => {
     const { browser } = await begin()
     await browser.press('admin@demo.test', {}, { origin })
     expect(browser.page?.status).toBe(403)
     expect(browser.left).toBeUndefined()
   })
 
-  test('take a form once', async () => {
+  test('accept a form once', async () => {
     const { browser } = await begin()
     await browser.press('admin@demo.test')
     const { action, fields } = browser.form('Allow')
@@ -73,7 +73,7 @@ describe('pages', () => {
     expect(browser.page?.status).toBe(400)
   })
 
-  test('take no form without its token, or with one of another visit', async () => {
+  test('reject a form without its token, or with one of another visit', async () => {
     const [one, other] = [await begin(), await begin()]
     for (const token of ['', other.browser.form('Sign in').fields.token as string]) {
       const { browser } = await begin()
@@ -84,14 +84,14 @@ describe('pages', () => {
     expect(one.browser.text).toContain('Allow Tool?')
   })
 
-  test('are for the browser that began', async () => {
+  test('work only in the browser that started', async () => {
     const { browser } = await begin()
     const stranger = await new Browser(app.url).open(browser.page?.url ?? '')
     expect(stranger.page?.status).toBe(400)
     expect(stranger.text).toContain('This page is no longer valid')
   })
 
-  test('of several visits in one browser do not disturb each other', async () => {
+  test('of several visits in one browser do not interfere', async () => {
     const browser = new Browser(app.url)
     const first = await begin({ client_name: 'First' }, {}, browser)
     const page = browser.page?.url as URL

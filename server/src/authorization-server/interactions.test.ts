@@ -25,7 +25,7 @@ const begin = (metadata?: object, parameters?: object, browser?: Browser) =>
   beginAt(app.url, metadata, parameters, browser)
 
 describe('signing in', () => {
-  test('with address and password', async () => {
+  test('works with email address and password', async () => {
     const { browser } = await begin()
     await browser.press('Sign in', { email: 'ann@example.com', password: 'wrong horse battery' })
     expect(browser.page?.status).toBe(400)
@@ -35,7 +35,7 @@ describe('signing in', () => {
     expect(browser.text).toContain('Signed in as ann@example.com')
   })
 
-  test('asks about invitations, and nobody becomes a member unasked', async () => {
+  test('asks about invitations, and no user becomes a member without accepting', async () => {
     await addLocalUser(app.service, { email: 'eve@example.com', name: 'Eve', password: 'correct horse battery' })
     const token = await app.tokenFor('admin@demo.test', 'demo')
     await app.request('POST', '/organizations/current/invitations', {
@@ -50,7 +50,7 @@ describe('signing in', () => {
     expect(browser.text).toContain('Organization Demo (demo)')
   })
 
-  test('leaves out an invitation that was declined', async () => {
+  test('does not show an invitation that was declined', async () => {
     await addLocalUser(app.service, { email: 'flo@example.com', name: 'Flo', password: 'correct horse battery' })
     const token = await app.tokenFor('admin@demo.test', 'demo')
     const body = { email: 'flo@example.com', role: 'admin' }
@@ -65,7 +65,7 @@ describe('signing in', () => {
     expect(JSON.stringify(members)).not.toContain('flo@example.com')
   })
 
-  test('asks before a client goes on that was allowed before, but never instead of a silent renewal', async () => {
+  test('asks about invitations before a client continues that was allowed before, but never during a silent renewal', async () => {
     await addLocalUser(app.service, { email: 'gus@example.com', name: 'Gus', password: 'correct horse battery' })
     const signIn = { email: 'gus@example.com', password: 'correct horse battery' }
     const { config, attempt, browser } = await begin()
@@ -92,7 +92,7 @@ describe('signing in', () => {
   })
 
   // Abuse case 39.
-  test('again is not needed for a second client, but consent is', async () => {
+  test('is not needed again for a second client, but consent is', async () => {
     const { attempt, browser } = await begin()
     await allow(attempt, 'admin@demo.test')
     await begin({ client_name: 'Second' }, {}, browser)
@@ -100,7 +100,7 @@ describe('signing in', () => {
     expect(browser.text).toContain('Allow Second?')
   })
 
-  test('as somebody else replaces who was signed in', async () => {
+  test('as another user replaces the session', async () => {
     const { config, attempt, browser } = await begin()
     await browser.press('admin@demo.test')
     await browser.follow('Use another account')
@@ -111,12 +111,12 @@ describe('signing in', () => {
     expect(claimsOf(tokens.access_token).org_id).toBe(await app.organization('other'))
   })
 
-  test('can start with the address that the client knows', async () => {
+  test('prefills the email address that the client sends', async () => {
     const { browser } = await begin({}, { login_hint: 'ann"@example.com' })
     expect(browser.form('Sign in').fields.email).toBe('ann"@example.com')
   })
 
-  test('is asked for again when the client wants that', async () => {
+  test('is required again if the client asks for it', async () => {
     const { attempt, browser } = await begin()
     await allow(attempt, 'admin@demo.test')
     await begin({}, { prompt: 'login' }, browser)
@@ -125,7 +125,7 @@ describe('signing in', () => {
 })
 
 describe('the organization', () => {
-  test('can be created on the way', async () => {
+  test('can be created during sign-in', async () => {
     const { config, attempt, browser } = await begin()
     await browser.press('Sign in', { email: 'ann@example.com', password: 'correct horse battery' })
     await browser.press('Create organization', { name: ' ' })
@@ -138,7 +138,7 @@ describe('the organization', () => {
     expect(body).toMatchObject([{ id: claimsOf(access_token).org_id, name: 'Ann & Sons', role: 'admin' }])
   })
 
-  test('may be left out', async () => {
+  test('is optional', async () => {
     const tokens = await obtain(await register(app.url), 'member@demo.test', {
       organization: 'Continue without an organization',
     })
@@ -150,7 +150,7 @@ describe('the organization', () => {
   test.each([
     ['prompt=consent', { prompt: 'consent' }],
     ['the link on the page', {}],
-  ])('is changed by %s without signing in again', async (_, parameters) => {
+  ])('can be changed with %s without signing in again', async (_, parameters) => {
     const config = await register(app.url, { redirect_uris: [nativeUri] })
     const redirect_uri = nativeUri
     const first = await prepare(config, { redirect_uri })
@@ -169,7 +169,7 @@ describe('the organization', () => {
     expect(claimsOf(before.access_token).org_id).toBe(await app.organization('demo'))
   })
 
-  test('of somebody else cannot be chosen', async () => {
+  test("must be one of the user's own", async () => {
     const { browser } = await begin()
     await browser.press('admin@demo.test')
     const other = await app.organization('other')
@@ -183,21 +183,21 @@ describe('the organization', () => {
 })
 
 describe('consent', () => {
-  test('names the client, where it is, what it may do and for whom', async () => {
+  test('names the client, its host, its access and the organization', async () => {
     const { browser } = await begin({ client_name: 'Desk', redirect_uris: [nativeUri] }, { redirect_uri: nativeUri })
     await browser.press('admin@demo.test')
     expect(browser.text).toContain('Allow Desk?')
     expect(browser.text).toContain('You’ll be redirected to a program on this computer')
     expect(browser.text).toContain('Organization Demo')
-    expect(browser.text).toContain('over the API')
-    expect(browser.text).toContain('over MCP')
+    expect(browser.text).toContain('through the API')
+    expect(browser.text).toContain('through MCP')
     const web = await begin({}, { resource: `${app.url}/mcp` })
     await web.browser.press('admin@demo.test')
     expect(web.browser.text).toContain('You’ll be redirected to app.example.com')
-    expect(web.browser.text).not.toContain('over the API')
+    expect(web.browser.text).not.toContain('through the API')
   })
 
-  test('is written into the organization’s audit trail', async () => {
+  test('is recorded in the organization’s audit trail', async () => {
     const { config, attempt } = await begin({ client_name: 'Audited' })
     await allow(attempt, 'admin@demo.test')
     const rows = await app.service.database.asOrg(
@@ -210,7 +210,7 @@ describe('consent', () => {
     ])
   })
 
-  test('refused goes back to the client', async () => {
+  test('that is denied returns to the client', async () => {
     const { browser } = await begin()
     await browser.press('admin@demo.test')
     await browser.press('Cancel')
@@ -222,7 +222,7 @@ describe('consent', () => {
     })
   })
 
-  test('is remembered for a client that can be told apart, for what was allowed', async () => {
+  test('is remembered for an identifiable client, for what was allowed', async () => {
     const config = await register(app.url)
     const first = await prepare(config, { resource: `${app.url}/api` })
     await allow(first, 'member@demo.test', 'Other')
@@ -238,7 +238,7 @@ describe('consent', () => {
     expect(wider.browser.left).toBeUndefined()
   })
 
-  test('is always asked for by a program on the computer, because any other could claim to be it', async () => {
+  test('is always asked for by a program on the computer, because any other could impersonate it', async () => {
     const config = await register(app.url, { redirect_uris: [nativeUri] })
     const first = await prepare(config, { redirect_uri: nativeUri })
     await allow(first, 'admin@demo.test')
@@ -248,7 +248,7 @@ describe('consent', () => {
     expect(again.browser.text).toContain('Allow Tool?')
   })
 
-  test('of a member who was removed is not remembered', async () => {
+  test('is not remembered for a member who was removed', async () => {
     const config = await register(app.url)
     const ann = { email: 'joan@example.com', name: 'Joan', password: 'correct horse battery' }
     const { id } = await addLocalUser(app.service, ann)

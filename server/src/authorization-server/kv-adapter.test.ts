@@ -24,7 +24,7 @@ test('a record is found until it is destroyed', async () => {
   expect(await adapter.find('one')).toBeUndefined()
 })
 
-test('a session is found by its uid, also after it changed its id', async () => {
+test('a session is found by its uid, even after its id changes', async () => {
   const adapter = createKvAdapter(app.service)('Session')
   await adapter.upsert('first', { uid: 'u', accountId: 'a' }, 60)
   await adapter.destroy('first')
@@ -33,7 +33,7 @@ test('a session is found by its uid, also after it changed its id', async () => 
   expect(await adapter.findByUid('unknown')).toBeUndefined()
 })
 
-test('of fifty uses at once one succeeds, and the replay ends the grant', async () => {
+test('of fifty concurrent uses one succeeds, and the replay revokes the grant', async () => {
   const { kv } = app.service
   const adapter = createKvAdapter(app.service)('AuthorizationCode')
   await createKvAdapter(app.service)('Grant').upsert('grant', { accountId: 'a' }, 60)
@@ -45,12 +45,12 @@ test('of fifty uses at once one succeeds, and the replay ends the grant', async 
   expect(await findRecord(kv, 'Grant', 'grant')).toBeUndefined()
 })
 
-test('what is unknown cannot be used', async () => {
+test('an unknown record cannot be used', async () => {
   const adapter = createKvAdapter(app.service)('RefreshToken')
   await expect(adapter.consume('unknown')).rejects.toMatchObject({ error: 'invalid_grant' })
 })
 
-test('revoking by grant ends the grant', async () => {
+test('revoking by grant deletes the grant', async () => {
   const { kv } = app.service
   await createKvAdapter(app.service)('Grant').upsert('other', { accountId: 'a' }, 60)
   expect(await findRecord(kv, 'Grant', 'other')).toBeDefined()
@@ -63,7 +63,7 @@ interface EntryRow {
   expires_at: number | null
 }
 
-/** The names in the store and when each expires, read without our code in between. */
+/** Keys in the store and their expiry, read directly. */
 async function readStore(): Promise<Map<string, number | null>> {
   const { redisUrl, redisPrefix, dataDir } = app.config
   if (!redisUrl) {
@@ -88,7 +88,7 @@ async function storeAnew(work: () => Promise<void>): Promise<[name: string, seco
     .map(([name, expiresAt]) => [name, ((expiresAt ?? Number.NaN) - now) / 1000])
 }
 
-test('names in the store do not show what they stand for', async () => {
+test('keys in the store do not reveal ids', async () => {
   const adapter = createKvAdapter(app.service)('Session')
   const stored = await storeAnew(
     () => adapter.upsert('secret-id', { uid: 'secret-uid', accountId: 'a' }, 60) as Promise<void>,
@@ -97,7 +97,7 @@ test('names in the store do not show what they stand for', async () => {
   for (const [name] of stored) expect(name).toMatch(/^oauth:[\w-]+:[\w-]{43}$/)
 })
 
-test('a client that nobody allowed anything is forgotten after a day, one that was used is kept', async () => {
+test('deletes a client that no user has allowed after a day, and keeps one that was used', async () => {
   const { kv } = app.service
   const lifetimes = async (work: () => Promise<void>) =>
     (await storeAnew(work))
@@ -115,7 +115,7 @@ const registerClient = (id: string) =>
 const storeOthers = (kind: string, count: number) =>
   Promise.all(Array.from({ length: count }, () => app.service.kv.count(`newest:${kind}`)))
 
-test('beyond 2 500 unused clients the oldest one makes room, and a used one stays', async () => {
+test('evicts the oldest beyond 2 500 unused clients, and keeps a used one', async () => {
   const { kv } = app.service
   const adapter = createKvAdapter(app.service)('Client')
   for (const id of ['used', 'oldest', 'older']) await registerClient(id)
@@ -131,7 +131,7 @@ test.each([
   ['Interaction', 10_000],
   ['Session', 5_000],
   ['ReplayDetection', 20_000],
-])('of what strangers can store, only the newest are kept: %s, %i', async (model, limit) => {
+])('keeps only the newest records of unauthenticated visitors: %s, %i', async (model, limit) => {
   const adapter = createKvAdapter(app.service)(model)
   await adapter.upsert('oldest', { uid: 'oldest' }, 600)
   await adapter.upsert('older', { uid: 'older' }, 600)
@@ -143,7 +143,7 @@ test.each([
   expect(found.map(Boolean)).toEqual([false, true, true])
 })
 
-test.each(['Interaction', 'Session'])('a stranger cannot store anything large as %s', async (model) => {
+test.each(['Interaction', 'Session'])('rejects large records of unauthenticated visitors: %s', async (model) => {
   const adapter = createKvAdapter(app.service)(model)
   const large = { uid: 'large', params: { state: 'x'.repeat(7 * 1024) } }
   await expect(adapter.upsert('large', large, 60)).rejects.toMatchObject({ error: 'invalid_request' })

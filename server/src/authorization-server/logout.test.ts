@@ -17,7 +17,7 @@ const afterLogout = 'https://app.example.com/goodbye'
 
 type Tokens = Awaited<ReturnType<typeof exchange>>
 
-/** Somebody at a browser allows a new client what it asks for. */
+/** A user allows a new client in this browser. */
 async function allowIn(browser: Browser, email = 'admin@demo.test') {
   const config = await register(app.url, { post_logout_redirect_uris: [afterLogout] })
   return { config, tokens: await allowAgain(config, browser, email) }
@@ -50,35 +50,36 @@ const ways: [string, (browser: Browser, tokens: Tokens) => Promise<unknown>][] =
     },
   ],
   [
-    'with a token of the session',
+    'with an access token of the session',
     async (_, { access_token }) =>
       expect((await app.request('POST', '/auth/logout', { token: access_token })).body).toEqual({ success: true }),
   ],
 ]
 
 describe.each(ways)('signing out %s', (_, signOut) => {
-  test('ends the session and whatever any client got in it, and nothing else', async () => {
+  test('ends the session and all tokens issued in it, and no others', async () => {
     const [browser, elsewhere] = [new Browser(app.url), new Browser(app.url)]
     const first = await allowIn(browser)
     const earlier = first.tokens
     const later = await allowAgain(first.config, browser)
     const second = await allowIn(browser)
     const other = await allowIn(elsewhere)
-    expect(await status(second.tokens), 'remembered by the node').toBe(200)
+    expect(await status(second.tokens), 'cached by the node').toBe(200)
 
     await signOut(browser, earlier)
     expect(await isAskedToSignIn(browser)).toBe(true)
     await expect(refresh(first.config, earlier)).rejects.toMatchObject(invalidGrant)
     await expect(refresh(first.config, later)).rejects.toMatchObject(invalidGrant)
     await expect(refresh(second.config, second.tokens)).rejects.toMatchObject(invalidGrant)
-    for (const tokens of [earlier, later, second.tokens]) expect(await status(tokens), 'at once on this node').toBe(401)
+    for (const tokens of [earlier, later, second.tokens])
+      expect(await status(tokens), 'immediately on this node').toBe(401)
 
     expect(await isAskedToSignIn(elsewhere)).toBe(false)
     expect(await refresh(other.config, other.tokens)).toHaveProperty('access_token')
     expect(await status(other.tokens)).toBe(200)
   })
 
-  test('ends a code that is not yet exchanged', async () => {
+  test('invalidates a code that was not redeemed yet', async () => {
     const browser = new Browser(app.url)
     const { tokens } = await allowIn(browser)
     const config = await register(app.url)
@@ -88,7 +89,7 @@ describe.each(ways)('signing out %s', (_, signOut) => {
     await expect(exchange(config, attempt, answer)).rejects.toMatchObject(invalidGrant)
   })
 
-  test('ends a consent that is being given', async () => {
+  test('ends a consent in progress', async () => {
     const browser = new Browser(app.url)
     const { tokens } = await allowIn(browser)
     await begin(app.url, {}, {}, browser)
@@ -99,7 +100,7 @@ describe.each(ways)('signing out %s', (_, signOut) => {
     expect(browser.left, 'no code').toBeUndefined()
   })
 
-  test('leads to a new session, in which clients can be allowed again', async () => {
+  test('lets the user sign in and allow clients again', async () => {
     const browser = new Browser(app.url)
     const { config, tokens } = await allowIn(browser)
     await signOut(browser, tokens)
@@ -110,19 +111,19 @@ describe.each(ways)('signing out %s', (_, signOut) => {
 })
 
 describe('the page', () => {
-  test('is described to clients', async () => {
+  test('is in the discovery document', async () => {
     const metadata = (await (await fetch(`${app.url}/.well-known/openid-configuration`)).json()) as object
     expect(metadata).toMatchObject({ end_session_endpoint: `${app.url}/oauth/logout` })
   })
 
-  test('is linked from where people see who they are', async () => {
+  test('is linked from pages that show the signed-in user', async () => {
     const { browser } = await begin(app.url)
     await browser.press('admin@demo.test')
     await browser.follow('sign out')
     expect(browser.text).toContain('Sign out?')
   })
 
-  test('cannot be framed, kept or scripted', async () => {
+  test('cannot be framed, cached or scripted', async () => {
     const browser = new Browser(app.url)
     const { config } = await allowIn(browser)
     for (const [query, target] of [
@@ -142,7 +143,7 @@ describe('the page', () => {
     }
   })
 
-  test('sends people on to where the client registered, with its state', async () => {
+  test('redirects to the address that the client registered, with its state', async () => {
     const browser = new Browser(app.url)
     const { config } = await allowIn(browser)
     const goodbye = oauth.buildEndSessionUrl(config, { post_logout_redirect_uri: afterLogout, state: 'a b' })
@@ -153,7 +154,7 @@ describe('the page', () => {
     expect(browser.left?.searchParams.get('state'), 'also when nobody is signed in any more').toBe('a b')
   })
 
-  test('sends nobody anywhere else', async () => {
+  test('redirects nowhere else', async () => {
     const browser = new Browser(app.url)
     const { config } = await allowIn(browser)
     await browser.open(oauth.buildEndSessionUrl(config, { post_logout_redirect_uri: 'https://evil.example.com/' }))
@@ -164,20 +165,20 @@ describe('the page', () => {
     expect(browser.text).toContain('You’re signed out')
   })
 
-  test('keeps nothing for long about somebody who is not signed in', async () => {
+  test('stores nothing for long about visitors who are not signed in', async () => {
     const cookies = (await fetch(`${app.url}/oauth/logout`)).headers.getSetCookie()
     const expires = cookies.find((cookie) => cookie.startsWith('inlay-session='))?.match(/expires=([^;]+)/)?.[1] ?? ''
     expect(Date.parse(expires)).toBeLessThan(Date.now() + 2 * 60 * 60_000)
   })
 
-  test('asks nobody who is not signed in', async () => {
+  test('does not ask visitors who are not signed in', async () => {
     const browser = await new Browser(app.url).open('/oauth/logout')
     expect(browser.page?.status).toBe(200)
     expect(browser.text).toContain('You’re signed out')
   })
 
   test.each([['javascript:alert(1)'], ['http://app.example.com/'], ['https://app.example.com/#x']])(
-    'is not followed by %s',
+    'does not redirect to %s',
     async (uri) => {
       await expect(register(app.url, { post_logout_redirect_uris: [uri] })).rejects.toMatchObject({
         error: 'invalid_client_metadata',
@@ -189,10 +190,10 @@ describe('the page', () => {
   test.each<[string, object, Record<string, string>, number]>([
     // Abuse case 37.
     ['from another origin', {}, { origin: 'https://evil.example.com' }, 403],
-    ['from no origin', {}, { origin: '' }, 403],
+    ['without an origin', {}, { origin: '' }, 403],
     ['without its secret', { xsrf: '' }, {}, 400],
     ['with another secret', { xsrf: 'a'.repeat(48) }, {}, 400],
-  ])('takes no answer %s', async (_, values, headers, expected) => {
+  ])('rejects a confirmation %s', async (_, values, headers, expected) => {
     const browser = new Browser(app.url)
     const { config, tokens } = await allowIn(browser)
     await browser.open('/oauth/logout')
@@ -203,7 +204,7 @@ describe('the page', () => {
   })
 })
 
-test('signing out removes what a sign-in at a provider left in the browser, and says that the provider goes on', async () => {
+test("signing out clears the cookie of the sign-in provider, and says that the provider's session may continue", async () => {
   const provider = await startTestProvider()
   onTestFinished(() => provider.stop())
   const service = await startHttpService({
@@ -222,7 +223,7 @@ test('signing out removes what a sign-in at a provider left in the browser, and 
   for (const name of ['inlay-session', 'inlay-sign-in']) expect(browser.cookieNames()).not.toContain(name)
 })
 
-test('two tabs can sign in as two people, and the last one counts', async () => {
+test('two tabs can sign in as two users, and the last one wins', async () => {
   const browser = new Browser(app.url)
   const first = await begin(app.url, {}, {}, browser)
   const tab = browser.page
@@ -236,14 +237,14 @@ test('two tabs can sign in as two people, and the last one counts', async () => 
   expect(await status(await exchange(first.config, first.attempt, browser.left as URL))).toBe(200)
 })
 
-test('a node that missed the message knows within 30 seconds', async () => {
+test('a node that missed the message notices within 30 seconds', async () => {
   const { tokens } = await allowIn(new Browser(app.url))
   expect(await status(tokens)).toBe(200)
   const { grant_id } = claimsOf(tokens.access_token)
   const session = signInOfGrant(await findRecord(app.service.kv, 'Grant', grant_id))?.session
-  // Without a message, as when it is lost.
+  // No message is sent, as if it was lost.
   await markEnded(app.service.kv, String(session))
-  expect(await status(tokens), 'remembered').toBe(200)
+  expect(await status(tokens), 'cached').toBe(200)
   app.clock.now += 30_001
   expect(await status(tokens)).toBe(401)
 })

@@ -199,7 +199,7 @@ async function describeServer(service: Service, metadata: Record<string, unknown
   if (!(await offersClientDocuments(service))) delete metadata.client_id_metadata_document_supported
 }
 
-/** The library has authenticated the client and revokes refresh tokens only. Tokens that belong to another client are ignored. */
+/** The library has authenticated the client but only revokes refresh tokens. Tokens of other clients are ignored. */
 async function revokeAccessToken(service: Service, ctx: KoaContextWithOIDC): Promise<void> {
   if ((ctx.body as { error?: string } | undefined)?.error !== 'unsupported_token_type') return
   const text = String(ctx.oidc.params?.token)
@@ -215,8 +215,8 @@ async function revokeAccessToken(service: Service, ctx: KoaContextWithOIDC): Pro
 }
 
 /**
- * Some clients append a slash to a resource. The library compares resources as strings, so they are normalized as soon as a
- * request's parameters are set.
+ * Some clients append a slash to a resource. The library compares resources as strings, so they are normalized as soon
+ * as a request's parameters are set.
  */
 function spellResources({ OIDCContext }: ProviderType, isResource: (text: string) => boolean): void {
   const parameters = new WeakMap<object, { resource?: string | string[] }>()

@@ -95,11 +95,11 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['INLAY_METRICS_TOKEN', '', { metricsToken: undefined }],
 ]
 
-test.each(good)('%s may be "%s"', (name, value, expected, env = {}) => {
+test.each(good)('%s accepts "%s"', (name, value, expected, env = {}) => {
   expect(readConfig({ INLAY_SECRET: secret, ...env, [name]: value })).toMatchObject(expected)
 })
 
-test('every setting has a good value in the table', () => {
+test('every setting has a valid value in the table', () => {
   expect(new Set(good.map(([name]) => name))).toEqual(new Set(Object.keys(settings)))
 })
 
@@ -152,7 +152,7 @@ const bad: [Name, string, string][] = [
   ['INLAY_LOG_LEVEL', 'verbose', 'must be one of trace, debug, info, warn, error, fatal, silent, not "verbose"'],
 ]
 
-test.each(bad)('%s may not be "%s"', (name, value, message) => {
+test.each(bad)('%s rejects "%s"', (name, value, message) => {
   expect(problemWith({ [name]: value })).toBe(`${name} ${message}`)
 })
 
@@ -172,7 +172,7 @@ test.each([
     { SIGN_IN_ISSUER: issuer, SIGN_IN_CLIENT_ID: 'same', SIGN_IN_AUDIENCE: 'same' },
     'SIGN_IN_AUDIENCE must differ from SIGN_IN_CLIENT_ID: ID tokens would otherwise pass as access tokens',
   ],
-])('sign-in is not configured by %s', (_, env: Record<string, string>, message) => {
+])('sign-in cannot be configured with %s', (_, env: Record<string, string>, message) => {
   expect(problemWith(env)).toBe(message)
 })
 
@@ -181,14 +181,14 @@ test.each([
   ['INLAY_SECRET', `${secret},hunter2`],
   ['DATABASE_URL', 'postgres//u:hunter2@db'],
   ['REDIS_URL', 'http://:hunter2@redis'],
-])('a wrong %s does not appear in the message', (name, value) => {
+])('an invalid %s does not appear in the message', (name, value) => {
   const message = problemWith({ [name]: value })
   expect(message).toContain(name)
   expect(message).not.toContain('hunter2')
   expect(message).not.toContain(secret)
 })
 
-test('production needs a secret that is given', () => {
+test('production requires a secret', () => {
   const dataDir = makeFolder()
   expect(problemWith({ ...production, INLAY_DATA_DIR: dataDir, INLAY_SECRET: '' })).toBe(
     'INLAY_SECRET is missing. In production, generate a secret and keep it: INLAY_SECRET="$(openssl rand -base64 32)"',
@@ -196,17 +196,17 @@ test('production needs a secret that is given', () => {
   expect(() => statSync(join(dataDir, 'secret'))).toThrow('ENOENT')
 })
 
-test('production reaches no private network unless told', () => {
+test('production reaches no private network unless configured', () => {
   expect(readConfig(production).allowedPrivateNetworks).toEqual([])
 })
 
-test('production accepts tokens of an https issuer only', () => {
+test('production only accepts tokens of an https issuer', () => {
   const signIn = { SIGN_IN_ISSUER: 'http://login.example.com', SIGN_IN_AUDIENCE: 'inlay' }
   expect(problemWith({ ...production, ...signIn })).toBe('SIGN_IN_ISSUER must be an https URL in production')
   expect(readConfig({ INLAY_SECRET: secret, ...signIn }).signIn?.issuer).toBe('http://login.example.com')
 })
 
-test('in development a secret is made once, for its owner only', () => {
+test('development generates a secret once, readable only by its owner', () => {
   const dataDir = join(makeFolder(), 'data')
   const file = join(dataDir, 'secret')
   const { secrets } = readConfig({ INLAY_DATA_DIR: dataDir })
@@ -215,7 +215,7 @@ test('in development a secret is made once, for its owner only', () => {
   expect(readConfig({ INLAY_DATA_DIR: dataDir }).secrets).toEqual(secrets)
 })
 
-test('a secret that is given goes before the one of the data folder', () => {
+test('a configured secret takes precedence over the one in the data folder', () => {
   const dataDir = makeFolder()
   writeFileSync(join(dataDir, 'secret'), otherSecret)
   expect(readConfig({ INLAY_DATA_DIR: dataDir }).secrets).toEqual([otherSecret])
@@ -229,13 +229,13 @@ test.each([
   ['INLAY_PORT', 'Did you mean PORT?'],
   ['SIGN_IN_CLIENTID', 'Did you mean SIGN_IN_CLIENT_ID?'],
   ['INLAY_FAVOURITE_COLOUR', 'docs/configuration.md lists the settings.'],
-])('%s is reported as no setting', (name, advice) => {
+])('%s is reported as unknown', (name, advice) => {
   expect(describeUnknownSettings({ ...production, [name]: '9000' })).toEqual([
     `${name} isn't a setting and has no effect. ${advice}`,
   ])
 })
 
-test('settings, and variables that Kubernetes makes for a service named inlay, are not reported', () => {
+test('settings, and variables that Kubernetes sets for a service named inlay, are not reported', () => {
   const names = Object.keys(settings)
   expect(describeUnknownSettings(Object.fromEntries(names.map((name) => [name, '1'])))).toEqual([])
   expect(

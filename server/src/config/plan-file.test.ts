@@ -21,8 +21,8 @@ function write(text: string): string {
   return path
 }
 
-describe('a file of plans', () => {
-  test('may hold a single free plan', () => {
+describe('a plan file', () => {
+  test('may contain only the free plan', () => {
     const [free] = shipped()
     expect(readPlanFile(write(JSON.stringify([free])))).toEqual([free])
   })
@@ -41,12 +41,12 @@ describe('a file of plans', () => {
     ['half a seat', ([free]) => [{ ...free, limits: { ...free.limits, seats: 0.5 } }], 'error at "0.limits.seats": '],
     ['an unknown limit', ([free]) => [{ ...free, limits: { ...free.limits, cats: 1 } }], 'error at "0.limits": '],
     [
-      'a feature that is a word',
+      'a feature that is a string',
       ([free]) => [{ ...free, features: { ...free.features, sso: 'yes' } }],
       'error at "0.features.sso": ',
     ],
     [
-      'a feature that follows from the limits',
+      'a feature that is derived from the limits',
       ([free]) => [{ ...free, features: { ...free.features, seats: true } }],
       'error at "0.features": ',
     ],
@@ -54,14 +54,14 @@ describe('a file of plans', () => {
     ['an id with a space', ([free]) => [free, { ...free, id: 'free 2' }], 'error at "1.id": must be 1 to 64'],
     ['an empty name', ([free]) => [{ ...free, name: '' }], 'error at "0.name": '],
     ['a date for a timestamp', ([free]) => [{ ...free, created_at: '2026-01-01' }], 'error at "0.created_at": '],
-    ['an id twice', ([free]) => [free, free], 'two plans have the id "free"'],
+    ['a duplicate id', ([free]) => [free, free], 'two plans have the id "free"'],
     [
-      'a product twice',
+      'a duplicate product',
       ([free, team, enterprise]) => [free, team, { ...enterprise, product_id: team.product_id }],
       'two plans have the product_id "inlay_team"',
     ],
-    ['a free plan for sale', ([free]) => [{ ...free, product_id: 'x' }], 'the plan "free" has a product_id'],
-  ])('is refused with %s', (_, change, message) => {
+    ['a free plan with a product', ([free]) => [{ ...free, product_id: 'x' }], 'the plan "free" has a product_id'],
+  ])('is rejected with %s', (_, change, message) => {
     const path = write(JSON.stringify(change(shipped())))
     expect(() => readPlanFile(path)).toThrow(message)
   })
@@ -69,16 +69,16 @@ describe('a file of plans', () => {
   test.each([
     ['{', `isn't valid JSON: Malformed JSON`],
     ['[{"id": "free", "id": "team"}]', `isn't valid JSON: Duplicate key "id"`],
-  ])('is refused when it reads %s', (text, message) => {
+  ])('is rejected if it contains %s', (text, message) => {
     const path = write(text)
     expect(() => readPlanFile(path)).toThrow(message)
   })
 
-  test('is refused when it is not there', () => {
+  test('is rejected if it does not exist', () => {
     expect(() => readPlanFile(join(folder, 'none.json'))).toThrow("can't be read: ENOENT")
   })
 
-  test('is refused with a sentence, whatever it holds', () => {
+  test('is rejected with a message, regardless of its content', () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -94,7 +94,7 @@ describe('a file of plans', () => {
   })
 })
 
-test('a service with plans of the operator’s own goes by them', async () => {
+test("uses the plans of the operator's file", async () => {
   const [free] = shipped()
   const own = { ...free, name: 'Solo', limits: { ...free.limits, seats: 2 } }
   const app = await useTestService({ INLAY_PLANS_FILE: write(JSON.stringify([own])) })

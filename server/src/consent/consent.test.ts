@@ -6,7 +6,7 @@ import { callerFor } from '../../test/shop.ts'
 import { type StoredConnector, selectStoredConnectors } from '../connectors/connectors.ts'
 import { createAccessTokens } from '../remote-tools/connector-tokens.ts'
 
-/** Ours, and a third party's: another installation, whose MCP endpoint and authorization server are as strict as any. */
+/** Two installations: ours, and one as the third party, with a real MCP endpoint and authorization server. */
 let app: HttpService
 let third: HttpService
 let me: Awaited<ReturnType<typeof callerFor>>
@@ -39,7 +39,7 @@ async function openPage(email: Email = 'member@demo.test'): Promise<Browser> {
   return browser.press(email)
 }
 
-/** From our page to the third party's consent. */
+/** Continues from our page to the third party's consent page. */
 async function goToThird(ours: Browser): Promise<Browser> {
   await ours.press('Connect')
   await ours.follow(`Continue to ${new URL(third.url).host}`)
@@ -77,7 +77,7 @@ const consentNeeded = () =>
 
 const whoAmI = async () => JSON.parse(((await me.call('third.get_profile')).content[0] as { text: string }).text).email
 
-test('a member allows it on a page of ours, and acts there as who they are there', async () => {
+test('a member allows access on our page, and acts there with their own account', async () => {
   await expect(me.call('third.get_profile')).rejects.toEqual(consentNeeded())
   expect(await me.tools()).toEqual([])
 
@@ -101,13 +101,13 @@ test('a member allows it on a page of ours, and acts there as who they are there
   })
 })
 
-test('whoever has not allowed it has nothing of what others allowed', async () => {
+test("a member who has not consented cannot use other members' tokens", async () => {
   await connect()
   const admin = await callerFor(app, 'admin@demo.test', 'demo')
   await expect(admin.call('third.get_profile')).rejects.toEqual(consentNeeded())
 })
 
-test('a token that has expired is renewed, once for all who need it', async () => {
+test('renews an expired token once for all callers that need it', async () => {
   await connect()
   await whoAmI()
   const before = await stored()
@@ -119,7 +119,7 @@ test('a token that has expired is renewed, once for all who need it', async () =
   expect(after?.expires_at).toBe(app.clock.now + 3600_000)
 })
 
-test('two nodes that need a new token at once get the same one: a refresh token that is used twice is taken for stolen', async () => {
+test('two nodes that need a new token at once get the same one, because a refresh token must not be used twice', async () => {
   await connect()
   await app.service.kv.set(await tokenKey(), { ...(await stored()), expires_at: app.clock.now }, 3600)
   const organizationId = await app.organization('demo')
@@ -134,7 +134,7 @@ test('two nodes that need a new token at once get the same one: a refresh token 
   expect(await whoAmI()).toBe('admin@other.test')
 })
 
-test('a third party that gives more than an administrator allows is not used', async () => {
+test('does not use a token with more scopes than an administrator allows', async () => {
   await connect()
   await asAdmin('PATCH', `/connectors/${connectorId}`, { scopes: ['less'] })
   await expect(me.call('third.get_profile')).rejects.toMatchObject({
@@ -145,7 +145,7 @@ test('a third party that gives more than an administrator allows is not used', a
   })
 })
 
-test('when the third party has ended it, consent is asked for again', async () => {
+test('asks for consent again after the third party revokes it', async () => {
   const { theirs } = await connect()
   await whoAmI()
   await theirs.open('/oauth/logout')
@@ -154,7 +154,7 @@ test('when the third party has ended it, consent is asked for again', async () =
   expect(await stored()).toBeUndefined()
 })
 
-test('disconnecting forgets the tokens, and they are good for nothing at the third party either', async () => {
+test('disconnecting deletes the tokens and revokes them at the third party', async () => {
   const { ours } = await connect()
   const { access_token = '' } = (await stored()) ?? {}
   const useToken = async () => {
@@ -170,7 +170,7 @@ test('disconnecting forgets the tokens, and they are good for nothing at the thi
   await expect(me.call('third.get_profile')).rejects.toEqual(consentNeeded())
 })
 
-test('a third party that does not allow it is not connected', async () => {
+test('stays disconnected when the user denies access at the third party', async () => {
   const ours = await openPage()
   const theirs = await goToThird(ours)
   await theirs.press('Cancel')
@@ -179,10 +179,10 @@ test('a third party that does not allow it is not connected', async () => {
   expect(await stored()).toBeUndefined()
 })
 
-describe('an answer of the third party', () => {
+describe('a redirect from the third party', () => {
   const nothing = 'This link isn’t valid'
 
-  test('counts once', async () => {
+  test('works once', async () => {
     const ours = await openPage()
     const theirs = await goToThird(ours)
     await theirs.press('Allow')
@@ -192,7 +192,7 @@ describe('an answer of the third party', () => {
     expect(await stored()).toBeUndefined()
   })
 
-  test('counts only in the browser of the person who asked', async () => {
+  test('works only in the browser of the user who asked', async () => {
     const theirs = await goToThird(await openPage())
     await theirs.press('Allow')
     const somebodyElse = await openPage('admin@demo.test')
@@ -202,7 +202,7 @@ describe('an answer of the third party', () => {
     expect([await stored(), await stored('admin@demo.test')]).toEqual([undefined, undefined])
   })
 
-  test('with the name of another issuer is refused', async () => {
+  test('with another issuer is rejected', async () => {
     const ours = await openPage()
     const theirs = await goToThird(ours)
     await theirs.press('Allow')
@@ -214,7 +214,7 @@ describe('an answer of the third party', () => {
     expect(await stored()).toBeUndefined()
   })
 
-  test.each(['', 'state=made-up&code=x'])('that nobody waits for is refused: %s', async (query) => {
+  test.each(['', 'state=made-up&code=x'])('with an unknown state is rejected: %s', async (query) => {
     const ours = await openPage()
     expect((await ours.open(`/connect/callback?${query}`)).text).toContain(nothing)
   })
@@ -222,7 +222,7 @@ describe('an answer of the third party', () => {
 
 describe('the page', () => {
   test.each<[string, () => string | Promise<string>]>([
-    ['an id that is none', () => '/connect/nothing'],
+    ['an invalid id', () => '/connect/nothing'],
     ['an unknown id', () => '/connect/019a0000-0000-7000-8000-000000000000'],
     [
       'a connector of another organization',
@@ -239,7 +239,7 @@ describe('the page', () => {
         return `/connect/${connectorId}`
       },
     ],
-  ])('has nothing for %s', async (_, path) => {
+  ])('shows an error for %s', async (_, path) => {
     const ours = await openPage('admin@demo.test')
     await ours.open(await path())
     expect({ status: ours.page?.status, text: ours.text }).toMatchObject({
@@ -248,7 +248,7 @@ describe('the page', () => {
     })
   })
 
-  test('takes a form from nowhere else, and each once', async () => {
+  test('accepts forms only from itself, and each once', async () => {
     const ours = await openPage()
     const before = ours.page
     await ours.press('Connect', {}, { origin: 'https://evil.example' })
@@ -259,7 +259,7 @@ describe('the page', () => {
     expect((await ours.press('Connect')).page?.status).toBe(404)
   })
 
-  test('says what is wrong with a server', async () => {
+  test('explains what is wrong with a server', async () => {
     await asAdmin('DELETE', `/connectors/${connectorId}`)
     const body = { name: 'third', kind: 'oauth', server_url: 'http://127.0.0.1:9/mcp' }
     connectorId = (await asAdmin('POST', '/connectors', body)).body.id
@@ -275,7 +275,7 @@ describe('the page', () => {
   })
 })
 
-test('a client that somebody registered beforehand is used as it is', async () => {
+test('uses a client that was registered in advance', async () => {
   const redirect_uris = [`${app.url}/connect/callback`]
   const registered = await third.fetch('/oauth/register', {
     method: 'POST',
@@ -294,7 +294,7 @@ test('a client that somebody registered beforehand is used as it is', async () =
   expect(await whoAmI()).toBe('admin@other.test')
 })
 
-test('third parties can read who Inlay is', async () => {
+test('publishes a client metadata document for third parties', async () => {
   const response = await app.fetch('/client-metadata.json')
   expect(await response.json()).toEqual({
     client_id: `${app.url}/client-metadata.json`,
@@ -307,7 +307,7 @@ test('third parties can read who Inlay is', async () => {
   })
 })
 
-test('the test of a connector uses the consent of whoever asks', async () => {
+test("the test of a connector uses the caller's own consent", async () => {
   const run = async () => (await asAdmin('POST', `/connectors/${connectorId}/test`)).body
   expect(await run()).toEqual({
     success: false,

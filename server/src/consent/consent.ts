@@ -27,7 +27,7 @@ export interface Consenting {
   userId: string
 }
 
-/** Issued by the third party. Stored only in the key-value store, encrypted, under the same key format as other tokens. */
+/** Issued by the third party. Stored only in the key-value store, encrypted, with the same keys as other tokens. */
 export interface ConsentedToken {
   access_token: string
   /** Milliseconds since the Unix epoch. */
@@ -125,8 +125,8 @@ export async function finishConsent(
 }
 
 /**
- * Renews with the refresh token; undefined if the user has to consent again. Only one node renews at a time, because servers
- * treat a refresh token that is used twice as stolen.
+ * Renews with the refresh token; undefined if the user has to consent again. Only one node renews at a time, because
+ * servers treat a refresh token that is used twice as stolen.
  */
 export async function renewToken(service: Working, who: Consenting): Promise<ConsentedToken | undefined> {
   const before = await readToken(service, who)
@@ -162,8 +162,8 @@ export const takeToken = ({ kv }: Pick<Service, 'kv'>, who: Consenting): Promise
   kv.take<ConsentedToken>(consentKey(who)).catch(ignoreUnreadable)
 
 /**
- * Called when the server rejects the token. A token that can be renewed is kept. Renewing can't add a missing scope, so the
- * user is asked again, including for that scope, unless an administrator has chosen the scopes.
+ * Called when the server rejects the token. A token that can be renewed is kept. Renewing can't add a missing scope, so
+ * the user is asked again, including for that scope, unless an administrator has chosen the scopes.
  */
 export async function expireToken(
   { kv }: Pick<Service, 'kv'>,
@@ -310,8 +310,8 @@ function createClient(
         }
       )
     },
-    // An administrator may have narrowed the scopes since the user consented. Otherwise the scope is omitted, because some
-    // servers reject it.
+    // An administrator may have narrowed the scopes since the user consented. Otherwise the scope is omitted, because
+    // some servers reject it.
     scopeForRefresh({ scope = '' }) {
       const granted = splitScopes(scope)
       return isAllowed(granted, connector) ? undefined : allowedScopes(granted, connector).join(' ')

@@ -13,8 +13,8 @@ interface Server {
 }
 
 /**
- * Runs the demo organization's shop with the widget in this process. It costs little until it is visited. Returns undefined
- * if the server was installed without the examples.
+ * Runs the demo organization's shop with the widget in this process. It costs little until it is visited. Returns
+ * undefined if the server was installed without the examples.
  */
 export async function startDemoExamples({ service, url, port }: Server): Promise<string | undefined> {
   if (!existsSync(new URL('../../../examples/examples.ts', import.meta.url))) return undefined

@@ -2,8 +2,8 @@ import pg from 'pg'
 import type { Stores } from '../stores/stores.ts'
 
 /**
- * Re-encrypts values of older secrets in every column whose name ends in `_sealed`, so that no new column is forgotten. A
- * value's place is `table.column:id`, with the organization's id for tables that have one row per organization.
+ * Re-encrypts values of older secrets in every column whose name ends in `_sealed`, so that no new column is forgotten.
+ * A value's place is `table.column:id`, with the organization's id for tables that have one row per organization.
  */
 export async function resealColumns({ owner, secrets }: Stores, organizationIds: readonly string[]): Promise<number> {
   const client = new pg.Client(owner)

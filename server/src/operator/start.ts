@@ -5,7 +5,7 @@ import { type RunningServer, startServer } from '../main.ts'
 import { CommandFailed } from './command-failed.ts'
 import { explainStores } from './stores.ts'
 
-/** The terminal signals both npm and the server, and npm forwards its signal, so one keystroke can arrive several times. */
+/** The terminal signals npm and the server, and npm forwards its signal, so one keystroke can arrive several times. */
 const sameSignalMs = 500
 
 export async function start(config: Config): Promise<void> {

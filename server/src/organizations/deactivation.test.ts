@@ -30,7 +30,7 @@ describe.each<[string, (id: string) => Promise<unknown>]>([
   ['removed', removeByAdmin],
   ['deactivated', async (id) => deactivateMember(app.service, await trailIn(), id)],
 ])('a member who was %s', (_, end) => {
-  test('has no token for the organization any more, at once on the node that did it', async () => {
+  test('loses their tokens for the organization, immediately on the same node', async () => {
     const token = await app.tokenFor('member@demo.test', 'demo')
     expect((await app.request('GET', '/publishable-keys', { token })).status).toBe(200)
     await end(await memberId('member@demo.test'))
@@ -41,7 +41,7 @@ describe.each<[string, (id: string) => Promise<unknown>]>([
     })
   })
 
-  test('gets no new tokens, and is asked where to go', async () => {
+  test('gets no new tokens, and is asked to choose an organization', async () => {
     const config = await register(app.url)
     const attempt = await prepare(config)
     const tokens = await exchange(config, attempt, await allow(attempt, 'member@demo.test', 'Demo'))
@@ -49,7 +49,7 @@ describe.each<[string, (id: string) => Promise<unknown>]>([
     const refreshed = oauth.refreshTokenGrant(config, String(tokens.refresh_token))
     await expect(refreshed).rejects.toMatchObject({ error: 'invalid_grant' })
     await attempt.browser.open(attempt.url)
-    expect(attempt.browser.left, 'a consent from before counts no more').toBeUndefined()
+    expect(attempt.browser.left, 'an earlier consent no longer counts').toBeUndefined()
     expect(attempt.browser.text).toContain('Organization Other')
     expect(attempt.browser.text).not.toContain('Demo')
   })
@@ -61,7 +61,7 @@ describe.each<[string, (id: string) => Promise<unknown>]>([
     expect(body.organizations.map(({ slug }: { slug: string }) => slug)).toEqual(['other'])
   })
 
-  test('goes on as a member of other organizations', async () => {
+  test('stays a member of other organizations', async () => {
     const token = await app.tokenFor('member@demo.test', 'other')
     const { refresh_token, config } = await signInToOther()
     await end(await memberId('member@demo.test'))
@@ -76,20 +76,20 @@ async function signInToOther() {
   return { config, refresh_token: String(refresh_token) }
 }
 
-test('a node that missed the message knows within 30 seconds', async () => {
+test('a node that missed the message notices within 30 seconds', async () => {
   const token = await app.tokenFor('member@demo.test', 'demo')
   const status = async () => (await app.request('GET', '/publishable-keys', { token })).status
   expect(await status()).toBe(200)
   const id = await memberId('member@demo.test')
-  // Behind the service's back, as a lost message would be.
+  // Changes the database directly, as if the message was lost.
   const change = (await trailIn()).organizationId
   await app.service.database.asOrg(change, (sql) => sql`update members set deactivated_at = now() where id = ${id}`)
-  expect(await status(), 'remembered').toBe(200)
+  expect(await status(), 'cached').toBe(200)
   app.clock.now += 30_001
   expect(await status()).toBe(403)
 })
 
-test('a member who was brought back is who they were', async () => {
+test('a reactivated member has the same role and membership as before', async () => {
   const before = await list()
   const id = await memberId('member@demo.test')
   await deactivateMember(app.service, await trailIn(), id)
@@ -99,7 +99,7 @@ test('a member who was brought back is who they were', async () => {
   expect((await app.request('GET', '/publishable-keys', { token })).status).toBe(200)
 })
 
-test('both write one audit row each, however often a directory says it', async () => {
+test('both write one audit row each, even if a directory repeats the update', async () => {
   const id = await memberId('member@demo.test')
   for (const change of [deactivateMember, deactivateMember, reactivateMember, reactivateMember]) {
     await change(app.service, await trailIn(), id)
@@ -119,7 +119,7 @@ test('both write one audit row each, however often a directory says it', async (
 describe('the last admin', () => {
   const lastAdmin = { envelope: { status: 409, data: { code: 'LAST_ADMIN' } } }
 
-  test('stays, and a deactivated admin is none', async () => {
+  test('cannot be deactivated, and a deactivated admin does not count', async () => {
     const [first, second] = [await memberId('admin@demo.test'), await memberId('member@demo.test')]
     await expect(deactivateMember(app.service, await trailIn(), first)).rejects.toMatchObject(lastAdmin)
     const promote = { token: admin, body: { role: 'admin' } }
@@ -130,7 +130,7 @@ describe('the last admin', () => {
     expect(removed.body.data.code).toBe('LAST_ADMIN')
   })
 
-  test('stays when two are deactivated at once', async () => {
+  test('remains when two are deactivated concurrently', async () => {
     const [first, second] = [await memberId('admin@demo.test'), await memberId('member@demo.test')]
     const promote = { token: admin, body: { role: 'admin' } }
     await app.request('PATCH', `/organizations/current/members/${second}`, promote)
@@ -140,7 +140,7 @@ describe('the last admin', () => {
   })
 })
 
-describe('somebody unknown', () => {
+describe('an unknown member', () => {
   const notFound = { envelope: { status: 404, data: { code: 'RESOURCE_NOT_FOUND', resource: 'member' } } }
   test.each([deactivateMember, reactivateMember])('cannot be changed (%o)', async (change) => {
     await expect(change(app.service, await trailIn(), crypto.randomUUID())).rejects.toMatchObject(notFound)
@@ -150,7 +150,7 @@ describe('somebody unknown', () => {
     )
   })
 
-  test('as is a deactivated member to admins', async () => {
+  test('includes a deactivated one, for admins', async () => {
     const id = await memberId('member@demo.test')
     await deactivateMember(app.service, await trailIn(), id)
     const path = `/organizations/current/members/${id}`
@@ -159,7 +159,7 @@ describe('somebody unknown', () => {
     }
     const body = { email: 'member@demo.test', role: 'admin' }
     const invitation = await app.request('POST', '/organizations/current/invitations', { token: admin, body })
-    expect(invitation.body.data, 'an invitation does not overrule the directory').toEqual({
+    expect(invitation.body.data, 'an invitation does not override the directory').toEqual({
       code: 'DUPLICATE_RESOURCE',
       resource: 'member',
     })
@@ -167,7 +167,7 @@ describe('somebody unknown', () => {
 })
 
 // Abuse case 25: the free plan has three seats.
-test('a deactivated member frees a seat, and needs one to come back', async () => {
+test('a deactivated member frees a seat, and needs one to be reactivated', async () => {
   const token = await app.tokenFor('admin@other.test', 'other')
   const trail = await trailIn('other')
   const { id } = (await list(token)).find((one: { user: { email: string } }) => one.user.email === 'member@demo.test')
@@ -180,5 +180,5 @@ test('a deactivated member frees a seat, and needs one to come back', async () =
   await expect(reactivateMember(app.service, trail, id)).rejects.toMatchObject({
     envelope: { status: 403, data: { code: 'PAYMENT_REQUIRED' } },
   })
-  expect((await list(token)).length, 'nothing was changed').toBe(1)
+  expect((await list(token)).length, 'nothing changed').toBe(1)
 })

@@ -37,7 +37,7 @@ const notFound = (id: string) => ({
 })
 
 describe('an invitation', () => {
-  test('shows the invited person which organization it is, by name and slug, and who invites', async () => {
+  test('shows the invited user the organization, by name and slug, and who invited them', async () => {
     const { app, id, mine, organizations } = await useInvitation('admin')
     expect(await mine()).toEqual([
       {
@@ -48,10 +48,10 @@ describe('an invitation', () => {
         created_at: expect.stringMatching(/Z$/),
       },
     ])
-    expect(await organizations(), 'nobody is a member unasked').toEqual([])
+    expect(await organizations(), 'no user becomes a member without accepting').toEqual([])
   })
 
-  test('is accepted by the person themselves, once', async () => {
+  test('can be accepted by the invited user, once', async () => {
     const { app, id, admin, decide, mine, organizations, actions } = await useInvitation()
     expect((await decide('accept')).body).toEqual({ success: true })
     expect(await organizations()).toMatchObject([{ slug: 'demo', role: 'member' }])
@@ -66,7 +66,7 @@ describe('an invitation', () => {
     ])
   })
 
-  test('is declined by the person themselves, and may be sent again', async () => {
+  test('can be declined by the invited user, and sent again', async () => {
     const { id, invite, decide, mine, organizations, members, actions } = await useInvitation()
     expect((await decide('decline')).body).toEqual({ success: true })
     expect(await organizations()).toEqual([])
@@ -78,7 +78,7 @@ describe('an invitation', () => {
     expect(await mine()).toHaveLength(1)
   })
 
-  test('of somebody else is not found, like one that never was', async () => {
+  test('of another user is not found, like one that never existed', async () => {
     const { app, invite, decide, members } = await useInvitation()
     const { id } = await invite('else@example.com')
     for (const decision of ['accept', 'decline'] as const) {
@@ -91,14 +91,14 @@ describe('an invitation', () => {
     expect(await members()).toEqual(['admin@demo.test', 'member@demo.test'])
   })
 
-  test('to an address that is not verified is none', async () => {
+  test('is not shown for an unverified address', async () => {
     const { app, id, decide, mine } = await useInvitation()
     await app.service.database.asService((sql) => sql`update users set email_verified = false where email = ${invitee}`)
     expect(await mine()).toEqual([])
     expect((await decide('accept')).body).toEqual(notFound(id))
   })
 
-  test('of twenty answers at once counts one', async () => {
+  test('counts one of twenty concurrent answers', async () => {
     const { decide, members } = await useInvitation()
     const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => decide(n % 2 ? 'accept' : 'decline')))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
@@ -117,7 +117,7 @@ describe('an invitation', () => {
     expect((await invite('fourth@example.com')).body.code).toBe('PAYMENT_REQUIRED')
   })
 
-  test('does not overrule the directory that deactivated a member', async () => {
+  test('does not override the directory that deactivated a member', async () => {
     const { app, id, decide, mine } = await useInvitation()
     const demo = await app.organization('demo')
     await app.service.database.asOrg(demo, async (sql) => {
@@ -143,7 +143,7 @@ describe('a member', () => {
   const leave = async (email: Email, slug: 'demo' | 'other') =>
     app.request('POST', '/organizations/current/leave', { token: await app.tokenFor(email, slug) })
 
-  test('leaves by themselves, and has no access from then on', async () => {
+  test('can leave, and then has no access', async () => {
     const token = await app.tokenFor('member@demo.test', 'demo')
     expect((await app.request('GET', '/publishable-keys', { token })).status).toBe(200)
     expect((await leave('member@demo.test', 'demo')).body).toEqual({ success: true })
@@ -168,14 +168,14 @@ describe('a member', () => {
     })
   })
 
-  test('of two admins who leave at once, one stays', async () => {
+  test('one of two admins who leave concurrently stays', async () => {
     await app.organization('other')
     const answers = await Promise.all([leave('admin@other.test', 'other'), leave('member@demo.test', 'other')])
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 409])
   })
 })
 
-describe('the page for invitations', () => {
+describe('the invitations page', () => {
   let app: HttpService
   beforeAll(async () => {
     app = await startHttpService()
@@ -197,7 +197,7 @@ describe('the page for invitations', () => {
     )
   }
 
-  test('asks people to sign in, then shows theirs and takes the answer', async () => {
+  test('asks users to sign in, then shows their invitations and handles the answer', async () => {
     await invite()
     const browser = await visit()
     expect(browser.page?.url.href).toBe(`${app.url}/invitations`)
@@ -213,7 +213,7 @@ describe('the page for invitations', () => {
     expect(body).toMatchObject([{ slug: 'demo' }])
   })
 
-  test('shows nobody the invitations of others, and takes no form from elsewhere or twice', async () => {
+  test("hides other users' invitations, and rejects forms from elsewhere or sent twice", async () => {
     const browser = await visit('admin@other.test')
     expect(browser.text).toContain('You have no open invitations.')
     const token = await app.tokenFor('admin@demo.test', 'demo')

@@ -71,7 +71,7 @@ async function endMembership(
   await service.departures.finish(caller.organization.id, member.user.id)
 }
 
-/** For directories: a deactivated member has no access, uses no seat, and can't accept invitations until reactivated. */
+/** For directories: a deactivated member has no access, uses no seat, and can't rejoin until reactivated. */
 export const deactivateMember = (service: Needs, trail: Trail, id: string) => setActive(service, trail, id, false)
 
 export const reactivateMember = (service: Needs, trail: Trail, id: string) => setActive(service, trail, id, true)

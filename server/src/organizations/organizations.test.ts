@@ -12,7 +12,7 @@ const timestamp = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z
 const id = expect.stringMatching(/^[0-9a-f-]{36}$/)
 
 describe('organizations', () => {
-  test('a person sees their own, with the role in each', async () => {
+  test('of a user are listed with the role in each', async () => {
     const { body } = await app.request('GET', '/organizations', { token: await app.tokenFor('member@demo.test') })
     expect(body).toEqual([
       { id, name: 'Demo', slug: 'demo', avatar_url: '', role: 'member', created_at: timestamp, updated_at: timestamp },
@@ -23,7 +23,7 @@ describe('organizations', () => {
     ).toEqual([])
   })
 
-  test('by id and by slug are the same', async () => {
+  test('are the same by id and by slug', async () => {
     const token = await app.tokenFor('admin@demo.test')
     const bySlug = await app.request('GET', '/organizations/by-slug/demo', { token })
     const byId = await app.request('GET', `/organizations/${bySlug.body.id}`, { token })
@@ -31,7 +31,7 @@ describe('organizations', () => {
     expect(byId.body).toMatchObject({ slug: 'demo', role: 'admin' })
   })
 
-  test('whoever creates one is its admin and can use it at once', async () => {
+  test('have their creator as admin, who can use them immediately', async () => {
     const app = await useTestService()
     const { body } = await app.request('POST', '/organizations', {
       token: await app.tokenFor('nobody@demo.test'),
@@ -48,7 +48,7 @@ describe('organizations', () => {
     })
   })
 
-  test('the same name twice gives two slugs, also at once', async () => {
+  test('with the same name get different slugs, even if created concurrently', async () => {
     const token = await app.tokenFor('nobody@demo.test')
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => app.request('POST', '/organizations', { token, body: { name: 'Twins' } })),
@@ -89,7 +89,7 @@ describe('members', () => {
     ])
   })
 
-  test('the last admin can be neither demoted nor removed', async () => {
+  test('include at least one admin, who can be neither demoted nor removed', async () => {
     const token = await app.tokenFor('admin@demo.test', 'demo')
     const { body: members } = await app.request('GET', '/organizations/current/members', { token })
     const path = `/organizations/current/members/${members[0].id}`
@@ -107,7 +107,7 @@ describe('members', () => {
     )
   })
 
-  test('of two admins who remove each other at once, one stays', async () => {
+  test('keep one of two admins who remove each other concurrently', async () => {
     const app = await useTestService()
     const tokens = await Promise.all(
       (['admin@other.test', 'member@demo.test'] as const).map((email) => app.tokenFor(email, 'other')),
@@ -119,7 +119,7 @@ describe('members', () => {
       app.request('DELETE', path('member@demo.test'), { token: tokens[0] as string }),
       app.request('DELETE', path('admin@other.test'), { token: tokens[1] as string }),
     ])
-    // The other one is too late, or no admin any more.
+    // The other one is too late, or no longer an admin.
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
     expect(answers.find(({ status }) => status !== 200)?.body.data.code).toMatch(/^(LAST_ADMIN|ACCESS_DENIED)$/)
   })
@@ -138,7 +138,7 @@ describe('members', () => {
 describe('invitations', () => {
   const path = '/organizations/current/invitations'
 
-  test('are made, listed and withdrawn', async () => {
+  test('are created, listed and withdrawn', async () => {
     const token = await app.tokenFor('admin@demo.test', 'demo')
     const { body } = await app.request('POST', path, { token, body: { email: 'New@Example.com', role: 'admin' } })
     expect(body).toEqual({
@@ -156,10 +156,10 @@ describe('invitations', () => {
   })
 
   test.each([
-    ['somebody invited already', 'twice@example.com', 'invitation'],
+    ['an invited user', 'twice@example.com', 'invitation'],
     ['a member', 'member@demo.test', 'member'],
-    ['a member in other letters', 'MEMBER@demo.test', 'member'],
-  ])('are refused for %s', async (_, email, resource) => {
+    ['a member in another case', 'MEMBER@demo.test', 'member'],
+  ])('are rejected for %s', async (_, email, resource) => {
     const token = await app.tokenFor('admin@demo.test', 'demo')
     await app.request('POST', path, { token, body: { email: 'twice@example.com', role: 'member' } })
     expect((await app.request('POST', path, { token, body: { email, role: 'member' } })).body).toEqual({
@@ -176,13 +176,13 @@ describe('invitations', () => {
     { email: 'x', role: 'member' },
     { email: 'a@example.com' },
     { email: 'a@example.com', role: 'owner' },
-  ])('are not made from %j', async (body) => {
+  ])('are not created from %j', async (body) => {
     const token = await app.tokenFor('admin@demo.test', 'demo')
     expect((await app.request('POST', path, { token, body })).body.data.code).toBe('VALIDATION_ERROR')
   })
 
   // Abuse case 25: the free plan has three seats, two of them taken.
-  test('take a seat each: of fifty at once exactly as many get in as there are seats', async () => {
+  test('use a seat each: of fifty concurrent ones, only as many succeed as there are seats', async () => {
     const app = await useTestService()
     const token = await app.tokenFor('admin@other.test', 'other')
     const answers = await Promise.all(

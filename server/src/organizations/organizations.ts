@@ -44,7 +44,7 @@ export async function createOrganization(
   return foundOrganization(service, { name, founder: user })
 }
 
-/** Creates an organization with its first admin. The operator can choose slug and plan; a requested slug must be free. */
+/** Creates an organization with its first admin. The operator can choose slug and plan; a chosen slug must be free. */
 export async function foundOrganization(
   { database }: Pick<Service, 'database'>,
   wanted: { name: string; founder: { id: string; email: string }; slug?: string; planId?: string },

@@ -10,8 +10,8 @@ import { addLocalUser } from '../users/local-accounts.ts'
 import { newPasswordField, passwordProblem } from '../users/password-rules.ts'
 
 /**
- * Sets up the first administrator of a production installation. The server prints the link, so only the operator sees it.
- * It expires once it was used, after a day, or once any user exists.
+ * Sets up the first administrator of a production installation. The server prints the link, so only the operator sees
+ * it. It expires once it was used, after a day, or once any user exists.
  */
 const link = oneTime<true>('setup-link', 24 * 60 * 60)
 

@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-/** As stored long ago: cheap to check, so that the tests do not take the processors from each other. */
+/** An older, cheaper hash, so that the tests don't compete for CPU. */
 const storedWith = (N: number) =>
   `scrypt$${N}$8$1$c2FsdA$${scryptSync(password, 'salt', 32, { N, r: 8, p: 1, maxmem: 256 * N * 8 }).toString('base64url')}`
 const [cheap, costly] = [storedWith(2 ** 10), storedWith(2 ** 15)]
@@ -29,7 +29,7 @@ async function addPerson(hash = cheap): Promise<string> {
   return email
 }
 
-/** Somebody on the sign-in page whose proxy says that they come from `address`. */
+/** A visitor on the sign-in page whose proxy reports `address`. */
 async function visit(address: string): Promise<Browser> {
   const headers = { 'x-forwarded-for': address }
   return (await begin(app.url, {}, {}, new Browser(app.url, headers))).browser
@@ -48,7 +48,7 @@ const readAnswer = ({ page, text, html }: Browser) => ({
 const isWrong = 'The email address or password is incorrect.'
 const tooMany = 'Too many failed sign-in attempts for this email address.'
 
-describe('wrong passwords', () => {
+describe('failed attempts', () => {
   test.each(['an account', 'an address that nobody has'])('slow their sender down, for %s', async (kind) => {
     const email = kind === 'an account' ? await addPerson() : 'nobody@example.com'
     const browser = await visit('198.51.100.1')
@@ -70,11 +70,11 @@ describe('wrong passwords', () => {
     expect(await signIn(browser, email, wrong)).toMatchObject({ status: 429 })
   })
 
-  test('keep nobody out at another address, and the delay ends by itself', async () => {
+  test("don't block other addresses, and the delay expires", async () => {
     const email = await addPerson()
     const stranger = await visit('198.51.100.2')
     for (let turn = 0; turn < 4; turn += 1) await signIn(stranger, email, wrong)
-    expect(await signIn(stranger, email, password), 'the password is not even looked at').toMatchObject({
+    expect(await signIn(stranger, email, password), 'the password is not checked').toMatchObject({
       status: 429,
       isIn: false,
     })
@@ -83,7 +83,7 @@ describe('wrong passwords', () => {
     expect(await signIn(stranger, email, password)).toMatchObject({ isIn: true })
   })
 
-  test('count as one for a whole IPv6 network, and for one account in any case', async () => {
+  test('count together for a whole IPv6 network, and for an account in any case', async () => {
     const email = await addPerson()
     const addresses = ['2001:db8:1:2::1', '2001:db8:1:2::2', '2001:db8:1:2:3::4']
     for (const address of addresses) await signIn(await visit(address), email.toUpperCase(), wrong)
@@ -91,7 +91,7 @@ describe('wrong passwords', () => {
     expect(await signIn(await visit('2001:db8:1:3::1'), email, password)).toMatchObject({ isIn: true })
   })
 
-  test('are forgotten once the right one came', async () => {
+  test('are reset by a successful sign-in', async () => {
     const email = await addPerson()
     const browser = await visit('198.51.100.3')
     for (const given of [wrong, wrong, password]) await signIn(browser, email, given)
@@ -99,17 +99,17 @@ describe('wrong passwords', () => {
     expect(await signIn(again, email, wrong)).toMatchObject({ status: 400, problem: isWrong })
   })
 
-  test('sent at the same time are checked one at a time', async () => {
+  test('in parallel are checked one at a time', async () => {
     const email = await addPerson()
     const visitors = await Promise.all(Array.from({ length: 10 }, () => visit('198.51.100.4')))
     const answers = await Promise.all(visitors.map((browser) => signIn(browser, email, wrong)))
     const statuses = answers.map(({ status }) => status)
     expect(new Set(statuses)).toEqual(new Set([400, 429]))
-    // Only those that failed without a delay may be followed by another one.
+    // Only failures without a delay may be followed by another attempt.
     expect(statuses.filter((status) => status === 400).length).toBeLessThanOrEqual(3)
   })
 
-  test('wait 1 second, then twice as long each time, up to five minutes', async () => {
+  test('cause a delay of 1 second, doubling each time up to five minutes', async () => {
     const pair = pairOf('growing@example.com', '198.51.100.5')
     const waits = []
     for (let turn = 0; turn < 14; turn += 1) {
@@ -125,7 +125,7 @@ describe('wrong passwords', () => {
   })
 })
 
-test('a flood of passwords from one address keeps nobody else out', async () => {
+test("a flood of passwords from one address doesn't block others", async () => {
   const emails = await Promise.all(Array.from({ length: 5 }, () => addPerson()))
   const others = await Promise.all(emails.map((_, n) => visit(`203.0.113.${10 + n}`)))
   const victims = await Promise.all(Array.from({ length: 150 }, () => addPerson(costly)))
@@ -139,7 +139,7 @@ test('a flood of passwords from one address keeps nobody else out', async () => 
   expect(new Set(statuses), 'some wait, the others are refused').toEqual(new Set([400, 503]))
 }, 60_000)
 
-test('with too many checks waiting, a sign-in is asked to come back, and gets in later', async () => {
+test('refuses a sign-in while too many checks are queued, and accepts it later', async () => {
   const email = await addPerson()
   const browser = await visit('203.0.113.20')
   const crowd = Promise.all(Array.from({ length: 42 }, (_, n) => isPassword(wrong, costly, `lane ${n}`)))

@@ -11,8 +11,8 @@ interface Pause {
 const failuresWithoutPause = 2
 const longestPauseSeconds = 5 * 60
 /**
- * After this long without a failure, the count starts again. Creating an entry costs one password check, so the CPU bounds
- * how many entries exist at a time.
+ * After this long without a failure, the count starts again. Creating an entry costs one password check, so the CPU
+ * bounds how many entries exist at a time.
  */
 const rememberSeconds = 60 * 60
 /** Longer than a check waits in a full queue. If a node dies during a check, the next attempt waits this long. */
@@ -30,7 +30,7 @@ export interface Attempt {
   end(): Promise<void>
 }
 
-/** Key of an account and a client address. Unknown accounts get one too, so the delay doesn't reveal which accounts exist. */
+/** Key of an account and a client address. Unknown accounts have one too, so the delay doesn't reveal which exist. */
 export const pairOf = (email: string, address: string): string =>
   fingerprint(JSON.stringify([email.toLowerCase(), address]))
 

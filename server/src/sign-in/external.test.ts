@@ -18,7 +18,7 @@ import { signInAsDemoUser, signInMethods, signInWithPassword, startExternalSignI
 
 const publicUrl = 'http://localhost:8787'
 const clientSecret = 'secret-of-inlay-at-the-provider'
-/** Redis has its own clock; that it forgets in time is shown with the store. */
+/** Redis has its own clock; expiry is tested with the store. */
 const { redisUrl } = inject('engines')
 const returnTo = '/oauth/interaction/one?step=2'
 const ann = { sub: 'ann', email: 'Ann@Example.com', email_verified: true, name: 'Ann', picture: 'https://p.test/ann' }
@@ -38,7 +38,7 @@ const settings = (issuer = provider.issuer) => ({
 let app: TestService
 beforeEach(() => provider.expect(ann))
 
-/** What a browser does, with or without the cookie that it was given. */
+/** Acts as a browser, with or without the cookie that it was given. */
 async function leave(to = returnTo, cookie = '', from = app) {
   const start = new URL(await startExternalSignIn(from.service, to))
   const response = await from.fetch(start.pathname + start.search, { headers: { cookie } })
@@ -60,7 +60,7 @@ async function signIn(from = app, at = provider) {
   return comeBack(await at.visit(location), cookie, from)
 }
 
-/** What the page does that the browser comes back to. */
+/** Acts as the page that the browser returns to. */
 const take = (location: string, on = app, path = new URL(location).pathname) =>
   takeHandoff(on.service, new URL(location).searchParams.get('handoff') ?? '', path)
 
@@ -77,7 +77,7 @@ const expectNothingSecret = (text: string) => {
   for (const hidden of [clientSecret, 'code_verifier', 'eyJ']) expect(text).not.toContain(hidden)
 }
 
-describe('on a service of its own', () => {
+describe('with a sign-in provider', () => {
   beforeEach(async () => {
     app = await startTestService(settings())
   })
@@ -86,7 +86,7 @@ describe('on a service of its own', () => {
     await app.close()
   })
 
-  test('with a provider there are no passwords and no demo people', async () => {
+  test('offers neither passwords nor demo users', async () => {
     expect(signInMethods(app.service)).toEqual({ external: true, local: false, demoPeople: [] })
     expect(await signInAsDemoUser(app.service, 'admin@demo.test', '203.0.113.7')).toBeUndefined()
     const guess = { email: 'admin@demo.test', password: 'x', address: '203.0.113.7' }
@@ -94,7 +94,7 @@ describe('on a service of its own', () => {
     expect((await app.fetch('/sign-in/set-password?token=x')).status).toBe(404)
   })
 
-  test('the browser is sent to the provider with everything that protects the way back', async () => {
+  test('sends the browser to the provider with state, nonce and PKCE', async () => {
     const { response, location } = await leave()
     expect(response.status).toBe(302)
     const { origin, searchParams } = new URL(location)
@@ -115,7 +115,7 @@ describe('on a service of its own', () => {
     ])
   })
 
-  test('in production the cookie is for this host over TLS alone', async () => {
+  test('restricts the cookie to this host and TLS in production', async () => {
     const trusted = getCACertificates('default')
     setDefaultCACertificates([...trusted, cert])
     onTestFinished(() => setDefaultCACertificates(trusted))
@@ -135,7 +135,7 @@ describe('on a service of its own', () => {
     expect(await take(back.location, production)).toMatchObject({ email: 'ann@example.com' })
   })
 
-  test('a person is met once, known again by issuer and subject, and handed over once', async () => {
+  test('creates a user once, finds them by issuer and subject, and hands them over once', async () => {
     const first = await signIn()
     expect(first.status).toBe(302)
     const address = new URL(first.location)
@@ -159,10 +159,10 @@ describe('on a service of its own', () => {
     expect(again).toEqual({ id, email: 'ann@new.example.com', name: 'Ann', session_generation: 0 })
     await provider.expect({ ...ann, sub: 'another ann' })
     const other = await take((await signIn()).location)
-    expect(other?.id, 'an address is not a person').not.toBe(id)
+    expect(other?.id, 'the same email address is not the same user').not.toBe(id)
   })
 
-  test('a sign-in is recorded in the organizations of the person', async () => {
+  test("records a sign-in in the user's organizations", async () => {
     const user = await take((await signIn()).location)
     const organizationId = await app.organization('demo')
     const trail = () =>
@@ -183,13 +183,13 @@ describe('on a service of its own', () => {
     expect(await trail()).toEqual([{ actor: 'ann@example.com', data }])
   })
 
-  test('a handover is for the page that asked for it', async () => {
+  test('accepts a handoff only on the page that asked for it', async () => {
     const { location } = await signIn()
     expect(await take(location, app, '/oauth/interaction/another')).toBeUndefined()
-    expect(await take(location), 'and is used up by the attempt').toBeUndefined()
+    expect(await take(location), 'the attempt has used it up').toBeUndefined()
   })
 
-  test.skipIf(redisUrl)('a handover is for the next minute only', async () => {
+  test.skipIf(redisUrl)('expires a handoff after one minute', async () => {
     const { location } = await signIn()
     app.clock.now += 61_000
     expect(await take(location)).toBeUndefined()
@@ -201,7 +201,7 @@ describe('on a service of its own', () => {
     ['true', []],
     [undefined, []],
   ])(
-    'with email_verified %s somebody may accept invitations of %j, and is a member of none',
+    'with email_verified %s, a user can accept invitations of %j, and is a member of no organization',
     async (email_verified, names) => {
       const token = await app.tokenFor('admin@demo.test', 'demo')
       const body = { email: 'ann@example.com', role: 'member' }
@@ -215,7 +215,7 @@ describe('on a service of its own', () => {
     },
   )
 
-  test('an address that the ID token lacks is asked for', async () => {
+  test('fetches an email address that the ID token lacks', async () => {
     const lean = await startTestProvider({ lean: true })
     try {
       await lean.expect(ann)
@@ -227,17 +227,17 @@ describe('on a service of its own', () => {
     }
   })
 
-  test('the provider may change its keys between two sign-ins', async () => {
+  test('accepts new keys of the provider at the next sign-in', async () => {
     expect((await signIn()).status).toBe(302)
     await provider.rotate()
     expect((await signIn()).status).toBe(302)
   })
 
-  test('a provider that is away for a minute is waited for', async () => {
+  test('recovers from an unavailable provider', async () => {
     await provider.behave({ away: true })
     const away = await leave()
     expect(away.response.status).toBe(503)
-    expect(away.cookie, 'nothing was begun').toBe('')
+    expect(away.cookie, 'no sign-in was started').toBe('')
     const text = await away.response.text()
     expect(text).toContain('Your sign-in provider isn’t responding')
     expect(text).toContain(`<a href="${publicUrl}${returnTo}">Try again</a>`)
@@ -255,7 +255,7 @@ describe('on a service of its own', () => {
     expect((await signIn()).status).toBe(302)
   })
 
-  test('several tabs of one browser sign in beside each other', async () => {
+  test('lets several tabs of one browser sign in concurrently', async () => {
     const one = await leave()
     const two = await leave('/two', one.cookie)
     expect(two.cookie).toBe(one.cookie)
@@ -264,15 +264,15 @@ describe('on a service of its own', () => {
     expect(await comeBack(backOne, one.cookie)).toMatchObject({ status: 302 })
   })
 
-  test('a cookie that is not ours is replaced', async () => {
+  test("replaces a cookie that isn't ours", async () => {
     const { cookie } = await leave(returnTo, 'inlay-sign-in=chosen-by-somebody')
     expect(cookie).toMatch(/^inlay-sign-in=[\w-]{43}$/)
   })
 
-  describe('a page says what to do', () => {
+  describe('shows a page with what to do', () => {
     const ended = { status: 400, text: expect.stringContaining('This sign-in has expired'), location: '' }
 
-    test('when a state is used again, also at the same time', async () => {
+    test('when a state is reused, even concurrently', async () => {
       const { location, cookie } = await leave()
       const back = await provider.visit(location)
       const answers = await Promise.all([comeBack(back, cookie), comeBack(back, cookie)])
@@ -283,14 +283,14 @@ describe('on a service of its own', () => {
     test.each([
       ['without a state', '?code=x'],
       ['with a made-up state', '?code=x&state=made-up'],
-      ['with nothing', ''],
-    ])('when somebody comes %s', async (_, search) => {
+      ['without parameters', ''],
+    ])('when the callback is opened %s', async (_, search) => {
       const { cookie } = await leave()
       expect(await comeBack(`${publicUrl}/sign-in/callback${search}`, cookie)).toEqual(ended)
       expect(app.logged()).toContain('unknown state')
     })
 
-    test('when another browser comes back', async () => {
+    test('when another browser returns', async () => {
       const victim = await leave()
       for (const cookie of ['', victim.cookie, `inlay-sign-in=${'x'.repeat(43)}`]) {
         const back = await provider.visit((await leave()).location)
@@ -300,7 +300,7 @@ describe('on a service of its own', () => {
       expect(await row('ann')).toBeUndefined()
     })
 
-    test.skipIf(redisUrl)('when it took more than ten minutes', async () => {
+    test.skipIf(redisUrl)('when the sign-in took more than ten minutes', async () => {
       const { location, cookie } = await leave()
       const back = await provider.visit(location)
       app.clock.now += 10 * 60_000 + 1
@@ -313,7 +313,7 @@ describe('on a service of its own', () => {
       [{ sub: 'ann', name: 'Ann' }, 403, 'Your account has no email address', 'no_address'],
       [{ sub: 'ann', email: '' }, 403, 'Your account has no email address', 'no_address'],
       [{ sub: 'ann', email: 'a\0@example.com' }, 403, 'Your account has no email address', 'no_address'],
-    ])('when the provider answers with %j', async (person, status, title, logged) => {
+    ])('when the provider responds with %j', async (person, status, title, logged) => {
       await provider.expect(person)
       const answer = await signIn()
       expect(answer).toMatchObject({ status, text: expect.stringContaining(`<h1>${title}</h1>`), location: '' })
@@ -326,7 +326,7 @@ describe('on a service of its own', () => {
     test.each([
       ['nonce', 'OAUTH_JWT_CLAIM_COMPARISON_FAILED'],
       ['code_challenge', 'invalid_grant'],
-    ])('when the %s was exchanged on the way', async (name, logged) => {
+    ])('when the %s was replaced in transit', async (name, logged) => {
       const { location, cookie } = await leave()
       const changed = new URL(location)
       changed.searchParams.set(name, 'x'.repeat(43))
@@ -336,7 +336,7 @@ describe('on a service of its own', () => {
       expectNothingSecret(answer.text + app.logged())
     })
 
-    test('when the provider signs with keys that it does not publish', async () => {
+    test('when the provider signs with unpublished keys', async () => {
       await provider.behave({ lying: true })
       expect(await signIn()).toMatchObject({ status: 502 })
       expect(await row('ann')).toBeUndefined()
@@ -350,16 +350,16 @@ describe('on a service of its own', () => {
       expect(answer.text + other.logged()).not.toContain('some-other-secret')
     })
 
-    test('when the issuer calls itself something else', async () => {
+    test('when the issuer reports another name', async () => {
       const other = await useTestService(settings(`${provider.issuer}/`))
       const { response } = await leave(returnTo, '', other)
       expect(response.status).toBe(502)
-      expect(other.logged()).toContain('set SIGN_IN_ISSUER so')
+      expect(other.logged()).toContain('Set SIGN_IN_ISSUER to ')
     })
   })
 })
 
-describe('the way back', () => {
+describe('the return address', () => {
   beforeAll(async () => {
     app = await startTestService(settings())
   })
@@ -380,8 +380,8 @@ describe('the way back', () => {
     '@evil.example',
     `/${'x'.repeat(2000)}`,
   ]
-  test.each(elsewhere)('is not %j', async (path) => {
-    await expect(startExternalSignIn(app.service, path)).rejects.toThrow('a path of our own')
+  test.each(elsewhere)('rejects %j', async (path) => {
+    await expect(startExternalSignIn(app.service, path)).rejects.toThrow('a path on this server')
     const response = await app.fetch(`/sign-in/external?${new URLSearchParams({ return_to: path })}`)
     expect(response.status).toBe(400)
     expect(response.headers.get('location')).toBeNull()
@@ -389,7 +389,7 @@ describe('the way back', () => {
   })
 
   test.each(['/..//evil.example', '/.//evil.example/', '/%2f%2fevil.example', '/a?to=//evil.example#//evil.example'])(
-    'may be %s, which is ours',
+    'accepts %s, which is ours',
     async (path) => {
       const { location, cookie } = await leave(path)
       const back = await comeBack(await provider.visit(location), cookie)
@@ -399,7 +399,7 @@ describe('the way back', () => {
   )
 })
 
-test('nobody is set up by a link where people sign in at a provider', async () => {
+test('prints no setup link if users sign in at a provider', async () => {
   const { config, remove } = await makeConfig(settings())
   const log = createLog('silent')
   const stores = await openStores(config, { clock: systemClock, log, claim: 'own' })
@@ -414,7 +414,7 @@ test('nobody is set up by a link where people sign in at a provider', async () =
   expect(await createSetupLink(local)).toContain(`${publicUrl}/setup?token=`)
 })
 
-test('a client’s request goes to the provider and comes back to the question what to allow', async () => {
+test("sends a client's user to the provider and then to the consent page", async () => {
   const service = await startHttpService(settings())
   onTestFinished(() => service.close())
   const attempt = await prepare(await register(service.url))
@@ -424,7 +424,7 @@ test('a client’s request goes to the provider and comes back to the question w
   expect(browser.text).toContain('Signed in as ann@example.com')
 })
 
-test('who wants another account is asked by the provider which one', async () => {
+test('asks the provider for an account chooser when the user wants another account', async () => {
   const service = await startHttpService(settings())
   onTestFinished(() => service.close())
   const attempt = await prepare(await register(service.url))
@@ -434,7 +434,7 @@ test('who wants another account is asked by the provider which one', async () =>
   await browser.follow('Use another account')
   expect(browser.left?.searchParams.get('prompt')).toBe('select_account')
   await provider.expect({ ...ann, sub: 'bob', email: 'bob@example.com' })
-  // This provider has no such prompt; it is then told to let the person sign in.
+  // This provider has no account chooser, so it is asked for a plain login.
   await browser.open(await provider.visit(String(browser.left)))
   expect(browser.left?.searchParams.get('prompt')).toBe('login')
   await browser.open(await provider.visit(String(browser.left)))
@@ -442,7 +442,7 @@ test('who wants another account is asked by the provider which one', async () =>
 })
 
 test.each(['invalid_request', 'account_selection_required', 'interaction_required'])(
-  'a provider that refuses with %s without having been told to ask is not asked again',
+  'does not retry after %s if it did not ask for an account chooser',
   async (error) => {
     app = await useTestService(settings())
     await provider.expect({ error })
@@ -450,7 +450,7 @@ test.each(['invalid_request', 'account_selection_required', 'interaction_require
   },
 )
 
-test('whatever is accepted is of our origin', () => {
+test('only accepts return addresses on our own origin', () => {
   const piece = fc.constantFrom(
     '/',
     '\\',

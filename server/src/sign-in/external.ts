@@ -73,7 +73,7 @@ export function signInCookie({ mode }: Pick<Config, 'mode'>) {
   return { name: secure ? '__Host-inlay-sign-in' : 'inlay-sign-in', options }
 }
 
-/** Redeems a handoff, once, for `path` only. The caller must verify with a cookie that this browser started the sign-in. */
+/** Redeems a handoff once, for `path` only. The caller must verify that this browser started the sign-in. */
 export async function takeHandoff({ kv }: Service, token: string, path: string): Promise<User | undefined> {
   const taken = await handoff.take(kv, token)
   return taken?.path === path ? taken.user : undefined

@@ -13,7 +13,7 @@ const long = Array.from({ length: 60 }, (_, n) => `word ${n} `).join('')
 
 const address = '203.0.113.7'
 
-/** The user, or why there is none. */
+/** The user, or the reason for the refusal. */
 async function signInWithPassword(service: Service, email: string, password: string) {
   const outcome = await signInWith(service, { email, password, address })
   return outcome.is === 'signed in' ? outcome.user : outcome.is
@@ -40,7 +40,7 @@ const accountOf = async (email: string) => {
 }
 
 describe('a password', () => {
-  test('lets its owner in, whatever the case of the address', async () => {
+  test('signs its owner in, regardless of the case of the email address', async () => {
     const person = await addPerson(password)
     expect(await signInWithPassword(app.service, person.email, password)).toEqual(person)
     expect(await signInWithPassword(app.service, person.email.toUpperCase(), password)).toEqual(person)
@@ -55,21 +55,21 @@ describe('a password', () => {
     ['no address', () => ['', password]],
     ['an address that is too long', (email: string) => [email.padStart(255, 'x'), password]],
     ['a wildcard', () => ['person-%', password]],
-    ['the account of somebody without a password', () => ['admin@demo.test', password]],
-    ['the account of somebody without a password, with none', () => ['admin@demo.test', '']],
-  ])('%s lets nobody in', async (_, make) => {
+    ['the account of a user without a password', () => ['admin@demo.test', password]],
+    ['the account of a user without a password, and an empty password', () => ['admin@demo.test', '']],
+  ])('rejects %s', async (_, make) => {
     const person = await addPerson(password)
     const [email = '', given = ''] = make(person.email)
     expect(await signInWithPassword(app.service, email, given)).toBe('wrong')
   })
 
-  test('is no way into an account of another issuer with the same address', async () => {
+  test('does not open an account of another issuer with the same email address', async () => {
     const identity = { email_verified: true, name: 'Eve', avatar_url: '', email: 'eve@example.com' }
     await signIn(app.service, { ...identity, issuer: 'https://elsewhere.example', subject: 'eve@example.com' })
     expect(await signInWithPassword(app.service, 'eve@example.com', password)).toBe('wrong')
   })
 
-  test('costs the same to check for somebody, for somebody without one, and for nobody', async () => {
+  test('takes the same time to check for a user with a password, without one, and for an unknown user', async () => {
     const person = await addPerson(password)
     let runs = 0
     const hook = createHook({ init: (_, type) => void (type === 'SCRYPTREQUEST' && runs++) }).enable()
@@ -81,7 +81,7 @@ describe('a password', () => {
     }
   })
 
-  test('that was stored in an older way is stored anew when it is used', async () => {
+  test('with an outdated hash is rehashed when it is used', async () => {
     const person = await addPerson()
     const hash = scryptSync(password, 'salt', 32, { N: 1024, r: 8, p: 1 }).toString('base64url')
     const old = `scrypt$1024$8$1$c2FsdA$${hash}`
@@ -92,11 +92,11 @@ describe('a password', () => {
     const { password_hash } = await accountOf(person.email)
     expect(password_hash).toMatch(/^scrypt\$32768\$/)
     expect(await signInWithPassword(app.service, person.email, password)).toEqual(person)
-    expect((await accountOf(person.email)).password_hash, 'once').toBe(password_hash)
+    expect((await accountOf(person.email)).password_hash, 'only once').toBe(password_hash)
   })
 })
 
-describe('demo people', () => {
+describe('demo users', () => {
   test('sign in without a password in development', async () => {
     const methods = signInMethods(app.service)
     expect(methods).toMatchObject({ external: false, local: true })
@@ -109,7 +109,7 @@ describe('demo people', () => {
     })
   })
 
-  test('are the only ones who do', async () => {
+  test('are the only users who can', async () => {
     const person = await addPerson(password)
     for (const email of [person.email, 'nobody@example.com', 'ADMIN@demo.test', '']) {
       expect(await signInAsDemoUser(app.service, email)).toBeUndefined()
@@ -123,7 +123,7 @@ describe('demo people', () => {
   })
 })
 
-describe('a link to choose a password', () => {
+describe('a password link', () => {
   const linkFor = async (email: string) => {
     const link = new URL(await createPasswordLink(app.service, 'http://localhost:8787', await accountOf(email)))
     expect(link.origin + link.pathname).toBe('http://localhost:8787/sign-in/set-password')
@@ -136,7 +136,7 @@ describe('a link to choose a password', () => {
   const afterwards = (person: User): User => ({ ...person, session_generation: person.session_generation + 1 })
   const notValid = { status: 404, text: expect.stringContaining('This link isn’t valid') }
 
-  test('shows a form, sets the password, and then is worth nothing', async () => {
+  test('shows a form, sets the password, and then stops working', async () => {
     const person = await addPerson()
     const token = await linkFor(person.email)
     const page = await open(token)
@@ -162,15 +162,20 @@ describe('a link to choose a password', () => {
     ['no characters', '', undefined, 'Use at least 12 characters.'],
     ['201 characters', long.slice(0, 201), undefined, 'Use at most 200 characters.'],
     ['two different ones', 'jolly teapots', 'jolly kettles', 'The passwords don’t match.'],
-    ['one character twelve times', 'aaaaaaaaaaaa', undefined, 'This password repeats itself'],
+    ['one character repeated twelve times', 'aaaaaaaaaaaa', undefined, 'This password repeats itself'],
     ['a common one', 'Password1234!', undefined, 'This password is made of common words'],
-    ['the person’s own address', 'person@example.com', undefined, 'This password is mostly your name or email address'],
-  ])('refuses %s, and still works', async (_, given, repeated, problem) => {
+    [
+      'the user’s own email address',
+      'person@example.com',
+      undefined,
+      'This password is mostly your name or email address',
+    ],
+  ])('rejects %s, and stays valid', async (_, given, repeated, problem) => {
     const person = await addPerson()
     const token = await linkFor(person.email)
     const answer = await submit({ token, password: given, repeated: repeated ?? given })
     expect(answer).toMatchObject({ status: 400, text: expect.stringContaining(`<p role="alert">${problem}`) })
-    if (given) expect(answer.text, 'a password is not sent back').not.toContain(given)
+    if (given) expect(answer.text, 'the password is not sent back').not.toContain(given)
     expect((await submit({ token, password, repeated: password })).status).toBe(200)
   })
 
@@ -181,7 +186,7 @@ describe('a link to choose a password', () => {
     expect(await signInWithPassword(app.service, person.email, given)).toEqual(afterwards(person))
   })
 
-  test('works for one of several at once', async () => {
+  test('works for only one of several concurrent requests', async () => {
     const person = await addPerson()
     const token = await linkFor(person.email)
     const passwords = ['one', 'two', 'three', 'four'].map((word) => `${word} ${password}`)
@@ -191,14 +196,16 @@ describe('a link to choose a password', () => {
     expect(await signInWithPassword(app.service, person.email, winner)).toEqual(afterwards(person))
   })
 
-  test('ends when the password was set with another one', async () => {
+  test('stops working once the password is set with another link', async () => {
     const person = await addPerson(password)
     const [older, newer] = [await linkFor(person.email), await linkFor(person.email)]
     const fresh = `new ${password}`
     expect((await submit({ token: newer, password: fresh, repeated: fresh })).status).toBe(200)
     expect(await submit({ token: older, password, repeated: password })).toMatchObject(notValid)
     expect(await signInWithPassword(app.service, person.email, fresh)).toEqual(afterwards(person))
-    expect(await signInWithPassword(app.service, person.email, password), 'the old password is gone').toBe('wrong')
+    expect(await signInWithPassword(app.service, person.email, password), 'the old password no longer works').toBe(
+      'wrong',
+    )
   })
 
   test.each(['', 'guessed', 'x'.repeat(5000)])('is not valid with the token "%.10s"', async (token) => {
@@ -206,7 +213,7 @@ describe('a link to choose a password', () => {
     expect(await submit({ token, password, repeated: password })).toMatchObject(notValid)
   })
 
-  // Redis has its own clock; that it forgets in time is shown with the store.
+  // Redis has its own clock; expiry is tested with the store.
   test.skipIf(inject('engines').redisUrl)('is valid for a day', async () => {
     const aging = await useTestService()
     const account = await findLocalAccount(aging.service, 'admin@demo.test')
@@ -218,7 +225,7 @@ describe('a link to choose a password', () => {
     expect((await aging.fetch(link.pathname + link.search)).status).toBe(404)
   })
 
-  test('takes no large forms', async () => {
+  test('rejects large forms', async () => {
     expect((await submit({ token: 'x'.repeat(20_000) })).status).toBe(413)
   })
 })

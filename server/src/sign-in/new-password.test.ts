@@ -21,7 +21,7 @@ async function addPerson(): Promise<string> {
   return email
 }
 
-/** Signs in with a password, and allows a client what it asks for. */
+/** Signs in with a password, and allows a client. */
 async function signIn(email: string, password: string) {
   const { config, attempt, browser } = await begin(app.url)
   await browser.press('Sign in', { email, password })
@@ -30,7 +30,7 @@ async function signIn(email: string, password: string) {
   return { config, browser, tokens: await exchange(config, attempt, browser.left as URL) }
 }
 
-/** With a link, in a browser that nobody is signed in with. */
+/** Uses a link, in a browser without a session. */
 async function choosePassword(email: string, password: string): Promise<void> {
   const account = await findLocalAccount(app.service, email)
   if (!account) throw new Error(`No account ${email}`)
@@ -41,25 +41,27 @@ async function choosePassword(email: string, password: string): Promise<void> {
 
 const status = async (token: string) => (await app.request('GET', '/users/me', { token })).status
 
-test('a new password ends all sessions of the person and all tokens that came from them', async () => {
+test('a new password ends all sessions of the user and their tokens', async () => {
   const email = await addPerson()
   const sessions = [await signIn(email, before), await signIn(email, before)]
   const other = await register(app.url)
   const { refresh_token } = await obtain(other, 'admin@demo.test')
-  for (const { tokens } of sessions) expect(await status(tokens.access_token), 'remembered').toBe(200)
+  for (const { tokens } of sessions) expect(await status(tokens.access_token), 'cached').toBe(200)
 
   await choosePassword(email, after)
   for (const { config, browser, tokens } of sessions) {
-    expect(await status(tokens.access_token), 'at once on this node').toBe(401)
+    expect(await status(tokens.access_token), 'immediately on this node').toBe(401)
     const refreshed = oauth.refreshTokenGrant(config, String(tokens.refresh_token))
     await expect(refreshed).rejects.toMatchObject({ error: 'invalid_grant' })
     await begin(app.url, {}, {}, browser)
     expect(browser.text).toContain('Sign in to continue to Tool')
   }
-  expect(await oauth.refreshTokenGrant(other, String(refresh_token)), 'others go on').toHaveProperty('access_token')
+  expect(await oauth.refreshTokenGrant(other, String(refresh_token)), 'other users are not affected').toHaveProperty(
+    'access_token',
+  )
 })
 
-test('afterwards the browser that was signed in before signs in anew, and asks again what to allow', async () => {
+test('after a new password, the same browser has to sign in and consent again', async () => {
   const email = await addPerson()
   const { config, browser } = await signIn(email, before)
   await choosePassword(email, after)
@@ -68,7 +70,7 @@ test('afterwards the browser that was signed in before signs in anew, and asks a
   await browser.press('Sign in', { email, password: before })
   expect(browser.text).toContain('The email address or password is incorrect.')
   await browser.press('Sign in', { email, password: after })
-  expect(browser.left, 'whoever knew the old one may have allowed it').toBeUndefined()
+  expect(browser.left, 'an earlier consent does not count').toBeUndefined()
   await browser.follow('Continue without an organization')
   await browser.press('Allow')
   const tokens = await exchange(config, attempt, browser.left as URL)
@@ -76,7 +78,7 @@ test('afterwards the browser that was signed in before signs in anew, and asks a
   expect(await oauth.refreshTokenGrant(config, String(tokens.refresh_token))).toHaveProperty('access_token')
 })
 
-test('a consent that is being given ends with it', async () => {
+test('a new password ends a consent in progress', async () => {
   const email = await addPerson()
   const { browser } = await begin(app.url)
   await browser.press('Sign in', { email, password: before })
@@ -87,15 +89,15 @@ test('a consent that is being given ends with it', async () => {
   expect(browser.page?.status).toBe(400)
 })
 
-test('a node that missed the message knows within 30 seconds', async () => {
+test('a node that missed the message notices within 30 seconds', async () => {
   const email = await addPerson()
   const { tokens } = await signIn(email, before)
   expect(await status(tokens.access_token)).toBe(200)
-  // Behind the service's back, as a lost message would be.
+  // Changes the database directly, as if the message was lost.
   await app.service.database.asService(
     (sql) => sql`update users set session_generation = session_generation + 1 where email = ${email}`,
   )
-  expect(await status(tokens.access_token), 'remembered').toBe(200)
+  expect(await status(tokens.access_token), 'cached').toBe(200)
   app.clock.now += 30_001
   expect(await status(tokens.access_token)).toBe(401)
 })

@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-/** Somebody who belongs to these organizations. */
+/** A member of these organizations. */
 async function addPerson(slugs: ('demo' | 'other')[] = ['demo']) {
   people += 1
   const user = await addLocalUser(app.service, { email: `p${people}@example.com`, name: 'P', password })
@@ -34,7 +34,7 @@ async function addPerson(slugs: ('demo' | 'other')[] = ['demo']) {
   return user
 }
 
-/** What an organization's trail says about a person, oldest first. */
+/** The user's events in an organization's trail, oldest first. */
 async function trailOf(userId: string, slug: 'demo' | 'other' = 'demo') {
   return app.service.database.asOrg(
     await app.organization(slug),
@@ -51,7 +51,7 @@ async function signIn(email: string, given = password) {
   return visited
 }
 
-test('a sign-in is recorded in every organization of the person, with how and from where', async () => {
+test('records a sign-in in every organization of the user, with method and address', async () => {
   const { id, email } = await addPerson(['demo', 'other'])
   await signIn(email)
   const event = { actor: email, action: 'user.signed_in', data: { method: 'password', address } }
@@ -63,13 +63,13 @@ test('a sign-in is recorded in every organization of the person, with how and fr
   }
 })
 
-test('a sign-in of somebody who belongs to no organization is recorded in none', async () => {
+test('records nothing for a user without an organization', async () => {
   const { id, email } = await addPerson([])
   expect((await signIn(email)).browser.text).toContain('Choose an organization')
   expect(await trailOf(id)).toEqual([])
 })
 
-test('a sign-in of a demo person is recorded', async () => {
+test('records a sign-in of a demo user', async () => {
   const account = await findLocalAccount(app.service, 'admin@other.test')
   await (await visit()).browser.press('admin@other.test')
   expect(await trailOf(account?.id ?? '', 'other')).toMatchObject([
@@ -77,7 +77,7 @@ test('a sign-in of a demo person is recorded', async () => {
   ])
 })
 
-test('a failed sign-in is recorded, once a minute for an address, with the number of failures', async () => {
+test('records failed sign-ins once a minute per address, with the number of failures', async () => {
   const { id, email } = await addPerson()
   const { browser } = await visit()
   for (let turn = 0; turn < 3; turn += 1) await browser.press('Sign in', { email, password: 'wrong horse battery' })
@@ -86,14 +86,14 @@ test('a failed sign-in is recorded, once a minute for an address, with the numbe
   await signIn(email)
   expect(
     (await trailOf(id)).map(({ action }) => action),
-    'and no others',
+    'no other events',
   ).not.toContain('user.signed_in')
   app.clock.now += 1000
   await signIn(email)
   expect((await trailOf(id)).map(({ action }) => action)).toEqual(['user.sign_in_failed', 'user.signed_in'])
 })
 
-test('failed sign-ins at any number of addresses add ten events a minute to a trail', async () => {
+test('records at most ten failed sign-ins a minute for an account, regardless of addresses', async () => {
   const person = await addPerson()
   for (let n = 0; n < 40; n += 1) recordFailedSignIn(app.service, person, { address: `203.0.113.${n}`, failures: 1 })
   await vi.waitFor(async () => expect(await trailOf(person.id)).toHaveLength(10))
@@ -101,14 +101,14 @@ test('failed sign-ins at any number of addresses add ten events a minute to a tr
   expect(await trailOf(person.id)).toHaveLength(10)
 })
 
-test('a failed sign-in of nobody is recorded nowhere', async () => {
+test('records nothing for a failed sign-in to an unknown account', async () => {
   const before = await app.request('GET', '/audit-events', { token: await app.tokenFor('admin@demo.test', 'demo') })
   await signIn('nobody@example.com')
   const after = await app.request('GET', '/audit-events', { token: await app.tokenFor('admin@demo.test', 'demo') })
   expect(after.body).toEqual(before.body)
 })
 
-test('signing out is recorded, on the page and with a token', async () => {
+test('records signing out, on the page and with a token', async () => {
   const { id, email } = await addPerson()
   const { browser, config, attempt } = await signIn(email)
   const { access_token: token } = await exchange(config, attempt, await allow(attempt, email))
@@ -123,7 +123,7 @@ test('signing out is recorded, on the page and with a token', async () => {
   expect(actions).toEqual(['user.signed_in', 'user.signed_out', 'user.signed_in', 'user.signed_out'])
 })
 
-test('a new password is recorded with the change itself', async () => {
+test('records a new password in the same transaction', async () => {
   const { id, email } = await addPerson(['demo', 'other'])
   const account = await findLocalAccount(app.service, email)
   if (!account) throw new Error('No account')
@@ -133,7 +133,7 @@ test('a new password is recorded with the change itself', async () => {
   expect([await trailOf(id, 'demo'), await trailOf(id, 'other')]).toEqual([[event], [event]])
 })
 
-test('what a person allows a client is recorded, and that the client gave it back', async () => {
+test('records that a user allowed a client, and that the client revoked its grant', async () => {
   const { email } = await addPerson()
   const { config, attempt } = await signIn(email)
   const tokens = await exchange(config, attempt, await allow(attempt, email))

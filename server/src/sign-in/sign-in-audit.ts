@@ -13,8 +13,9 @@ const coalesceSeconds = 60
 const mostPerAccount = 10
 
 /**
- * Anyone can cause these events, so an account gets at most one per minute from each address, with the number of failures
- * so far, and ten per minute in total. The response doesn't wait for it: its timing would reveal which accounts exist.
+ * Anyone can cause these events, so an account gets at most one per minute from each address, with the number of
+ * failures so far, and ten per minute in total. The response doesn't wait for it: its timing would reveal which
+ * accounts exist.
  */
 export function recordFailedSignIn(
   service: Service,

@@ -6,7 +6,7 @@ import { fingerprint } from '../lib/secrets.ts'
 
 /** A sign-in takes about six requests, so a hundred users behind one address can sign in within a minute. */
 const visitsPerMinute = 600
-/** A day's worth is less than the number of registrations kept, so one address can't evict all others (access/records.ts). */
+/** A day's worth is less than the registrations kept (access/records.ts), so one address can't evict all others. */
 const registrationsPerHour = 100
 
 const minute = 60

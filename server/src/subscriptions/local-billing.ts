@@ -4,8 +4,8 @@ import { oneTime } from '../stores/one-time.ts'
 import type { BillingProvider, ProvidedSubscription } from './billing-provider.ts'
 
 /**
- * A billing provider for development that charges nothing. It keeps one subscription per organization. Its links work once,
- * for anyone who has them; local-billing-pages.ts has the pages.
+ * A billing provider for development that charges nothing. It keeps one subscription per organization. Its links work
+ * once, for anyone who has them; local-billing-pages.ts has the pages.
  */
 const periodMs = 30 * 24 * 60 * 60 * 1000
 

@@ -18,13 +18,13 @@ afterAll(() => app.close())
 const dayMs = 24 * 60 * 60 * 1000
 const timestamp = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 
-/** An organization of its own for a test, and what its admin does with it. */
+/** A separate organization for a test, and its admin's actions. */
 async function makeCustomer(planId = 'free') {
   const admin = await findUserByEmail(app.service, 'admin@demo.test')
   if (!admin) throw new Error('The demo lacks its admin')
   const { id } = await foundOrganization(app.service, { name: 'Customer', founder: admin, planId })
   const request = async (method: string, path: string) => {
-    // Made anew each time, because tests move the clock.
+    // Issued each time, because tests move the clock.
     const token = await issueAccessToken(app.service, {
       userId: admin.id,
       organizationId: id,
@@ -66,7 +66,7 @@ describe('without a subscription', () => {
   test.each([
     ['free', 'free'],
     ['enterprise', 'enterprise'],
-  ])('the status of an organization on %s says so', async (planId, plan_id) => {
+  ])('the status of an organization on %s has no subscription', async (planId, plan_id) => {
     const customer = await makeCustomer(planId)
     expect(await customer.status()).toEqual({
       has_subscription: false,
@@ -79,7 +79,7 @@ describe('without a subscription', () => {
     expect(await customer.request('GET', '/subscriptions')).toBeNull()
   })
 
-  test('a sync leaves the plan that the operator gave', async () => {
+  test('a sync keeps the plan that the operator assigned', async () => {
     const customer = await makeCustomer('enterprise')
     expect(await customer.sync()).toEqual({ synced: 0, deleted: 0 })
     expect(await customer.plan()).toBe('enterprise')
@@ -88,7 +88,7 @@ describe('without a subscription', () => {
 })
 
 describe('the checkout URL', () => {
-  test('carries the product and the organization', async () => {
+  test('contains the product and the organization', async () => {
     const customer = await makeCustomer()
     const url = await customer.checkout()
     expect(url.origin + url.pathname).toBe('http://localhost:8787/billing/checkout')
@@ -99,7 +99,7 @@ describe('the checkout URL', () => {
     })
   })
 
-  test.each(['unknown', 'free', 'team', 'INLAY_TEAM', 'x'.repeat(200)])('is not given for "%s"', async (product) => {
+  test.each(['unknown', 'free', 'team', 'INLAY_TEAM', 'x'.repeat(200)])('is not returned for "%s"', async (product) => {
     const customer = await makeCustomer()
     expect(await customer.request('GET', `/subscriptions/checkout?product_id=${product}`)).toEqual({
       defined: true,
@@ -116,21 +116,21 @@ describe('the checkout URL', () => {
     [`product_id=${'x'.repeat(201)}`, 'product_id'],
     ['product_id=inlay_team&product_id=inlay_team', 'product_id'],
     ['product_id=inlay_team&customerExternalId=x', 'customerExternalId'],
-  ])('is not given for the query "%s"', async (query, field) => {
+  ])('is not returned for the query "%s"', async (query, field) => {
     const { data } = await (await makeCustomer()).request('GET', `/subscriptions/checkout?${query}`)
     expect(data).toMatchObject({ code: 'VALIDATION_ERROR', field })
   })
 })
 
 describe('buying in development', () => {
-  test('shows a page, subscribes, and puts the organization on the plan', async () => {
+  test("shows a page, subscribes, and changes the organization's plan", async () => {
     const customer = await makeCustomer()
     const url = await customer.checkout()
     const shown = await open(url)
     expect(shown.status).toBe(200)
     expect(shown.headers.get('content-security-policy')).toContain("frame-ancestors 'none'")
     expect(await shown.text()).toMatch(/<h1>Team<\/h1>.*<button>Subscribe<\/button>/s)
-    expect(await customer.plan(), 'looking is not buying').toBe('free')
+    expect(await customer.plan(), 'opening the page buys nothing').toBe('free')
 
     const bought = await send('/billing/checkout', { token: tokenOf(url) })
     expect(await bought.text()).toContain('Subscribed to Team')
@@ -159,10 +159,10 @@ describe('buying in development', () => {
       { actor: 'billing provider', target: customer.id, data: { synced: 1, deleted: 0, plan_id: 'team' } },
     ])
     expect(await customer.sync()).toEqual({ synced: 1, deleted: 0 })
-    expect(await customer.audit(), 'a sync without news leaves no trace').toHaveLength(1)
+    expect(await customer.audit(), 'a sync without changes is not audited').toHaveLength(1)
   })
 
-  test('another product changes the subscription that runs', async () => {
+  test('changes the product of an active subscription', async () => {
     const customer = await makeCustomer()
     await buy(customer)
     const { id } = await customer.request('GET', '/subscriptions')
@@ -171,7 +171,7 @@ describe('buying in development', () => {
     expect(await customer.plan()).toBe('enterprise')
   })
 
-  test('of a form sent ten times at once one counts', async () => {
+  test('counts a form that is sent ten times concurrently once', async () => {
     const url = await (await makeCustomer()).checkout()
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => send('/billing/checkout', { token: tokenOf(url) })),
@@ -186,7 +186,7 @@ describe('buying in development', () => {
     ['no product', (url) => url.searchParams.delete('products')],
     ['another token', (url) => url.searchParams.set('token', 'x'.repeat(32))],
     ['no token', (url) => url.searchParams.delete('token')],
-  ])('a link changed to %s shows nothing', async (_, change) => {
+  ])('rejects a link changed to %s', async (_, change) => {
     const url = await (await makeCustomer()).checkout()
     change(url)
     const response = await open(url)
@@ -194,7 +194,7 @@ describe('buying in development', () => {
     expect(await response.text()).toContain('This link isn’t valid')
   })
 
-  test('a form without a link does nothing', async () => {
+  test('rejects a form without a link', async () => {
     const customer = await makeCustomer()
     const portal = tokenOf(await customer.portal())
     const forms: Record<string, string>[] = [
@@ -215,7 +215,7 @@ describe('the portal in development', () => {
   const change = async (customer: Customer, name: string) =>
     send('/billing/portal', { token: tokenOf(await customer.portal()), change: name })
 
-  test('cancels at the end of the period, resumes, and cancels now', async () => {
+  test('cancels at period end, resumes, and cancels immediately', async () => {
     const customer = await makeCustomer()
     await buy(customer)
     const { current_period_end: end } = await customer.status()
@@ -240,13 +240,13 @@ describe('the portal in development', () => {
     })
     expect(await customer.plan()).toBe('free')
     await change(customer, 'resume')
-    expect(await customer.status(), 'what has ended stays so').toMatchObject({ status: 'canceled' })
+    expect(await customer.status(), 'an ended subscription stays ended').toMatchObject({ status: 'canceled' })
 
     await buy(customer)
     expect(await customer.status()).toMatchObject({ is_active: true, status: 'active' })
   })
 
-  test('offers the next step with a link of its own', async () => {
+  test('issues a new link for the next step', async () => {
     const customer = await makeCustomer()
     await buy(customer)
     const first = tokenOf(await customer.portal())
@@ -264,7 +264,7 @@ describe('the portal in development', () => {
     expect(await customer.status()).toMatchObject({ status: 'active', cancel_at: null })
   })
 
-  test('is not opened by the link of a checkout', async () => {
+  test('does not accept a checkout link', async () => {
     const token = tokenOf(await (await makeCustomer()).checkout())
     expect((await app.fetch(`/billing/portal?token=${token}`)).status).toBe(404)
     expect((await send('/billing/portal', { token, change: 'cancel' })).status).toBe(404)
@@ -285,7 +285,7 @@ describe('time passes', () => {
     })
   })
 
-  test('and what was cancelled ends with its period, not before', async () => {
+  test('and a cancelled subscription ends with its period, not before', async () => {
     const customer = await makeCustomer()
     await buy(customer)
     await send('/billing/portal', { token: tokenOf(await customer.portal()), change: 'cancel' })
@@ -313,7 +313,7 @@ describe('a sync', () => {
     ...changes,
   })
 
-  /** A provider as the outside world has them: it answers with what it has, or it does not answer. */
+  /** A provider that returns these subscriptions, or throws. */
   const syncWith = ({ id }: Customer, listSubscriptions: BillingProvider['listSubscriptions']) => {
     const billing = { ...(app.service.billing as BillingProvider), listSubscriptions }
     return syncFromProvider({ ...app.service, billing }, { organizationId: id, actor: 'billing provider' })
@@ -328,7 +328,7 @@ describe('a sync', () => {
     expect(await customer.plan()).toBe(isActive ? 'team' : 'free')
   })
 
-  test('goes by an active subscription before an ended one, and by the newest of those', async () => {
+  test('prefers an active subscription to an ended one, and the newest of those', async () => {
     const customer = await makeCustomer()
     const subscriptions = [
       provided({ id: 'old', created_at: '2025-01-01T00:00:00.000Z' }),
@@ -351,7 +351,7 @@ describe('a sync', () => {
     ])
   })
 
-  test('takes over every field that changed', async () => {
+  test('updates every field that changed', async () => {
     const customer = await makeCustomer()
     await syncWith(customer, async () => [provided()])
     const changed = provided({
@@ -367,7 +367,7 @@ describe('a sync', () => {
     expect(await customer.request('GET', '/subscriptions')).toEqual({ ...changed, plan_id: 'enterprise' })
   })
 
-  test('gives nothing for a product that no plan has', async () => {
+  test('assigns the free plan for a product without a plan', async () => {
     const customer = await makeCustomer()
     await syncWith(customer, async () => [provided({ product_id: 'mugs' })])
     expect(await customer.status()).toMatchObject({ is_active: true, plan_id: 'free' })
@@ -392,7 +392,7 @@ describe('a sync', () => {
     expect(await customer.audit()).toHaveLength(1)
   })
 
-  test('with an answer that was asked for before the stored one changes nothing', async () => {
+  test('with an older response than the stored one changes nothing', async () => {
     const customer = await makeCustomer()
     let answer: (subscriptions: ProvidedSubscription[]) => void = () => undefined
     const slow = syncWith(customer, () => new Promise((resolve) => (answer = resolve)))
@@ -403,7 +403,7 @@ describe('a sync', () => {
     expect(await customer.plan()).toBe('team')
   })
 
-  test('of one organization moves no other', async () => {
+  test('of one organization does not affect others', async () => {
     const [customer, neighbour] = await Promise.all([makeCustomer(), makeCustomer()])
     await syncWith(neighbour, async () => [provided()])
     await syncWith(customer, async () => [provided({ product_id: 'inlay_enterprise' })])
@@ -413,7 +413,7 @@ describe('a sync', () => {
   })
 })
 
-test('in production there is no provider that takes no money', async () => {
+test('production has no local billing', async () => {
   const app = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
   const token = await app.tokenFor('admin@demo.test', 'demo')
   for (const [method, path] of [

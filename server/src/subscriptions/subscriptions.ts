@@ -65,8 +65,8 @@ export async function syncSubscription(
 }
 
 /**
- * Replaces the stored subscriptions with the provider's, and sets the plan that they pay for. The provider is read before
- * the transaction, so that a failure changes nothing. Of two concurrent syncs, the one that started later wins.
+ * Replaces the stored subscriptions with the provider's, and sets the plan that they pay for. The provider is read
+ * before the transaction, so that a failure changes nothing. Of two concurrent syncs, the one that started later wins.
  */
 export async function syncFromProvider(
   service: Pick<Service, 'clock' | 'config' | 'database'> & Billing,

@@ -46,7 +46,7 @@ test.each([
   ['lovelace1815!', 'your name or email address'],
   ['engines.example1', 'your name or email address'],
   ['Lovelacepassword', 'your name or email address'],
-])('%s is refused: %s', (password, reason) => {
+])('%s is rejected: %s', (password, reason) => {
   expect(passwordProblem(password, ada)).toContain(reason)
   expect(passwordProblem(password, ada)).toContain('Use several unrelated words.')
 })
@@ -56,23 +56,23 @@ test.each([
   ['', 'Use at least 12 characters.'],
   ['🦊🐢🌵🎷🍋🧭🪁🧩🪴🛶🧦', 'Use at least 12 characters.'],
   ['correct horse battery '.repeat(10), 'Use at most 200 characters.'],
-])('%s is refused: %s', (password, problem) => {
+])('%s is rejected: %s', (password, problem) => {
   expect(passwordProblem(password, ada)).toBe(problem)
 })
 
-test('somebody else may use a name that is not theirs', () => {
+test("allows another user's name", () => {
   expect(passwordProblem('AdaLovelace1!', { email: 'bob@example.com', name: 'Bob' })).toBeUndefined()
   expect(passwordProblem('AdaLovelace1!')).toBeUndefined()
 })
 
-test('what a password manager makes is accepted', () => {
+test('accepts passwords from a password manager', () => {
   for (let turn = 0; turn < 2000; turn += 1) {
     const password = randomBytes(12).toString('base64url')
     expect(passwordProblem(password, ada), password).toBeUndefined()
   }
 })
 
-test('any text gets an answer', () => {
+test('handles any text', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 250 }), fc.string(), fc.string(), (password, email, name) => {
       const problem = passwordProblem(password, { email, name })

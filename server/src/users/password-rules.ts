@@ -31,8 +31,8 @@ const shortestSequence = 4
 const leftAtLeast = 6
 
 /**
- * Returns why a password is too easy to guess and what to do, or undefined. Guessable parts are removed, and the rest must
- * be long enough: a rule about character classes would accept `Password1234!`.
+ * Returns why a password is too easy to guess and what to do, or undefined. Guessable parts are removed, and the rest
+ * must be long enough: a rule about character classes would accept `Password1234!`.
  */
 export function passwordProblem(password: string, owner?: PasswordOwner): string | undefined {
   if ([...password].length < shortestPassword) return `Use at least ${shortestPassword} characters.`

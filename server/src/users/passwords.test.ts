@@ -7,7 +7,7 @@ import { hashPassword, isOutdated, isPassword } from './passwords.ts'
 
 const address = '203.0.113.7'
 
-/** How often the costly function runs, and how many at once, as the runtime itself sees it. */
+/** Counts calls of the costly function, and how many run concurrently, as the runtime itself sees it. */
 function watchScrypt() {
   const running = new Set<number>()
   const seen = { runs: 0, most: 0 }
@@ -34,7 +34,7 @@ const madeWith = (password: string, N: number, r: number, p: number) =>
     scryptSync(password, 'salt', 32, { N, r, p, maxmem: 256 * N * r }).toString('base64url'),
   ].join('$')
 
-test('a hash says how it was made, and never the same twice', async () => {
+test('a hash includes its parameters, and is never the same twice', async () => {
   const [one, two] = await Promise.all([hashPassword('correct horse'), hashPassword('correct horse')])
   expect(one).toMatch(/^scrypt\$32768\$8\$3\$[\w-]{22}\$[\w-]{43}$/)
   expect(two).not.toBe(one)
@@ -42,12 +42,12 @@ test('a hash says how it was made, and never the same twice', async () => {
 
 test.each([
   ['the password', 'correct horse', 'correct horse', true],
-  ['another one', 'correct horse', 'correct house', false],
+  ['another password', 'correct horse', 'correct house', false],
   ['another case', 'correct horse', 'Correct horse', false],
-  ['a space more', 'correct horse', 'correct horse ', false],
+  ['an additional space', 'correct horse', 'correct horse ', false],
   ['nothing', 'correct horse', '', false],
   ['its beginning', 'correct horse', 'correct', false],
-  ['the same letters in another form', 'pässwörd for two', 'pa\u0308sswo\u0308rd for two', true],
+  ['the same letters in another normalization form', 'pässwörd for two', 'pa\u0308sswo\u0308rd for two', true],
   ['200 characters', 'x'.repeat(200), 'x'.repeat(200), true],
   ['199 of 200 characters', 'x'.repeat(200), 'x'.repeat(199), false],
   ['half a character', 'correct \ud83d', 'correct \ud83d', true],
@@ -59,18 +59,18 @@ test.each([
   [2 ** 10, 8, 1],
   [2 ** 15, 8, 1],
   [2 ** 16, 8, 3],
-])('what was made with N=%i, r=%i, p=%i is understood, and outdated', async (N, r, p) => {
+])('a hash made with N=%i, r=%i, p=%i is verified, and outdated', async (N, r, p) => {
   const stored = madeWith('correct horse', N, r, p)
   expect(await isPassword('correct horse', stored, address)).toBe(true)
   expect(await isPassword('correct house', stored, address)).toBe(false)
   expect(isOutdated(stored)).toBe(true)
 })
 
-test('what was made just now is not outdated', async () => {
+test('a new hash is not outdated', async () => {
   expect(isOutdated(await hashPassword('correct horse'))).toBe(false)
 })
 
-test.each([null, undefined])('without a password (%s) nothing fits, at the same cost', async (stored) => {
+test.each([null, undefined])('without a password (%s), no password matches, at the same cost', async (stored) => {
   const hash = await hashPassword('correct horse')
   const seen = watchScrypt()
   expect(await isPassword('correct house', hash, address)).toBe(false)
@@ -79,7 +79,7 @@ test.each([null, undefined])('without a password (%s) nothing fits, at the same 
   expect(seen.runs).toBe(2)
 })
 
-test('a stored text that is no hash lets nobody in', async () => {
+test('a malformed hash matches no password', async () => {
   await fc.assert(
     fc.asyncProperty(fc.string(), async (stored) => {
       await expect(isPassword('correct horse', stored, address)).rejects.toThrow('malformed')
@@ -87,7 +87,7 @@ test('a stored text that is no hash lets nobody in', async () => {
   )
 })
 
-test('a flood of passwords leaves threads for everything else', async () => {
+test('a flood of passwords leaves threads for other work', async () => {
   const stored = madeWith('correct horse', 2 ** 10, 8, 1)
   const seen = watchScrypt()
   const answers = await Promise.all(Array.from({ length: 20 }, () => isPassword('correct horse', stored, address)))
@@ -95,7 +95,7 @@ test('a flood of passwords leaves threads for everything else', async () => {
   expect(seen).toEqual({ runs: 20, most: 2 })
 })
 
-test('a flood from one address is refused beyond a bound, and others get in between', async () => {
+test('limits a flood from one address, and others are served in between', async () => {
   const stored = madeWith('correct horse', 2 ** 10, 8, 1)
   const flood = Array.from({ length: 500 }, () =>
     isPassword('correct house', stored, 'one').catch((error) => error instanceof QueueFull && 'refused'),

@@ -16,8 +16,8 @@ const saltBytes = 16
 
 const scryptAsync = promisify<string, Buffer, number, Cost & { maxmem: number }, Buffer>(scrypt)
 /**
- * Uses half of Node's thread pool, so that DNS and file access keep working under a flood. The last job in a full queue waits
- * for about ten seconds.
+ * Uses half of Node's thread pool, so that DNS and file access keep working under a flood. The last job in a full queue
+ * waits for about ten seconds.
  */
 const queue = createFairQueue({ atATime: 2, waiting: 40 })
 const newPasswords = 'new passwords'

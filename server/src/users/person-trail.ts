@@ -13,9 +13,9 @@ interface Happening {
 const mostTrails = 50
 
 /**
- * Records an event of a user in the audit trail of each of their organizations, in the transaction of the change. Call it
- * last: it leaves the transaction in the last of these organizations. The order of the organizations is fixed to prevent
- * deadlocks, because each chain stays locked until the transaction ends.
+ * Records an event of a user in the audit trail of each of their organizations, in the transaction of the change. Call
+ * it last: it leaves the transaction in the last of these organizations. The order of the organizations is fixed to
+ * prevent deadlocks, because each chain stays locked until the transaction ends.
  */
 export async function recordForPerson(sql: Sql, userId: string, { action, actor, data }: Happening): Promise<void> {
   await sql`select set_config('inlay.user_id', ${userId}, true)`

@@ -18,7 +18,7 @@ afterAll(async () => {
   await third.stop()
 })
 
-/** Nothing in it can be broken but by force. */
+/** A name without a place to break the line. */
 const longName = 'x'.repeat(100)
 
 async function open(address: string): Promise<Page> {
@@ -94,13 +94,13 @@ test.each<[name: string, heading: string | RegExp, visit: () => Promise<Page>]>(
   ['sign-out', 'Sign out?', signOut],
   ['ended visit', 'This page is no longer valid', async () => open((await signIn()).url())],
   ['third party', `Connect ${longConnector}?`, connectLong],
-  ['way to a third party', /^Continue to 127\.0\.0\.1:\d+\?$/, () => goToThird('way')],
+  ['redirect to a third party', /^Continue to 127\.0\.0\.1:\d+\?$/, () => goToThird('way')],
   ['connected third party', 'You’re connected to done', () => allowThird('done')],
   ['denied third party', 'Connect denied?', denyThird],
   ['disconnected third party', 'Connect left?', disconnectThird],
   ['unknown third party', 'This link isn’t valid', () => open(`${app.url}/connect/none`)],
   ['bad request', 'Sign-in failed', () => open(`${app.url}/oauth/authorize?client_id=nobody`)],
-])('the %s page can be heard, read and used by everybody', async (_, heading, visit) => {
+])('the %s page is accessible: labelled, readable and usable with the keyboard', async (_, heading, visit) => {
   const page = await visit()
   await seeHeading(page, heading)
   expect(await page.locator('html').getAttribute('lang')).toBe('en')
@@ -109,7 +109,7 @@ test.each<[name: string, heading: string | RegExp, visit: () => Promise<Page>]>(
   const tree = await page.locator('body').ariaSnapshot()
   expect(tree, 'everything is in the main landmark').toMatch(/^- main:\n( {2}.*\n?)+$/)
   expect(tree.match(/- heading .*\[level=1\]/g), tree).toHaveLength(1)
-  expect(tree.match(/- (button|link|textbox|heading)(?! ")/g), `what has no name in\n${tree}`).toBeNull()
+  expect(tree.match(/- (button|link|textbox|heading)(?! ")/g), `elements without a name in\n${tree}`).toBeNull()
 
   await page.setViewportSize({ width: 320, height: 600 })
   expect(await page.locator('html').evaluate((html) => html.scrollWidth), 'no scrolling sideways').toBe(320)
@@ -119,7 +119,7 @@ test.each<[name: string, heading: string | RegExp, visit: () => Promise<Page>]>(
   }
 })
 
-/** Texts with less contrast to what is behind them than WCAG asks for. */
+/** Texts whose contrast is below the WCAG minimum. */
 function findFaintTexts(page: Page): Promise<string[]> {
   return page.locator('main, main *').evaluateAll((elements) => {
     const styleOf = (element: (typeof elements)[number]) => element.ownerDocument.defaultView.getComputedStyle(element)
@@ -143,7 +143,7 @@ function findFaintTexts(page: Page): Promise<string[]> {
   })
 }
 
-test('a problem is an alert, and nothing else is', async () => {
+test('only a problem is an alert', async () => {
   const page = await signIn()
   expect(await page.getByRole('alert').count()).toBe(0)
   await signInWithPassword(page, 'nobody@example.com', 'wrong horse battery')
@@ -151,7 +151,7 @@ test('a problem is an alert, and nothing else is', async () => {
   expect(await page.getByRole('alert').allInnerTexts()).toEqual(['The email address or password is incorrect.'])
 })
 
-test('the whole way can be gone with the keyboard, and the focus shows', async () => {
+test('the whole flow works with the keyboard, and the focus is visible', async () => {
   const [email, password] = ['kay@example.com', 'correct horse battery']
   await addLocalUser(app.service, { email, name: 'Kay', password })
   const { page, callback } = await arrive(app.url)
@@ -176,7 +176,7 @@ test('the whole way can be gone with the keyboard, and the focus shows', async (
   expect((await comeBack(page, callback)).searchParams.get('code')).toBeTruthy()
 })
 
-test('a third party’s server is connected and disconnected with the keyboard', async () => {
+test("connects and disconnects a third party's server with the keyboard", async () => {
   const page = await visitThird('keys')
   const pressByKey = async (role: 'button' | 'link', name: string) => {
     await tabTo(page, page.getByRole(role, { name, exact: true }))
@@ -196,7 +196,7 @@ async function tabTo(page: Page, target: Locator): Promise<void> {
       isHere: element === element.ownerDocument.activeElement,
       outline: element.ownerDocument.defaultView.getComputedStyle(element).outlineStyle,
     }))
-    if (focus.isHere) return expect(focus.outline, `the focus on ${target} shows`).toBe('solid')
+    if (focus.isHere) return expect(focus.outline, `the focus on ${target} is visible`).toBe('solid')
     await page.keyboard.press('Tab')
   }
   throw new Error(`Tab does not lead to ${target}`)

@@ -7,20 +7,20 @@ import { afterAll, onTestFinished } from 'vitest'
 
 const repository = join(import.meta.dirname, '../../..')
 
-/** One of each kind for a test file, from its first page on. */
+/** Started once per test file, with its first page. */
 const browsers = new Map<string, Promise<Browser>>()
 afterAll(async () => {
   for (const browser of browsers.values()) await (await browser).close()
 })
 
 export interface PageOptions extends BrowserContextOptions {
-  /** What this browser can do beyond the usual. */
+  /** Options of the browser beyond the defaults. */
   feature?: 'WebMCP'
   /** Runs in every document before the document's own scripts. */
   initScript?: string
 }
 
-/** A page of somebody whom nothing knows yet: no cookies, nothing kept. */
+/** A page with a fresh profile: no cookies, no storage. */
 export async function usePage({ feature, initScript, ...options }: PageOptions = {}): Promise<Page> {
   const browser = browsers.get(feature ?? '') ?? launch(feature ? [`--enable-features=${feature}`] : [])
   browsers.set(feature ?? '', browser)
@@ -30,7 +30,7 @@ export async function usePage({ feature, initScript, ...options }: PageOptions =
   onTestFinished(async ({ task }) => {
     const path = join(repository, 'test-results/browser', `${task.name.replace(/\W+/g, '-')}.png`)
     if (task.result?.state === 'fail') await page.screenshot({ path, fullPage: true })
-    // One after the other, so that each can say goodbye to its server; a context ends those beyond the first at once.
+    // Closed one by one, so that each can close its connection; a context ends all but the first abruptly.
     for (const open of context.pages()) await open.close()
     await context.close()
   })
@@ -41,7 +41,7 @@ function launch(more: string[]): Promise<Browser> {
   const parts = JSON.parse(readFileSync(join(repository, 'node_modules/.inlay-test-parts.json'), 'utf8'))
   return chromium.launch({
     executablePath: parts.chromium,
-    // Containers have no sandbox to give; no name but this computer's is looked up, so nothing leaves it.
+    // Containers don't support the sandbox. Only this computer's name is resolved, so no request leaves it.
     args: [
       '--no-sandbox',
       '--disable-gpu',
@@ -54,7 +54,7 @@ function launch(more: string[]): Promise<Browser> {
   })
 }
 
-/** A site on a port of its own that shows one page, whatever is asked for. */
+/** A site on its own port that serves one page for every path. */
 export async function useSite(html: string): Promise<string> {
   const server = createServer((_, response) => response.setHeader('content-type', 'text/html').end(html))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-/** For how long a node may go by what it has verified. */
+/** How long a node may use what it has verified. */
 const rememberedMs = 30_001
 
 const useDocument = (callback: string) =>
@@ -37,7 +37,7 @@ describe('openid-client', () => {
     (await fetch(`${app.url}/api/users/me`, { headers: { authorization: `Bearer ${token}` } })).status
 
   test.each<[string, (callback: string) => Promise<oauth.Configuration>]>([
-    ['registers itself', (callback) => register(app.url, { redirect_uris: [callback] })],
+    ['registers', (callback) => register(app.url, { redirect_uris: [callback] })],
     ['has a metadata document', async (callback) => introduce(app.url, await useDocument(callback))],
   ])('as a client that %s gets tokens for the API, refreshes and revokes them', async (_, configure) => {
     const callback = await useCallback()
@@ -61,7 +61,7 @@ describe('openid-client', () => {
 })
 
 describe('the MCP client SDK', () => {
-  /** What a program keeps that uses the SDK. */
+  /** State that a program with the SDK keeps. */
   interface Kept {
     client?: StoredOAuthClientInformation
     discovered?: OAuthDiscoveryState
@@ -96,7 +96,7 @@ describe('the MCP client SDK', () => {
     return { client, transport, connected: client.connect(transport) }
   }
 
-  /** The SDK leaves this to the program (RFC 7009). */
+  /** The SDK leaves revocation to the program (RFC 7009). */
   async function revoke(kept: Kept): Promise<number> {
     const { client_id = '', client_secret } = kept.client ?? {}
     const token = kept.tokens?.refresh_token ?? ''
@@ -106,7 +106,7 @@ describe('the MCP client SDK', () => {
   }
 
   test.each<[string, (callback: string) => Promise<string | undefined>]>([
-    ['registers itself', async () => undefined],
+    ['registers', async () => undefined],
     ['has a metadata document', useDocument],
   ])('as a client that %s lists and calls every tool, refreshes and revokes its tokens', async (_, serve) => {
     const callback = await useCallback()
@@ -129,11 +129,11 @@ describe('the MCP client SDK', () => {
     expect(await listNames()).toContain('get_profile')
     const fresh = kept.tokens as StoredOAuthTokens
     expect(claimsOf(fresh.access_token).jti).not.toBe(claimsOf(first).jti)
-    expect(sentTo.length, 'nobody was asked').toBe(1)
+    expect(sentTo.length, 'the user was not asked').toBe(1)
 
     expect(await revoke(kept)).toBe(200)
     app.clock.now += rememberedMs
-    await expect(listNames(), 'it would have to ask again').rejects.toThrow(UnauthorizedError)
+    await expect(listNames(), 'it would have to ask the user again').rejects.toThrow(UnauthorizedError)
     expect(sentTo.length).toBe(2)
   })
 })

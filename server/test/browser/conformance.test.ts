@@ -14,10 +14,10 @@ const repository = join(import.meta.dirname, '../../..')
 const suite = join(repository, 'node_modules/.bin/conformance')
 const results = join(repository, 'test-results/conformance/authorization')
 
-/** The checks that do not pass, with the reason why that is not ours to change. */
+/** Checks that fail, each with the reason why it isn't ours to fix. */
 const expectedFailures: Record<string, string> = {}
 
-test('the MCP conformance suite finds an authorization server as it should be', async () => {
+test('passes the MCP conformance suite for authorization servers', async () => {
   const app = await startHttpService()
   onTestFinished(() => app.close())
   rmSync(results, { recursive: true, force: true })
@@ -37,7 +37,7 @@ test('the MCP conformance suite finds an authorization server as it should be', 
   const output: string[] = []
   for await (const line of createInterface({ input: child.stdout })) {
     output.push(line)
-    // The suite asks a person to open this address, and waits.
+    // The suite asks the user to open this URL, and waits.
     if (line.startsWith(`${app.url}/oauth/authorize?`)) {
       const page = await allowInBrowser(line)
       await page.getByText('You can close this page.').waitFor()

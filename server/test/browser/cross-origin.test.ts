@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-/** The requests that a page sends to another origin; a browser lets it read the responses only if that origin agrees. */
+/** Requests that a page sends to another origin; a browser lets it read the responses only if that origin agrees. */
 const pageScript = `
   const version = { 'mcp-protocol-version': '2026-07-28' }
   const json = { 'content-type': 'application/json' }
@@ -48,7 +48,7 @@ const pageScript = `
 const verifier = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk'
 const challenge = 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'
 
-test('an MCP client that is a page of another origin discovers, registers, signs in and lists tools', async () => {
+test('an MCP client in a page of another origin discovers, registers, signs in and lists tools', async () => {
   const site = await useSite(`<h1>Client</h1><script>${pageScript}</script>`)
   const callback = `${site}/callback`
   const mcp = `${app.url}/mcp`
@@ -57,7 +57,7 @@ test('an MCP client that is a page of another origin discovers, registers, signs
   // biome-ignore lint/suspicious/noExplicitAny: what a page's script returns
   const inPage = (call: string): Promise<any> =>
     page.evaluate(call).catch((error) => {
-      // Without the page's stack, whose addresses are not files.
+      // Without the page's stack, whose URLs aren't files.
       throw new Error(String(error).split('\n')[0])
     })
 

@@ -12,7 +12,7 @@ import { frameOf, waitUntilConnected } from './widget/shop.ts'
 
 const repository = join(import.meta.dirname, '../../..')
 
-/** The snippets of a guide by language. */
+/** A guide's snippets by language. */
 function readGuide(file: string) {
   const snippets = readSnippets(file)
   const of = (language: string) => snippets.filter((one) => one.language === language)
@@ -26,7 +26,7 @@ const textOf = (snippet: Snippet | undefined) => snippet?.text ?? ''
 /** The arguments of the guide's `call`. */
 const callIn = (snippet: Snippet | undefined) => JSON.parse(textOf(snippet).match(/^call '(.*)'$/m)?.[1] ?? '')
 
-/** The reader's own application, on a port of its own, with a page for every path. */
+/** The reader's own application, on its own port, with a page for every path. */
 async function startApplication(idToken: () => Promise<string>) {
   const pages = new Map<string, string>()
   const polyfill = textOf(assistant.html[1]).match(/node_modules\/\S+\.js/)?.[0] ?? ''
@@ -44,7 +44,7 @@ async function startApplication(idToken: () => Promise<string>) {
   const url = `http://localhost:${(server.address() as AddressInfo).port}`
   return {
     url,
-    /** A page of these parts, with the functions that the guides call the page's own. */
+    /** A page of these parts, with the functions that the guides expect of the page. */
     show(path: string, parts: string[]): string {
       const own = `<script>
         const cart = []
@@ -59,7 +59,7 @@ async function startApplication(idToken: () => Promise<string>) {
 
 const module = (text: string) => `<script type="module">${text}</script>`
 
-test('a new user who follows the guides has an assistant that uses their own page', { timeout: 120_000 }, async () => {
+test('a new user who follows the guides gets an assistant that uses their own page', { timeout: 120_000 }, async () => {
   const inlay = useInstallation()
   const server = await inlay.start()
   const provider = await startTestProvider()
@@ -86,13 +86,13 @@ test('a new user who follows the guides has an assistant that uses their own pag
     text
       .replaceAll('https://inlay.example.com', server.url)
       .replace(/https:\/\/(shop|app)\.example\.com/g, application.url)
-      // The reader takes the body of their own vendor.
+      // The reader uses the request body for their own vendor.
       .replace(/-d '\{[^']*"allowed_audiences"[^']*\}'/, `-d '${body}'`)
       .replace(
         /-d '\{[^']*"idp_type": "okta"[^']*\}'/,
         `-d '{"idp_type": "custom_oidc", "idp_issuer": "${provider.issuer}"}'`,
       )
-  // A reader's shell keeps INLAY from the first snippet on.
+  // A reader's shell keeps INLAY after the first snippet.
   const env = { INLAY_DATA_DIR: inlay.dataDir, INLAY: server.url }
   const run = async (snippets: Snippet[], variables = {}) => {
     const sent = await runInShell(snippets, { fill, env: { ...env, ...variables } })
@@ -106,7 +106,7 @@ test('a new user who follows the guides has an assistant that uses their own pag
   expect(key).toMatchObject({ allowed_origins: [application.url] })
   const [config, tested, ticket, refusals] = await run(trust.sh, { KEY: key.key, ID_TOKEN: await idToken() })
   expect(config).toMatchObject({ idp_type: 'custom_oidc', idp_issuer: provider.issuer })
-  // The example of a response has the fields of a real one.
+  // The documented response has the fields of a real one.
   const example = JSON.parse(textOf(trust.json[0]))
   expect(tested).toEqual({ ...example, issuer: provider.issuer, jwks_uri: `${provider.issuer}/jwks` })
   expect(ticket).toMatchObject({ ticket: expect.any(String), userId: expect.any(String) })
@@ -157,13 +157,13 @@ test('a new user who follows the guides has an assistant that uses their own pag
     { ...call, approval: 'allowed' },
   ])
 
-  // The page of docs/widget.md, for a user and for a visitor.
+  // The page from docs/widget.md, for a user and for a visitor.
   const [visitorTag, userTag, widgetPolyfill] = widget.html.map(({ text }) => withKey(text))
   const other = await usePage()
   const widgetTools = textOf(widget.js.find(({ text }) => text.includes('registerTool')))
   await other.goto(application.show('/widget', [widgetPolyfill ?? '', userTag ?? '', module(widgetTools)]))
   await waitUntilConnected(other)
-  // Its tool has another description, so it is another tool.
+  // The tool's description changed, so it is a different tool.
   await expect.poll(async () => (await listed()).tools.map(({ name }) => name)).toEqual(['add_to_cart', 'add_to_cart'])
   const visitor = await usePage()
   await visitor.goto(application.show('/visitor', [visitorTag ?? '']))

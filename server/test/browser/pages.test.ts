@@ -17,13 +17,13 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-/** Somebody with an account, in no organization. */
+/** A user without an organization. */
 async function addPerson(name: string): Promise<string> {
   const { email } = await addLocalUser(app.service, { email: `${name}@example.com`, name, password })
   return email
 }
 
-/** What a page says, by its terms. */
+/** A page's details, by term. */
 const detail = async (page: Page, term: string) =>
   page.getByRole('term').filter({ hasText: term }).locator('+ dd').innerText()
 
@@ -49,14 +49,14 @@ describe('signing in', () => {
     expect((await app.request('GET', '/users/me', { token })).body.email).toBe('admin@demo.test')
   })
 
-  test('starts in the first field that is empty', async () => {
+  test('focuses the first empty field', async () => {
     const { page } = await arrive(app.url)
     expect(await isFocused(page.getByLabel('Email'))).toBe(true)
     await arrive(app.url, { page, parameters: { login_hint: 'known@example.com' } })
     expect(await isFocused(page.getByLabel('Password'))).toBe(true)
   })
 
-  test('shows whose page it is, by name and by icon', async () => {
+  test("shows the product's name and icon", async () => {
     const { page } = await arrive(app.url)
     const violations: string[] = []
     page.on('console', (message) => void violations.push(message.text()))
@@ -75,7 +75,7 @@ describe('signing in', () => {
     expect(violations).toEqual([])
   })
 
-  test('with a wrong password says so, keeps the address and lets the person try again', async () => {
+  test('with a wrong password says so, keeps the email address and allows another attempt', async () => {
     const email = await addPerson('wanda')
     const { page } = await arrive(app.url)
     await signInWithPassword(page, email, 'wrong horse battery')
@@ -89,7 +89,7 @@ describe('signing in', () => {
     await page.getByText(`Signed in as ${email}.`).waitFor()
   })
 
-  test('is possible with a password that was chosen by a link, which works once', async () => {
+  test('works with a password that was set with a link, which works once', async () => {
     const { email, ...user } = await addLocalUser(app.service, { email: 'linus@example.com', name: 'Linus' })
     const link = await createPasswordLink(app.service, app.url, { ...user, email, password_hash: null })
     const page = await usePage()
@@ -108,7 +108,7 @@ describe('signing in', () => {
     await seeHeading(page, 'Choose an organization')
   })
 
-  test('at a provider on another site brings the person back to the client that asked', async () => {
+  test('at a provider on another site returns the user to the client', async () => {
     const provider = await startTestProvider()
     onTestFinished(() => provider.stop())
     const { issuer } = provider
@@ -120,14 +120,15 @@ describe('signing in', () => {
     })
     onTestFinished(() => external.close())
     await provider.expect({ sub: 'pat', email: 'pat@example.com', email_verified: true })
-    // The server is `localhost`, the provider 127.0.0.1: two sites, so cookies of one must survive the way by the other.
+    // The server is `localhost` and the provider 127.0.0.1: two sites, so each one's cookies must survive the
+    // redirects.
     const { page } = await arrive(external.url)
     await seeHeading(page, 'Choose an organization')
     await page.getByText('Signed in as pat@example.com.').waitFor()
   })
 })
 
-test('signing out asks first, and then nobody is signed in any more', async () => {
+test('signing out asks first, and then ends the session', async () => {
   const { page } = await arrive(app.url)
   await press(page, 'admin@demo.test')
   await follow(page, 'sign out')
@@ -139,7 +140,7 @@ test('signing out asks first, and then nobody is signed in any more', async () =
 })
 
 describe('an organization', () => {
-  test('can be created by somebody who belongs to none', async () => {
+  test('can be created by a user without one', async () => {
     const email = await addPerson('olga')
     const arrival = await arrive(app.url)
     const { page } = arrival
@@ -154,7 +155,7 @@ describe('an organization', () => {
     expect(body).toMatchObject([{ name: 'Olga & Sons', role: 'admin', id: claimsOf(token).org_id }])
   })
 
-  test('that invited somebody is theirs when they accept', async () => {
+  test('is joined by accepting an invitation', async () => {
     const email = await addPerson('ines')
     const token = await app.tokenFor('admin@demo.test', 'demo')
     const invitation = { email, role: 'member' }
@@ -169,7 +170,7 @@ describe('an organization', () => {
     expect(claimsOf(await allow(arrival)).org_id).toBe(await app.organization('demo'))
   })
 
-  test('that invited somebody is joined by the link too, after signing in', async () => {
+  test("is joined with the invitation's link too, after signing in", async () => {
     const email = await addPerson('ivan')
     const token = await app.tokenFor('admin@demo.test', 'demo')
     const body = { email, role: 'admin' }
@@ -195,7 +196,7 @@ describe('an organization', () => {
     ])
   })
 
-  test('is changed without signing in again', async () => {
+  test('can be changed without signing in again', async () => {
     const first = await arrive(app.url)
     await press(first.page, 'member@demo.test')
     await follow(first.page, 'Demo')
@@ -214,7 +215,7 @@ describe('an organization', () => {
 })
 
 describe('consent', () => {
-  test('lists what the app will be able to do, the user’s open pages included', async () => {
+  test('lists what the app will be able to do, including in the user’s open pages', async () => {
     const { page } = await arrive(app.url)
     await press(page, 'admin@demo.test')
     await seeHeading(page, 'Allow Tool?')
@@ -231,7 +232,7 @@ describe('consent', () => {
     ])
   })
 
-  test('left with the Back button says how to return, and Forward does', async () => {
+  test('left with the Back button explains how to return, and Forward works', async () => {
     const { page } = await arrive(app.url)
     await press(page, 'admin@demo.test')
     await seeHeading(page, 'Allow Tool?')
@@ -242,7 +243,7 @@ describe('consent', () => {
     await seeHeading(page, 'Allow Tool?')
   })
 
-  test('shows a client’s name as text and the host that it sends people on to, and can be refused', async () => {
+  test('escapes a client’s name, shows the host it redirects to, and can be denied', async () => {
     const name = '<img src=x onerror="document.title=1"><h1>Sure</h1>'
     const { page } = await arrive(app.url, {
       metadata: { client_name: name, redirect_uris: [webUri] },
@@ -270,7 +271,7 @@ describe('a third party’s server', () => {
     return { page, third, goOn: `Continue to ${new URL(third.url).host}` }
   }
 
-  test('is connected by whoever allows it there, and disconnected on the same page', async () => {
+  test('is connected by allowing access there, and disconnected on the same page', async () => {
     const { page, third, goOn } = await visitThird('tracker')
     expect(await detail(page, 'Server')).toBe(third.serverUrl)
     expect(await detail(page, 'Added by')).toBe('an administrator of Demo')
@@ -280,7 +281,7 @@ describe('a third party’s server', () => {
     await seeHeading(page, `Continue to ${new URL(third.url).host}?`)
     await follow(page, goOn)
     await seeHeading(page, 'You’re connected to tracker')
-    expect(new URL(page.url()).search, 'the code does not stay in the address').toBe('')
+    expect(new URL(page.url()).search, 'the code is not kept in the URL').toBe('')
     expect(await detail(page, 'Status')).toBe('Connected')
     await press(page, 'Disconnect')
     await page.getByRole('status').filter({ hasText: 'You’re disconnected.' }).waitFor()
@@ -300,7 +301,7 @@ describe('a third party’s server', () => {
   test.each([
     ['denies it', 'denied', { denies: true }, 'The server denied access.'],
     ['fails', 'failed', { instead: { '/token': failWith500 } }, /^The server responded: .*500/],
-  ])('that %s is not connected, and the page says so', async (_, name, behaviour, problem) => {
+  ])('that %s stays disconnected, and the page shows why', async (_, name, behaviour, problem) => {
     const { page, third, goOn } = await visitThird(name)
     Object.assign(third, behaviour)
     await press(page, 'Connect')
@@ -313,7 +314,7 @@ describe('a third party’s server', () => {
 
 const failWith500 = (response: ServerResponse) => response.writeHead(500).end()
 
-test('no page shows in a frame of another site', async () => {
+test('no page can be framed by another site', async () => {
   const { page } = await arrive(app.url)
   const signIn = page.url()
   const frame = (name: string, address: string) => `<iframe title="${name}" src="${address}"></iframe>`

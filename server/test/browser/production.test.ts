@@ -7,7 +7,7 @@ import { useInstallation } from '../processes.ts'
 import { usePage } from './chromium.ts'
 import { arrive, comeBack, press, seeHeading, signInWithPassword } from './visit.ts'
 
-test('the first administrator sets a production server up behind TLS and lets a program in', async () => {
+test('the first administrator sets up a production server behind TLS and allows a program', async () => {
   let target = ''
   const url = await useHttps((request, response) => {
     const { method, headers, url: path } = request

@@ -3,16 +3,16 @@ import type { HttpService } from '../http-server.ts'
 import { prepare, register } from '../oauth-client.ts'
 import { usePage, useSite } from './chromium.ts'
 
-/** Where a program on the person's computer waits for the browser. */
+/** Redirect URI of a program on the user's computer. */
 export const useCallback = async (): Promise<string> => `${await useSite('<h1>You are back</h1>')}/callback`
 
-/** The address with which the browser came back. */
+/** The URL that the browser was redirected to. */
 export async function comeBack(page: Page, callback: string): Promise<URL> {
   await page.waitForURL((url) => url.href.startsWith(`${callback}?`))
   return new URL(page.url())
 }
 
-/** A new client of this computer has just sent a browser to the server. */
+/** A new native client has just sent a browser to the server. */
 export async function arrive(
   url: string,
   { metadata = {}, parameters = {}, page }: { metadata?: object; parameters?: object; page?: Page } = {},
@@ -25,7 +25,7 @@ export async function arrive(
   return { page: visitor, config, attempt, callback }
 }
 
-/** A demo person signs in in a new browser and allows what a client asks for. */
+/** A demo user signs in in a new browser and allows a client. */
 export async function allowInBrowser(address: string | URL): Promise<Page> {
   const page = await usePage()
   await page.goto(String(address))
@@ -34,7 +34,7 @@ export async function allowInBrowser(address: string | URL): Promise<Page> {
   return page
 }
 
-/** A member stands before the page of a new connector to a third party's server. */
+/** A member opens the page of a new connector to a third party's server. */
 export async function visitConnector(app: HttpService, connector: { name: string; server_url: string }): Promise<Page> {
   const token = await app.tokenFor('admin@demo.test', 'demo')
   const { body } = await app.request('POST', '/connectors', { token, body: { kind: 'oauth', ...connector } })
@@ -48,7 +48,7 @@ export const press = (page: Page, name: string) => page.getByRole('button', { na
 
 export const follow = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
 
-/** Waits for the page with that heading. */
+/** Waits for the page with this heading. */
 export const seeHeading = (page: Page, name: string | RegExp) =>
   page.getByRole('heading', { level: 1, name, exact: true }).waitFor()
 

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { type ServerProcess, useInstallation } from '../processes.ts'
 
-test('a copy of the data folder of a stopped server is a backup, and brings back a key that was revoked since', async () => {
+test("a copy of a stopped server's data folder is a backup, which restores a key that was revoked since", async () => {
   const inlay = useInstallation()
   const stop = async (server: ServerProcess) => {
     server.signal('SIGTERM')
@@ -27,7 +27,7 @@ test('a copy of the data folder of a stopped server is a backup, and brings back
 
   rmSync(inlay.dataDir, { recursive: true })
   copy(backup, inlay.dataDir)
-  // As the documentation recommends: everybody signs in again.
+  // As the documentation recommends: all users sign in again.
   for (const file of ['kv.db', 'kv.db-wal', 'kv.db-shm']) rmSync(`${inlay.dataDir}/${file}`, { force: true })
   const restored = await inlay.start()
   expect(await useKey(restored)).toBe(200)

@@ -20,7 +20,7 @@ test('the commands work with and without a server', async () => {
   }
 
   expect(await works('migrate')).toBe('The schema is up to date\n')
-  expect(inlay.postmaster(), 'a command takes its PostgreSQL with it').toBeUndefined()
+  expect(inlay.postmaster(), 'a command stops the PostgreSQL that it started').toBeUndefined()
   expect(await works('user add --email Ada@Example.com --name Ada')).toContain('ada@example.com')
   expect(await works('org add --name Acme --admin ada@example.com')).toBe('Acme (acme), admin ada@example.com\n')
   expect(await works('token --email ada@example.com --org acme')).toMatch(/^eyJ\S+\n$/)
@@ -59,10 +59,10 @@ test('the commands work with and without a server', async () => {
   expect(joined).toContain('bob@example.com, admin of acme.')
   for (const text of [joined, link]) {
     const address = text.match(/http:\/\/localhost:\d+\/sign-in\/set-password\?token=\S+/)?.[0] ?? ''
-    expect((await fetch(address)).status, 'a link with which they choose a password').toBe(200)
+    expect((await fetch(address)).status, 'a link to set a password').toBe(200)
   }
   const known = await works('user add --email ada@example.com --org demo')
-  expect(known, 'somebody known keeps their password').not.toContain('set-password')
+  expect(known, 'an existing user keeps their password').not.toContain('set-password')
   expect(other, 'a taken name gets another slug').toMatch(/^Acme \(acme-\w+\), admin/)
   expect(refusals.map((text) => text.trim())).toEqual([
     'inlay: An account for ada@example.com already exists',
@@ -72,7 +72,7 @@ test('the commands work with and without a server', async () => {
     'inlay: No user has the email address nobody@example.com. Add them with: npx inlay user add --email nobody@example.com',
     expect.stringContaining('inlay: --plan must be one of free'),
     'inlay: No user has the email address nobody@example.com. Add them with: npx inlay user add --email nobody@example.com',
-    'inlay: --role needs --org: a user has a role in an organization',
+    'inlay: --role needs --org, because a user has a role per organization',
     'inlay: No organization has the slug "nowhere"',
     expect.stringContaining("inlay: --origins isn't valid: "),
     'inlay: No organization has the slug "nowhere"',
@@ -81,7 +81,7 @@ test('the commands work with and without a server', async () => {
   ])
   expect(verified).toMatch(/^acme: \d+ rows?, head [0-9a-f-]{36}:\d+:[0-9a-f]{64}$/m)
   expectHealthy(health)
-  expect(health, 'whatever PORT says here').toContain(`✓ server         running at ${server.url}\n`)
+  expect(health, 'regardless of PORT').toContain(`✓ server         running at ${server.url}\n`)
   const events = await inlay.query<{ actor: string; action: string; email: string }>(`
     select actor, action, email from audit_events e
     join organizations o on o.id = e.organization_id join users u on u.id::text = e.target
@@ -131,7 +131,7 @@ test('the commands work with and without a server', async () => {
   expect(await fails(`audit verify --from ${join(import.meta.dirname, 'commands.test.ts')}`)).toContain(
     'contains no heads',
   )
-  // The last row of one organization, and everything of another, as somebody who writes the database could remove them.
+  // Deletes the last row of one organization and everything of another, as an attacker with database access could.
   await inlay.query(`
     with cut as (
       delete from audit_events where organization_id = (select id from organizations where slug = 'demo')
@@ -157,7 +157,7 @@ test('the commands work with and without a server', async () => {
   expect(untouched).toMatch(/^demo: \d+ rows?/)
 })
 
-test('what cannot be done is said in a sentence, with what to do', async () => {
+test('problems are explained in a sentence, with what to do', async () => {
   const inlay = useInstallation()
   const wrongDatabase = {
     DATABASE_URL: 'postgres://someone:hidden-word@127.0.0.1:1/nothing',
@@ -197,7 +197,7 @@ test('what cannot be done is said in a sentence, with what to do', async () => {
   for (const { stdout, stderr } of [sick, lost, unstarted]) expect(stdout + stderr).not.toContain('hidden-word')
 })
 
-test('a Redis that cannot be used is named with its setting', async () => {
+test('an unusable Redis is reported with its setting', async () => {
   const inlay = useInstallation({ REDIS_URL: 'redis://:hidden-word@127.0.0.1:1' })
   const problem = "Can't use Redis: connect ECONNREFUSED 127.0.0.1:1. Check REDIS_URL."
   const [start, migrate] = [await inlay.run('start'), await inlay.run('migrate')]
@@ -209,7 +209,7 @@ test('a Redis that cannot be used is named with its setting', async () => {
   expect(inlay.postmaster()).toBeUndefined()
 })
 
-test('a data folder that cannot be used is named with its setting', async () => {
+test('an unusable data folder is reported with its setting', async () => {
   const inlay = useInstallation()
   mkdirSync(inlay.dataDir)
   const file = join(inlay.dataDir, 'file')
@@ -231,7 +231,7 @@ test('a data folder that cannot be used is named with its setting', async () => 
   })
 })
 
-test('a misspelled setting is reported with the right name, and does not keep the server from starting', async () => {
+test('a misspelled setting is reported with the right name, and the server still starts', async () => {
   const inlay = useInstallation({ INLAY_LOGLEVEL: 'debug' })
   const warning = "INLAY_LOGLEVEL isn't a setting and has no effect. Did you mean INLAY_LOG_LEVEL?"
   const doctor = await inlay.run('doctor')
@@ -242,7 +242,7 @@ test('a misspelled setting is reported with the right name, and does not keep th
 })
 
 test.each(['token --email admin@demo.test', 'user password --email admin@demo.test', 'audit verify', 'secret rotate'])(
-  '"%s" with a data folder that no server has used says so and leaves nothing there',
+  '"%s" on an unused data folder explains the problem and creates nothing there',
   async (command) => {
     const inlay = useInstallation()
     for (const env of [{}, { INLAY_SECRET: randomBytes(32).toString('base64') }]) {
@@ -256,7 +256,7 @@ test.each(['token --email admin@demo.test', 'user password --email admin@demo.te
   },
 )
 
-test('the doctor asks the sign-in provider, and says what is wrong with it', async () => {
+test('doctor checks the sign-in provider, and explains what is wrong with it', async () => {
   const inlay = useInstallation()
   const provider = await startTestProvider()
   onTestFinished(() => provider.stop())
@@ -281,7 +281,7 @@ test('the doctor asks the sign-in provider, and says what is wrong with it', asy
   expect(await examine({ SIGN_IN_ISSUER: issuer, ...client })).toMatch(/^✗ sign-in .* Check SIGN_IN_ISSUER\.$/)
 })
 
-test('a secret is rotated without losing what the old one sealed, and the old one ends', async () => {
+test('rotating a secret keeps all data readable, and the old secret stops working', async () => {
   const [oldSecret, newSecret] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
   const inlay = useInstallation()
   const asAdmin = 'token --email admin@demo.test --org demo'
@@ -312,7 +312,7 @@ test('a secret is rotated without losing what the old one sealed, and the old on
     stderr: '',
     stdout: expect.stringMatching(/^Re-encrypted [1-9]\d* values?/),
   })
-  expect(await logins(), 'nobody can sign in to the database with the old secret').toBe(1)
+  expect(await logins(), 'the database no longer accepts logins of the old secret').toBe(1)
   expect(await inlay.run('secret rotate', both)).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^Re-encrypted 0/),

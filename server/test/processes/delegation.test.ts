@@ -5,7 +5,7 @@ import { startExampleProcesses } from '../example-processes.ts'
 import { signInAtExample } from '../example-sign-in.ts'
 import { useInstallation } from '../processes.ts'
 
-test('an agent acts at a remote tool server as the person who asked: provider, Inlay, tool server and client apart', async () => {
+test('an agent acts at a remote tool server as the calling user, with provider, Inlay, tool server and client in separate processes', async () => {
   const { identityProviderUrl, toolServerUrl, stop } = await startExampleProcesses()
   onTestFinished(stop)
   const inlay = useInstallation()
@@ -44,10 +44,10 @@ test('an agent acts at a remote tool server as the person who asked: provider, I
     text: expect.stringContaining('APPROVAL_NEEDED'),
   })
   await asAdmin('PATCH', `/connectors/${connector.id}`, { read_only_tools: ['cancel_order'] })
-  expect(await cancel(), 'the administrator said that nobody has to be asked').toMatchObject({
+  expect(await cancel(), 'the administrator turned off approvals').toMatchObject({
     text: '{"cancelled":true}',
   })
-  // Each has orders of their own there: nobody acts for anybody else.
+  // Each user has their own orders there: no one acts for anyone else.
   const ordersOf = async ({ call }: typeof admin) => {
     const { content } = await call('hub_call_tool', { tool_name: 'orders.list_orders' })
     return JSON.parse((content[0] as { text: string }).text).orders.map(({ status }: { status: string }) => status)

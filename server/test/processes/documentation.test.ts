@@ -14,19 +14,19 @@ const all = documents.flatMap(readSnippets)
 const nameOf = ({ file, text }: Snippet) => `${file}: ${text.split('\n')[0]}`
 const of = (...languages: string[]) => all.filter(({ language }) => languages.includes(language))
 
-/** Snippets that this file does not run, each with the reason. Anything that isn't here has to work. */
+/** Snippets that this file doesn't run, with the reason. All others must work. */
 const elsewhere: Record<string, string> = {
   'README.md: npm start': 'the snippets below run against the server that it starts',
   'README.md: npm test': 'it runs this test',
   'docs/let-an-assistant-use-your-page.md: npm install @mcp-b/webmcp-polyfill': 'it needs the npm registry',
   'docs/sign-in.md: npx inlay login --url https://inlay.example.com': 'it needs a browser: login.test.ts',
 }
-/** Guides whose commands a new user runs in browser/new-user.test.ts, with the pages that they and docs/widget.md show. */
+/** Guides whose commands and pages browser/new-user.test.ts runs, as a new user would. */
 const guides = ['docs/let-an-assistant-use-your-page.md', 'docs/trust-your-identity-provider.md']
 
 test('every snippet is of a kind that is run, type-checked or parsed, and every exception exists', () => {
   const known = ['sh', 'json', 'html', 'js', 'ts', 'tsx']
-  // Diagrams, which GitHub draws.
+  // Diagrams, which GitHub renders.
   expect(all.filter(({ language }) => ![...known, 'mermaid'].includes(language)).map(nameOf)).toEqual([])
   const names = all.map(nameOf)
   expect(Object.keys(elsewhere).filter((name) => !names.includes(name))).toEqual([])
@@ -55,7 +55,7 @@ describe('HTML', () => {
   )
 })
 
-/** What stands around a snippet in its reader's program. `SNIPPET` is where it goes; without a line here it stands alone. */
+/** Code around a snippet in its reader's program. `SNIPPET` marks its place; snippets without an entry stand alone. */
 const surroundings: Record<string, string> = {
   'docs/adding-a-capability.md: return database.asOrg(caller.organization.id, async (sql) => {': `
     import { type OrgCaller, trailOf } from '../../server/src/foundation/caller.ts'
@@ -111,15 +111,15 @@ const surroundings: Record<string, string> = {
     export async function answer(request: Request) { SNIPPET }`,
 }
 
-test('TypeScript fits the packages that it imports', () => {
+test('TypeScript compiles against the packages that it imports', () => {
   expect(checkTypes(of('ts', 'tsx'), {})).toBe('')
 })
 
-test('JavaScript does so too, as far as types can tell', () => {
+test('JavaScript does too, as far as types can tell', () => {
   expect(checkTypes(of('js'), { strict: false })).toBe('')
 })
 
-/** Returns what the compiler complains about. */
+/** Returns the compiler's errors. */
 function checkTypes(snippets: Snippet[], options: object): string {
   mkdirSync(join(repository, 'test-results'), { recursive: true })
   const folder = mkdtempSync(join(repository, 'test-results/snippets-'))
@@ -130,14 +130,14 @@ function checkTypes(snippets: Snippet[], options: object): string {
     '@inlay/tool-server/*': source('tool-server/src/*.ts'),
     '@inlay/widget/react': source('widget/src/react.ts'),
   }
-  // An application of its own may be less strict than this one.
+  // A separate application may be less strict than this one.
   const lenient = { exactOptionalPropertyTypes: false, noImplicitAny: false }
   const compilerOptions = { lib: ['esnext', 'dom'], jsx: 'react-jsx', ...lenient, paths, ...options }
   const config = { extends: '../../tsconfig.json', compilerOptions, include: ['*'] }
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
   for (const [index, snippet] of snippets.entries()) {
     const around = surroundings[nameOf(snippet)] ?? 'SNIPPET'
-    // Imports stand at the top, wherever the snippet goes.
+    // Imports must be at the top, wherever the snippet goes.
     const imports = snippet.text.match(/^import .*$/gm) ?? []
     const rest = snippet.text.replace(/^import .*$/gm, '').trim()
     const filled = around.replace('SNIPPET', () => `${rest}\n`)
@@ -149,7 +149,7 @@ function checkTypes(snippets: Snippet[], options: object): string {
   return status === 0 ? '' : `${stdout}${stderr}`
 }
 
-test('shell commands of every document work in their order', async () => {
+test('shell commands of every document work in order', async () => {
   const inlay = useInstallation()
   const server = await inlay.start()
   const examples = await startExamples({ inlayUrl: server.url, token: () => inlay.token('admin@demo.test', 'demo') })
@@ -169,12 +169,12 @@ test('shell commands of every document work in their order', async () => {
       .replace('--org acme', '--org demo')
       .replace('.inlay /backups/', `${inlay.dataDir} ${inlay.dataDir}-backup-`)
 
-  /** What a document expects beyond a running server. Returns variables that its reader has. */
+  /** Prerequisites of a document beyond a running server. Returns its reader's variables. */
   const preparations: Record<string, () => Promise<Record<string, string>>> = {
     'docs/mcp.md': () => openShop(inlay, server),
     'docs/sign-in.md': () => signInWith(readSnippets('docs/sign-in.md'), server.url),
   }
-  /** Requests that are meant to fail, by document: which one, and with what. */
+  /** Requests that are expected to fail, by document. */
   const failing: Record<string, Record<number, number>> = {
     // A request without a token, and one with the wrong kind of token.
     'docs/delegated-identity.md': { 4: 401, 9: 401 },
@@ -195,11 +195,11 @@ test('shell commands of every document work in their order', async () => {
 function checkResponse({ at, status, body }: Sent, expected: number): void {
   const isCreated = expected === 200 && status === 201
   expect({ at, status: isCreated ? 200 : status, body }).toMatchObject({ at, status: expected })
-  // An MCP response has its error inside.
+  // An MCP response contains its error.
   if (expected === 200) expect(body, at).not.toMatch(/"isError":\s*true|"error":\s*\{/)
 }
 
-/** A page of the demo's administrator that offers what the documentation calls. */
+/** A page of the demo's administrator that offers the tools that the documentation calls. */
 async function openShop(inlay: Installation, server: ServerProcess): Promise<Record<string, string>> {
   const provider = await startTestProvider()
   onTestFinished(() => provider.stop())
@@ -216,7 +216,7 @@ async function openShop(inlay: Installation, server: ServerProcess): Promise<Rec
   return {}
 }
 
-/** Runs the program that signs in with openid-client. A person allows it on the pages that it opens. */
+/** Runs the program that signs in with openid-client. A user allows it on the pages that it opens. */
 async function signInWith(snippets: Snippet[], url: string): Promise<Record<string, string>> {
   const program = snippets.find(({ language }) => language === 'js')?.text ?? ''
   const folder = mkdtempSync(join(repository, 'test-results/sign-in-'))

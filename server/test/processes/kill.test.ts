@@ -7,7 +7,7 @@ import { createSecrets } from '../../src/lib/secrets.ts'
 import { killRepeatedly } from '../kills.ts'
 import { isAlive, killPid, patience, type ServerProcess, useInstallation } from '../processes.ts'
 
-test('after kill -9 of the server alone, the next one takes over its PostgreSQL and stops it in the end', async () => {
+test('after kill -9 of only the server, the next one takes over its PostgreSQL and finally stops it', async () => {
   const inlay = useInstallation()
   const killed = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
@@ -26,7 +26,7 @@ test('after kill -9 of the server alone, the next one takes over its PostgreSQL 
   await vi.waitFor(() => expect(isAlive(postmaster)).toBe(false), patience)
 })
 
-test('kill -9 of everything during concurrent writes loses none that was acknowledged', async () => {
+test('kill -9 of everything during concurrent writes loses no acknowledged write', async () => {
   const inlay = useInstallation()
   const killed = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
@@ -54,7 +54,7 @@ test('kill -9 of everything during concurrent writes loses none that was acknowl
   await killPid(postmaster)
   await killed.finished
   await Promise.all(clients)
-  expect(failed, 'it was in the middle').toBeGreaterThan(0)
+  expect(failed, 'it was interrupted').toBeGreaterThan(0)
 
   const server = await inlay.start()
   expect(inlay.postgresLog(), 'it was a crash').toContain('was not properly shut down')
@@ -72,13 +72,13 @@ test('kill -9 of everything during concurrent writes loses none that was acknowl
     select id, target from publishable_keys full join (
       select target from audit_events where action = 'publishable_key.created'
     ) audit on audit.target = publishable_keys.id::text where id is null or target is null`)
-  expect(halves, 'a key and its audit row are there together or not at all').toEqual([])
+  expect(halves, 'a key and its audit row exist together or not at all').toEqual([])
   const verified = await inlay.run('audit verify --org demo')
   expect(verified.code).toBe(0)
   expect(Number(verified.stdout.match(/demo: (\d+) rows/)?.[1])).toBeGreaterThan(acknowledged.length)
 })
 
-test('kill -9 of the server, 8 times, and of its PostgreSQL, 3 times, during writes loses none that was acknowledged', {
+test('kill -9 of the server, 8 times, and of its PostgreSQL, 3 times, during writes loses no acknowledged write', {
   timeout: 600_000,
 }, async () => {
   const { dataDir } = useInstallation()
@@ -88,14 +88,14 @@ test('kill -9 of the server, 8 times, and of its PostgreSQL, 3 times, during wri
     postgresKills: 3,
   })
   expect({ lost, halves }).toEqual({ lost: [], halves: [] })
-  expect(Object.keys(failures).sort(), 'a client can tell that it may try again').toEqual([
+  expect(Object.keys(failures).sort(), 'clients can tell that they may retry').toEqual([
     '503 with Retry-After',
     'no answer',
   ])
   expect(Number(audit.match(/demo: (\d+) rows/)?.[1])).toBeGreaterThan(acknowledged)
 })
 
-test('kill -9 of a process of PostgreSQL ends neither the server nor its claim on the folder', async () => {
+test('kill -9 of a PostgreSQL process ends neither the server nor its lock on the folder', async () => {
   const inlay = useInstallation()
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
@@ -115,10 +115,10 @@ test('kill -9 of a process of PostgreSQL ends neither the server nor its claim o
 
   server.signal('SIGTERM')
   expect((await server.finished).code).toBe(0)
-  expect(inlay.postmaster(), 'it is stopped after all').toBeUndefined()
+  expect(inlay.postmaster(), 'it is stopped in the end').toBeUndefined()
 })
 
-test('a PostgreSQL that is stopped and does not answer is not waited for, and serves when it continues', async () => {
+test('does not wait for a suspended PostgreSQL, and serves again when it continues', async () => {
   const inlay = useInstallation()
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
@@ -138,17 +138,17 @@ test('a PostgreSQL that is stopped and does not answer is not waited for, and se
   const many = Array.from({ length: 30 }, read)
   const ready = server.call('GET', '/readyz')
   const first = await Promise.race([ready, ...many])
-  expect(first, 'readiness answers before anything else').toEqual(await ready)
+  expect(first, 'readiness responds before anything else').toEqual(await ready)
   expect(first).toMatchObject({ status: 503, body: { stores: { database: 'unavailable', kv: 'ok' } } })
   expect(new Set((await Promise.all(many)).map(({ status }) => status))).toEqual(new Set([503]))
   signal('SIGCONT')
   await vi.waitFor(async () => expect((await read()).status).toBe(200), patience)
 })
 
-// A file system of its own size needs root, and Linux.
+// A file system with a fixed size needs root, and Linux.
 const isRoot = process.platform === 'linux' && process.getuid?.() === 0
 test.runIf(isRoot)(
-  'a full disk fails requests, never the process, and they succeed again when there is room',
+  'a full disk fails requests, never the process, and they succeed again when there is space',
   async () => {
     const inlay = useInstallation()
     mkdirSync(inlay.dataDir)
@@ -182,7 +182,7 @@ test.runIf(isRoot)(
   },
 )
 
-/** Leaves no room on the file system of a path. */
+/** Fills the file system of a path. */
 function fill(path: string): void {
   const file = openSync(path, 'w')
   try {
@@ -194,7 +194,7 @@ function fill(path: string): void {
   }
 }
 
-test('after kill -9 in the middle of a table, a rotation of the secret is readable as it is, and done by the next', async () => {
+test('after kill -9 in the middle of a table, a secret rotation leaves everything readable, and the next run completes it', async () => {
   const inlay = useInstallation()
   const [oldSecret, newSecret] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
   const both = { INLAY_SECRET: `${newSecret},${oldSecret}` }
@@ -224,7 +224,7 @@ test('after kill -9 in the middle of a table, a rotation of the secret is readab
     return rows.filter(({ key_sealed }) => isCurrent(key_sealed)).length
   }
   expect(await countCurrent()).toBe(0)
-  // Holds the rotation up at one row, wherever it stands in the table.
+  // Blocks the rotation at one row, wherever it is in the table.
   const holder = await inlay.connect()
   await holder.query('begin')
   await holder.query('select from publishable_keys where id = $1 for update', [keys[6]?.id])
@@ -238,7 +238,7 @@ test('after kill -9 in the middle of a table, a rotation of the secret is readab
   await holder.query('rollback')
   await holder.end()
   const done = await countCurrent()
-  expect(done, 'it was in the middle').toBeGreaterThan(0)
+  expect(done, 'it was interrupted').toBeGreaterThan(0)
   expect(done).toBeLessThan(keys.length)
   const plain = keys.map(({ key }) => key)
   expect(await during.revealAll()).toEqual(plain)

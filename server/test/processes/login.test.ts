@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest'
 import { Browser } from '../browser.ts'
 import { type Installation, patience, type ServerProcess, useInstallation } from '../processes.ts'
 
-/** The command on a computer of its own, whose browser writes down where it was sent. */
+/** The command on a separate computer, whose browser records where it was sent. */
 function useComputer(inlay: Installation) {
   const home = join(inlay.dataDir, '../home')
   const opened = join(home, 'opened')
@@ -36,7 +36,7 @@ async function signInWithBrowser(server: ServerProcess, address: string, decisio
   return { back, browser, text: await (await fetch(back)).text() }
 }
 
-test('somebody signs in from the command line with the browser, and out again', async () => {
+test('a user signs in from the command line with the browser, and out again', async () => {
   const inlay = useInstallation()
   const server = await inlay.start()
   const computer = useComputer(inlay)
@@ -80,7 +80,7 @@ test('somebody signs in from the command line with the browser, and out again', 
   expect(await print()).toBe(`${token}\n`)
   expire()
   const [first, second] = await Promise.all([print(), print()])
-  expect(first, 'a token that is about to expire is replaced once, however many ask').toBe(second)
+  expect(first, 'a token that is about to expire is renewed once, for all concurrent callers').toBe(second)
   expect(first).not.toBe(`${token}\n`)
   const renewed = computer.credentials()[server.url]
   expect(first).toBe(`${renewed.access_token}\n`)
@@ -113,11 +113,13 @@ test('somebody signs in from the command line with the browser, and out again', 
     stdout: '',
     stderr: `inlay: Your sign-in has ended. Sign in again with: npx inlay login --url ${server.url}\n`,
   })
-  expect(await computer.run(`logout --url ${server.url}`), 'what has ended can be left').toMatchObject({ code: 0 })
+  expect(await computer.run(`logout --url ${server.url}`), 'signing out of an ended session succeeds').toMatchObject({
+    code: 0,
+  })
   expect(computer.credentials()).toEqual({})
 })
 
-test('what keeps somebody from signing in is said in a sentence, and leaves nothing behind', async () => {
+test('a failed sign-in is explained in a sentence, and leaves nothing behind', async () => {
   const inlay = useInstallation()
   const server = await inlay.start()
   const computer = useComputer(inlay)
@@ -125,7 +127,7 @@ test('what keeps somebody from signing in is said in a sentence, and leaves noth
   const address = await computer.opened()
   const back = new URL(new URL(address).searchParams.get('redirect_uri') ?? '')
   const forged = await fetch(`${back}?code=stolen&state=forged`)
-  expect(forged.status, 'what it did not ask for changes nothing').toBe(404)
+  expect(forged.status, 'an unsolicited request changes nothing').toBe(404)
   expect((await signInWithBrowser(server, address, 'Cancel')).text).toContain('Sign-in failed')
   expect(await login).toMatchObject({ code: 1, stderr: 'inlay: Access was denied\n' })
   expect(existsSync(computer.file)).toBe(false)
@@ -149,7 +151,7 @@ test('what keeps somebody from signing in is said in a sentence, and leaves noth
   expect(gone.stderr).not.toContain('    at ')
 })
 
-test('the tokens go even when the server does not answer', async () => {
+test('deletes the tokens even if the server does not respond', async () => {
   const inlay = useInstallation()
   const computer = useComputer(inlay)
   const url = 'http://127.0.0.1:1'

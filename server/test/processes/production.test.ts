@@ -49,16 +49,16 @@ test('production starts empty, and its link sets up the first administrator once
   expect(corrected).toMatchObject({ status: 400, text: expect.stringContaining('Use at least 12 characters') })
   expect(corrected.text).toContain('value="Ada &#34;the first&#34;"')
   expect(corrected.text).toContain('value="&#60;b&#62;Acme&#60;/b&#62; &#38; Söhne"')
-  expect(corrected.text, 'a password is not sent back').not.toContain('too short"')
+  expect(corrected.text, 'the password is not sent back').not.toContain('too short"')
   const guessable = await submit({ ...good, password: 'aaaaaaaaaaaa' })
   expect(guessable).toMatchObject({ status: 400, text: expect.stringContaining('easy to guess') })
-  expect((await submit({ ...good, name: 'x'.repeat(20_000) })).status, 'nobody fills the memory').toBe(413)
+  expect((await submit({ ...good, name: 'x'.repeat(20_000) })).status, 'large forms are rejected').toBe(413)
   expect((await submit({ ...good, token: 'guessed' })).status).toBe(404)
 
   const [done, late] = (await Promise.all([submit(good), submit({ ...good, email: 'eve@example.com' })])).sort(
     (one, other) => one.status - other.status,
   )
-  expect([done?.status, late?.status], 'of two at once, one').toEqual([200, 404])
+  expect([done?.status, late?.status], 'one of two concurrent requests succeeds').toEqual([200, 404])
   expect(done?.text).toContain('&#60;b&#62;Acme&#60;/b&#62; &#38; Söhne is ready')
   expect(done?.text).not.toContain('<b>')
   const [, command = '', email = ''] = done?.text.match(/npx inlay (token --email (\S+) --org \S+?)</) ?? []
@@ -72,13 +72,13 @@ test('production starts empty, and its link sets up the first administrator once
   const created = await server.call('POST', '/api/publishable-keys', { token: bearer, body: { name: 'widget' } })
   expect(created).toMatchObject({ status: 200, body: { key: expect.stringMatching(/^pk_live_/) } })
   for (const hidden of [token, bearer, good.password, created.body.key]) {
-    expect(server.stdout().replace(link, ''), 'nothing secret is logged').not.toContain(hidden)
+    expect(server.stdout().replace(link, ''), 'no secret is logged').not.toContain(hidden)
   }
   server.signal('SIGTERM')
   expect((await server.finished).code).toBe(0)
 
   const watched = await inlay.start({ INLAY_METRICS_TOKEN: 'for-the-scraper' })
-  expect(watched.stdout(), 'there is somebody now').not.toContain('/setup')
+  expect(watched.stdout(), 'a user exists now').not.toContain('/setup')
   const metrics = (authorization: string) => read(fetch(`${watched.url}/metrics`, { headers: { authorization } }))
   expect(await metrics('Bearer for-the-scraper')).toMatchObject({
     status: 200,

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 const repository = join(import.meta.dirname, '../../..')
 
 test.each(['start', 'run dev', 'test', 'run check', 'run format', 'run generate', 'pack -w widget'])(
-  '"npm %s" sets a fresh clone up before anything else',
+  '"npm %s" sets up a fresh clone first',
   (command) => {
     const clone = mkdtempSync(join(tmpdir(), 'inlay-clone-'))
     onTestFinished(() => rmSync(clone, { recursive: true, force: true }))

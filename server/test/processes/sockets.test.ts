@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { openPage, pageOrigin } from '../page.ts'
 import { useInstallation } from '../processes.ts'
 
-test('a stopping server sends its pages away and does not wait for those that do not listen', async () => {
+test('a stopping server asks pages to reconnect, and does not wait for those that do not respond', async () => {
   const inlay = useInstallation()
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
@@ -22,7 +22,7 @@ test('a stopping server sends its pages away and does not wait for those that do
   expect(await server.finished).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('a request that offers another protocol on the side is answered as usual', async () => {
+test('a request that offers another protocol is served as usual', async () => {
   const server = await useInstallation().start()
   const asked = request(`${server.url}/healthz`, {
     headers: { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAAQAAP__' },

@@ -5,7 +5,7 @@ import { networkInterfaces } from 'node:os'
 import { expect, onTestFinished, test } from 'vitest'
 import { useInstallation } from '../processes.ts'
 
-test('a first start on an empty folder serves, and its banner says how to try it', async () => {
+test('a first start on an empty folder works, and its banner shows how to try it', async () => {
   const inlay = useInstallation()
   const server = await inlay.start()
   const banner = server.stdout()
@@ -76,7 +76,7 @@ test('a first start on an empty folder serves, and its banner says how to try it
   expect(megabytes ?? 0).toBeLessThan(200)
 })
 
-test('a taken port is said so, before anything is made', async () => {
+test('a taken port is reported before anything is created', async () => {
   const other = createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
   onTestFinished(() => void other.close())
@@ -86,7 +86,7 @@ test('a taken port is said so, before anything is made', async () => {
   expect(inlay.postmaster()).toBeUndefined()
 })
 
-test('in development only this computer can connect, unless the operator says otherwise and is warned', async () => {
+test('a development server accepts connections only from this computer, unless the operator overrides it and is warned', async () => {
   const outside = Object.values(networkInterfaces())
     .flat()
     .find((address) => address?.family === 'IPv4' && !address.internal)?.address
@@ -125,10 +125,10 @@ const reaches = (host: string, port: string) =>
   })
 
 test.each([
-  ['whose path is odd, and longer than that of a socket may be', { folder: `it's a ${'deep/'.repeat(30)}folder` }],
+  ["with an unusual path that is longer than a socket's may be", { folder: `it's a ${'deep/'.repeat(30)}folder` }],
   ['below a private folder', { mode: 0o700 }],
-  ['below a private folder that holds the program too', { mode: 0o700, isWhole: true }],
-])('a data folder %s serves like any other', async (_, place) => {
+  ['below a private folder that contains the program too', { mode: 0o700, isWhole: true }],
+])('a data folder %s works like any other', async (_, place) => {
   const inlay = useInstallation({}, place)
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')

@@ -5,7 +5,7 @@ import { basename } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { patience, type ServerProcess, useInstallation } from '../processes.ts'
 
-test('SIGTERM and SIGINT under load break no request, leave nothing running and nothing to recover', async () => {
+test('SIGTERM and SIGINT under load break no request, leave no process running and nothing to recover', async () => {
   const inlay = useInstallation()
   const acknowledged: string[] = []
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -16,7 +16,7 @@ test('SIGTERM and SIGINT under load break no request, leave nothing running and 
     server.signal(signal)
     expect(await server.finished).toMatchObject({ code: 0, stderr: '' })
     expect(inlay.postmaster()).toBeUndefined()
-    expect(new Set(await load.ends), 'how the clients learned of it').toEqual(new Set(['ECONNREFUSED']))
+    expect(new Set(await load.ends), 'how the clients noticed').toEqual(new Set(['ECONNREFUSED']))
     acknowledged.push(...load.names)
   }
 
@@ -25,10 +25,10 @@ test('SIGTERM and SIGINT under load break no request, leave nothing running and 
   const token = await inlay.token('admin@demo.test', 'demo')
   const { body } = await server.call('GET', '/api/publishable-keys', { token })
   const names = body.keys.map(({ name }: { name: string }) => name)
-  expect(names.sort(), 'what was answered was done, and nothing else').toEqual(acknowledged.sort())
+  expect(names.sort(), 'exactly the acknowledged writes were done').toEqual(acknowledged.sort())
 })
 
-test('a request that is under way is finished, and a second signal ends at once', async () => {
+test('finishes a request in flight, and a second signal stops immediately', async () => {
   const inlay = useInstallation()
   const first = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
@@ -44,14 +44,14 @@ test('a request that is under way is finished, and a second signal ends at once'
   const cut = await sendSlowly(second, await inlay.token('admin@demo.test', 'demo'))
   second.signal('SIGINT')
   await second.wrote('SIGINT: finishing open requests')
-  // At once it would count as the same keystroke.
+  // Sent immediately, it would count as the same keystroke.
   const again = setInterval(() => second.signal('SIGINT'), 100)
   onTestFinished(() => clearInterval(again))
   expect((await second.finished).code).toBe(1)
   await expect(cut.finish()).rejects.toThrow()
 })
 
-test('a server that stops keeps accepting connections for as long as its load balancer needs to notice', async () => {
+test('a stopping server accepts connections for as long as its load balancer needs to notice', async () => {
   const inlay = useInstallation({ INLAY_DRAIN_SECONDS: '600' })
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
@@ -61,10 +61,10 @@ test('a server that stops keeps accepting connections for as long as its load ba
   expect((await server.call('GET', '/api/users/me', { token })).status).toBe(200)
   const again = setInterval(() => server.signal('SIGTERM'), 100)
   onTestFinished(() => clearInterval(again))
-  expect((await server.finished).code, 'a second signal ends at once').toBe(1)
+  expect((await server.finished).code, 'a second signal stops immediately').toBe(1)
 })
 
-test('a server that npm started stops when the shell between them is killed', async () => {
+test('a server started by npm stops when the shell between them is killed', async () => {
   const inlay = useInstallation()
   const shell = inlay.launchByNpm()
   await shell.wrote('Inlay is ready')
@@ -74,7 +74,7 @@ test('a server that npm started stops when the shell between them is killed', as
   expect(inlay.postmaster()).toBeUndefined()
 })
 
-test('a start that is interrupted leaves nothing running, and one that is killed does not stand in the way', async () => {
+test('an interrupted start leaves no process running, and a killed one does not block the next', async () => {
   const inlay = useInstallation()
   const killed = inlay.launch()
   await killed.wrote('Creating the database')
@@ -94,7 +94,7 @@ test('a start that is interrupted leaves nothing running, and one that is killed
 
 const filesBelow = (folder: string) => readdirSync(folder, { recursive: true }).map((path) => basename(String(path)))
 
-/** Clients that keep writing on connections they keep, each until it is told to stop. */
+/** Clients that keep writing on persistent connections until they are told to stop. */
 function startLoad(server: ServerProcess, token: string, label: string): { names: string[]; ends: Promise<string[]> } {
   const agent = new Agent({ keepAlive: true })
   onTestFinished(() => agent.destroy())
@@ -122,7 +122,7 @@ const write = (server: ServerProcess, token: string, name: string, agent: Agent)
     sent.end(JSON.stringify({ name }))
   })
 
-/** A request that the server is certainly busy with: it has asked for the body, which comes later. */
+/** A request that is certainly in flight: the server has asked for the body, which is sent later. */
 async function sendSlowly(server: ServerProcess, token: string): Promise<{ finish(): Promise<IncomingMessage> }> {
   const sent = request(`${server.url}/api/publishable-keys`, {
     method: 'POST',

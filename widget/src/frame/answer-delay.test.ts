@@ -12,7 +12,7 @@ function useDelay() {
   return { delay, changes }
 }
 
-test('clicks and keys count from half a second on', () => {
+test('accepts clicks and keys after half a second', () => {
   const { delay, changes } = useDelay()
   delay.restart()
   vi.advanceTimersByTime(499)
@@ -22,14 +22,14 @@ test('clicks and keys count from half a second on', () => {
   expect(changes).toEqual([false, true])
 })
 
-test('the second click of a double click never counts', () => {
+test('ignores the second click of a double click', () => {
   const { delay } = useDelay()
   delay.restart()
   vi.advanceTimersByTime(10_000)
   expect([delay.accepts(secondClick), delay.accepts(3)]).toEqual([false, false])
 })
 
-test('the next question, and one that comes back into view, has a half second of its own', () => {
+test('starts again for the next question, and for one that comes back into view', () => {
   const { delay } = useDelay()
   delay.restart()
   vi.advanceTimersByTime(400)
@@ -42,6 +42,6 @@ test('the next question, and one that comes back into view, has a half second of
   expect(delay.accepts(click)).toBe(false)
 })
 
-test('nothing counts before a question was shown', () => {
+test('ignores input before a question is shown', () => {
   expect(useDelay().delay.accepts(click)).toBe(false)
 })

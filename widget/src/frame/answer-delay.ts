@@ -2,8 +2,8 @@
 const answerDelayMs = 500
 
 /**
- * Ignores input that was meant for something else: anything in the question's first half second, and the second click of a
- * double click.
+ * Ignores input that was meant for something else: anything in the question's first half second, and the second click
+ * of a double click.
  */
 export class AnswerDelay {
   readonly #onChange: (isOver: boolean) => void

@@ -23,7 +23,7 @@ function useCalls(tools: PageTool[] = [look, change]) {
   })
   const receive = (call_id: string, name: string, definition_hash = 'h', args = {}) =>
     calls.receive({ type: 'tool/call', call_id, name, args, definition_hash, deadline: 0 })
-  /** As the server does for a caller that still waits. */
+  /** Confirms like the server does for a caller that is still waiting. */
   const confirm = () => {
     for (const { id, state } of calls.list) if (state === 'allowed') calls.confirm(id)
   }
@@ -35,7 +35,7 @@ function useCalls(tools: PageTool[] = [look, change]) {
 }
 
 describe('a call', () => {
-  test('of a tool that only reads runs at once', () => {
+  test('of a read-only tool runs immediately', () => {
     const { receive, states, ran } = useCalls()
     receive('1', 'look')
     expect([states(), ran]).toEqual([{ 1: 'running' }, ['1']])
@@ -43,10 +43,10 @@ describe('a call', () => {
 
   test.each([
     ['without annotations', change],
-    ['that says that it changes something', { ...change, annotations: { readOnlyHint: false } }],
-    ['that says that it only reads, and destroys', both({ destructiveHint: true })],
-    ['that says that it only reads, and has consequences', both({ consequentialHint: true })],
-  ])('of a tool %s waits for the person', (_, tool) => {
+    ['that declares that it changes something', { ...change, annotations: { readOnlyHint: false } }],
+    ['that declares to be both read-only and destructive', both({ destructiveHint: true })],
+    ['that declares to be both read-only and consequential', both({ consequentialHint: true })],
+  ])('of a tool %s waits for the user', (_, tool) => {
     const { calls, receive, confirm, states, ran, waiting, approvals } = useCalls([tool])
     receive('1', 'change')
     expect([states(), ran, waiting()]).toEqual([{ 1: 'asking' }, [], ['1']])
@@ -67,7 +67,7 @@ describe('a call', () => {
     ])
   })
 
-  test('says how the user came to allow or decline it', () => {
+  test('reports how the user allowed or declined it', () => {
     const { calls, receive, confirm, results } = useCalls()
     for (const [id, name] of Object.entries({ 1: 'look', 2: 'change', 3: 'change', 4: 'change' }))
       receive(id, name, 'h', { id })
@@ -86,14 +86,14 @@ describe('a call', () => {
     ])
   })
 
-  test('of a tool that the page does not have is answered so', () => {
+  test('of an unknown tool gets an error', () => {
     const { receive, results, ran } = useCalls()
     receive('1', 'gone')
     expect(ran).toEqual([])
     expect(results()).toMatchObject([{ call_id: '1', error: { code: 'unknown_tool' } }])
   })
 
-  test('answers with what the page returned, or with what went wrong', () => {
+  test("sends the page's result or error", () => {
     const { calls, receive, states, results } = useCalls()
     receive('1', 'look')
     receive('2', 'look')
@@ -106,7 +106,7 @@ describe('a call', () => {
     ])
   })
 
-  test('with a result that no message can hold fails', () => {
+  test('with a result that exceeds the message size fails', () => {
     const { calls, receive, results } = useCalls()
     receive('1', 'look')
     calls.finish('1', 'x'.repeat(1024 * 1024))
@@ -115,7 +115,7 @@ describe('a call', () => {
     ])
   })
 
-  test('that comes again after a drop neither runs nor asks again, and is answered again', () => {
+  test('that is resent after a drop neither runs nor asks again, and its result is sent again', () => {
     const { calls, receive, results, ran } = useCalls()
     receive('1', 'look')
     receive('1', 'look')
@@ -129,7 +129,7 @@ describe('a call', () => {
     ])
   })
 
-  test('that was cancelled is stopped in the page, and what still comes is dropped', () => {
+  test('that is cancelled is stopped in the page, and a late result is dropped', () => {
     const { calls, receive, states, results, stopped } = useCalls()
     receive('1', 'look')
     calls.cancel('1', 'The caller gave up')
@@ -137,17 +137,20 @@ describe('a call', () => {
     expect([states(), stopped, results()]).toEqual([{ 1: 'cancelled' }, ['1'], []])
   })
 
-  test('that was cancelled while the person thought about it is not asked for any more', () => {
+  test('that is cancelled while the user decides is no longer asked about', () => {
     const { calls, receive, ran, waiting } = useCalls()
     receive('1', 'change')
     const [asked] = calls.waiting
     calls.cancel('1', 'The deadline has passed')
     calls.decide('1', 'once')
     expect([waiting(), ran]).toEqual([[], []])
-    expect(asked, 'the question can say why').toMatchObject({ state: 'cancelled', message: 'The deadline has passed' })
+    expect(asked, 'the question can show the reason').toMatchObject({
+      state: 'cancelled',
+      message: 'The deadline has passed',
+    })
   })
 
-  test('knows the client that makes it, if the server does', () => {
+  test('has the name of its client, if the server knows it', () => {
     const { calls, receive } = useCalls()
     const order = { type: 'tool/call', name: 'change', args: {}, definition_hash: 'h', deadline: 0 } as const
     calls.receive({ ...order, call_id: '1', client_name: 'Tea Assistant' })
@@ -155,7 +158,7 @@ describe('a call', () => {
     expect(calls.waiting.map(({ client }) => client)).toEqual(['Tea Assistant', undefined])
   })
 
-  test('that the user allowed in vain does not run, and the user is told', () => {
+  test('that is cancelled after the user allowed it does not run, and the user is told', () => {
     const { calls, receive, confirm, ran, withdrawn } = useCalls()
     receive('1', 'change')
     calls.decide('1', 'once')
@@ -177,7 +180,7 @@ describe('a call', () => {
     expect(approvals().slice(before)).toEqual([`1 ${state}`])
   })
 
-  test('that its client makes again takes the place of the one that waits', () => {
+  test('replaces a waiting call that the client repeats', () => {
     const { calls, receive, confirm, waiting, results, ran, withdrawn } = useCalls()
     receive('1', 'change', 'h', { sum: 5 })
     receive('2', 'change', 'h', { sum: 5 })
@@ -190,7 +193,7 @@ describe('a call', () => {
     expect(ran).toEqual(['2'])
   })
 
-  test('with another input, or of another client, waits beside the first', () => {
+  test('with another input or of another client waits in addition to the first', () => {
     const { calls, receive, waiting } = useCalls()
     receive('1', 'change', 'h', { sum: 5 })
     receive('2', 'change', 'h', { sum: 6 })
@@ -211,7 +214,7 @@ describe('a call', () => {
 })
 
 describe('an approval', () => {
-  test('for once is for one call', () => {
+  test('for once applies to one call', () => {
     const { calls, receive, confirm, states } = useCalls()
     receive('1', 'change')
     calls.decide('1', 'once')
@@ -220,7 +223,7 @@ describe('an approval', () => {
     expect(states()).toEqual({ 1: 'running', 2: 'asking' })
   })
 
-  test('for always is for the calls that wait and those to come', () => {
+  test('for always applies to waiting and future calls', () => {
     const { calls, receive, confirm, states, ran } = useCalls()
     receive('1', 'change', 'h', { n: 1 })
     receive('2', 'change', 'h', { n: 2 })
@@ -230,7 +233,7 @@ describe('an approval', () => {
     expect([states(), ran]).toEqual([{ 1: 'running', 2: 'running', 3: 'running' }, ['1', '2', '3']])
   })
 
-  test('for always is listed, and asked for again once it is revoked', () => {
+  test('for always is listed, and needed again once it is revoked', () => {
     const { calls, receive, confirm, states } = useCalls()
     receive('1', 'change')
     calls.decide('1', 'once')
@@ -247,8 +250,8 @@ describe('an approval', () => {
 
   test.each([
     ['the page changed the tool', { ...change, description: 'Changes more' }, 'h'],
-    ['the server knows another definition', change, 'other'],
-  ])('is asked for again when %s', (_, changed, hash) => {
+    ['the server has another definition', change, 'other'],
+  ])('is needed again when %s', (_, changed, hash) => {
     const { calls, receive, confirm, tools, states } = useCalls()
     receive('1', 'change')
     calls.decide('1', 'always')
@@ -259,7 +262,7 @@ describe('an approval', () => {
   })
 })
 
-describe('a question about a tool that runs elsewhere', () => {
+describe('a question about a tool at a tool server', () => {
   const question = (call_id: string, changes: object = {}) =>
     ({
       type: 'tool/ask',
@@ -295,7 +298,7 @@ describe('a question about a tool that runs elsewhere', () => {
     expect(withdrawn).toEqual(['1: It repeated the call', '2: The client disconnected'])
   })
 
-  test('is not answered by what the page says', () => {
+  test('cannot be answered by the page', () => {
     const { calls, states, results, approvals } = useCalls()
     calls.receiveQuestion(question('1'))
     calls.finish('1', '"allowed"')
@@ -306,7 +309,7 @@ describe('a question about a tool that runs elsewhere', () => {
     expect([states(), results()]).toEqual([{ 1: 'allowed' }, []])
   })
 
-  test('is answered at once where the user always allows it, for this definition of this connector’s tool', () => {
+  test('is answered immediately if the user always allows it, for this definition of this connector’s tool', () => {
     const { calls, states, waiting } = useCalls()
     calls.receiveQuestion(question('1'))
     calls.decide('1', 'always')
@@ -321,7 +324,7 @@ describe('a question about a tool that runs elsewhere', () => {
   })
 })
 
-test('another session begins with nothing: running calls stop, questions end, and nothing is approved', () => {
+test('a new session starts empty: running calls stop, questions end, and approvals are dropped', () => {
   const { calls, receive, confirm, states, stopped, waiting } = useCalls()
   receive('1', 'change')
   calls.decide('1', 'always')
@@ -337,7 +340,7 @@ test('another session begins with nothing: running calls stop, questions end, an
   expect(states()).toEqual({ 4: 'asking' })
 })
 
-test('old calls are forgotten, those under way are not', () => {
+test('drops old calls, but not those in progress', () => {
   const { calls, receive, waiting } = useCalls()
   receive('waiting', 'change')
   for (let n = 0; n < 500; n++) {
@@ -354,7 +357,7 @@ test.each([
   ['{broken', '{broken'],
   ['undefined', null],
   ['', ''],
-])('what a page returned as %j is told as %j', (text, value) => {
+])("a page's result %j is sent as %j", (text, value) => {
   expect(readResult(text)).toEqual(value)
 })
 
@@ -375,14 +378,14 @@ describe('earlier calls', () => {
     expect(calls.earlier).toEqual([{ id: '1', name: 'look', client: 'Ann’s', at: new Date(5), ...shown }])
   })
 
-  test('are listed once, also if they are still running here', () => {
+  test('are listed once, even if they are still running here', () => {
     const { calls, receive } = useCalls()
     receive('2', 'look')
     calls.remember(['1', '2'].map((call_id) => ({ ...recorded, call_id })))
     expect(calls.earlier.map(({ id }) => id)).toEqual(['1'])
   })
 
-  test('are those of one user: another session starts over', () => {
+  test('are dropped with the session, because the user may have changed', () => {
     const { calls } = useCalls()
     calls.remember([{ ...recorded, call_id: '1' }])
     calls.startOver()

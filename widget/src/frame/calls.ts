@@ -11,7 +11,7 @@ type Outcome = Omit<Extract<ClientMessageInput, { type: 'tool/result' }>, 'type'
 export interface Call {
   id: string
   tool: PageTool
-  /** Set if the tool runs at a tool server: the user is asked in this page, but the page learns nothing about the call. */
+  /** Set if the tool runs at a tool server: the user is asked here, but the page learns nothing about the call. */
   connector: Connector | undefined
   args: Record<string, unknown>
   /** Name of the calling client, if the server knows it. */
@@ -68,8 +68,8 @@ export interface CallsOptions {
 const rememberedCalls = 200
 
 /**
- * Tracks calls of this page's tools, from arrival to result, and questions about tools that run at tool servers. A tool that
- * may change something never runs without approval.
+ * Tracks calls of this page's tools, from arrival to result, and questions about tools that run at tool servers. A tool
+ * that may change something never runs without approval.
  */
 export class Calls {
   readonly #options: CallsOptions

@@ -1,8 +1,8 @@
 import { reauthLeadMs } from '@inlay/protocol/values'
 
 /**
- * Whether a token expires so soon that it wouldn't extend the session. Only the server verifies tokens, so an unreadable one
- * counts as fresh here.
+ * Whether a token expires so soon that it wouldn't extend the session. Only the server verifies tokens, so an
+ * unreadable one counts as fresh here.
  */
 export function hasAlmostExpired(idToken: string, now = Date.now()): boolean {
   try {

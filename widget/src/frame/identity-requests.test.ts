@@ -13,7 +13,7 @@ function useRequests() {
   return { requests, asked }
 }
 
-test('the page is asked at once, and not again before it has answered', () => {
+test('asks the page immediately, and not again before it responds', () => {
   const { requests, asked } = useRequests()
   expect(requests.request()).toBe(false)
   vi.advanceTimersByTime(0)
@@ -26,7 +26,7 @@ test('the page is asked at once, and not again before it has answered', () => {
   expect(asked).toHaveLength(2)
 })
 
-test('while its tokens keep being refused, it is asked less and less often, and never less than every five minutes', () => {
+test('asks less often while tokens keep being rejected, but at least every five minutes', () => {
   const { requests, asked } = useRequests()
   const repeated = Array.from({ length: 30 }, () => {
     const isRepeated = requests.request()
@@ -42,7 +42,7 @@ test('while its tokens keep being refused, it is asked less and less often, and 
   expect(Math.min(...delays.slice(20))).toBeGreaterThanOrEqual(75_000)
 })
 
-test('tokens that are accepted and refused in turn do not make it ask in circles', () => {
+test('does not loop when tokens are accepted and rejected in turn', () => {
   const { requests, asked } = useRequests()
   for (let turn = 0; turn < 1_000; turn++) {
     requests.request()
@@ -53,7 +53,7 @@ test('tokens that are accepted and refused in turn do not make it ask in circles
   expect(asked.length, 'in an hour').toBeLessThan(30)
 })
 
-test('a token that runs out after a calm time is replaced at once', () => {
+test('replaces a token that expires after a calm time immediately', () => {
   const { requests, asked } = useRequests()
   requests.request()
   vi.advanceTimersByTime(0)
@@ -65,7 +65,7 @@ test('a token that runs out after a calm time is replaced at once', () => {
   expect(asked).toHaveLength(2)
 })
 
-test('a page that says who the user is while a request waits is not asked any more', () => {
+test('does not ask a page that identifies the user while a request is pending', () => {
   const { requests, asked } = useRequests()
   requests.request()
   requests.answered()

@@ -1,6 +1,6 @@
 /**
- * Removes characters that could disguise text from pages and assistants: control characters, invisible characters, and marks
- * that change the text direction.
+ * Removes characters that could disguise text from pages and assistants: control characters, invisible characters, and
+ * marks that change the text direction.
  */
 export function plainText(text: string, length = 500): string {
   const visible = text.replace(/(?![\n\t])[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]/gu, '')

@@ -5,15 +5,23 @@ const nothing = { badge: '', news: '', marker: '' }
 const seen = { waiting: 0, isShown: true, isInBackground: false, hasNews: false }
 
 test.each([
-  ['nothing for a question that the user can see', { waiting: 1 }, nothing],
-  ['a mark in the title while the tab is in the background', { waiting: 2, isInBackground: true }, { marker: '● (2)' }],
+  ['nothing for a visible question', { waiting: 1 }, nothing],
   [
-    'badge and mark while the panel is closed',
+    'a marker in the title while the tab is in the background',
+    { waiting: 2, isInBackground: true },
+    { marker: '● (2)' },
+  ],
+  [
+    'badge and marker while the panel is closed',
     { waiting: 2, isShown: false, hasNews: true },
     { badge: '2', news: ': 2 waiting for approval', marker: '● (2)' },
   ],
-  ['a dot for a tool that ran unseen', { isShown: false, hasNews: true }, { badge: '•', news: ': new activity' }],
-  ['nothing where nothing happened', { isShown: false, isInBackground: true }, nothing],
+  [
+    'a dot for a tool that ran while the panel was closed',
+    { isShown: false, hasNews: true },
+    { badge: '•', news: ': new activity' },
+  ],
+  ['nothing if nothing happened', { isShown: false, isInBackground: true }, nothing],
 ])('the page shows %s', (_, sight, signs) => {
   expect(describeSigns({ ...seen, ...sight })).toEqual({ ...nothing, ...signs })
 })

@@ -13,7 +13,7 @@ import { bytesOf, listTools, sortTools, tellChanges } from './tool-messages.ts'
 
 const tool = (name: string, more: Partial<PageTool> = {}): PageTool => ({ name, description: 'Does it', ...more })
 
-/** What the runtime knows after these messages. */
+/** The runtime's tools after these messages. */
 function apply(known: readonly PageTool[], messages: ClientMessageInput[]): PageTool[] {
   let tools = new Map(known.map((each) => [each.name, each]))
   for (const message of messages) {
@@ -37,8 +37,8 @@ const pageTools = fc.uniqueArray(
   { selector: ({ name }) => name, maxLength: 40 },
 )
 
-describe('however many tools a page has', () => {
-  test('the runtime knows all of them after the list, and no message is too large', () => {
+describe('with any number of tools', () => {
+  test('the runtime has all of them after the list, and no message is too large', () => {
     fc.assert(
       fc.property(pageTools, (tools) => {
         const messages = listTools(tools)
@@ -50,7 +50,7 @@ describe('however many tools a page has', () => {
     )
   })
 
-  test('the runtime knows what changed after the changes, and nothing is said when nothing did', () => {
+  test('the runtime has the changes after the messages, and no message is sent without changes', () => {
     fc.assert(
       fc.property(pageTools, pageTools, (before, after) => {
         const messages = tellChanges(before, after)
@@ -63,12 +63,12 @@ describe('however many tools a page has', () => {
   })
 })
 
-test('the runtime reads every hint that a page can give', () => {
+test('the runtime reads every hint that a page can set', () => {
   const annotations = Object.fromEntries(annotationNames.map((name) => [name, true]))
   expect(ToolDefinition.parse(tool('all', { annotations })).annotations).toEqual(annotations)
 })
 
-test('a tool is accepted exactly if the runtime can read it', () => {
+test('accepts a tool if and only if the runtime can read it', () => {
   const odd = fc.oneof(
     fc.constantFrom('', 'text', 'n'.repeat(maxNameLength + 1), 7, true, null, undefined),
     fc.object(),
@@ -102,7 +102,7 @@ test('a tool is accepted exactly if the runtime can read it', () => {
 
 const pad = (bytes: number) => ({ pad: 'x'.repeat(bytes - '{"pad":""}'.length) })
 
-describe('a tool is left out, for the reason that is given,', () => {
+describe('a tool is skipped, with a reason,', () => {
   test.each([
     [
       'with a name that is too long',
@@ -118,7 +118,7 @@ describe('a tool is left out, for the reason that is given,', () => {
       'its inputSchema is larger than 65536 bytes',
     ],
     [
-      'with a schema that could not be read',
+      'with an unreadable schema',
       tool('odd', { inputSchema: null as never }),
       tool('odd'),
       'its inputSchema isn’t a JSON object',
@@ -130,13 +130,13 @@ describe('a tool is left out, for the reason that is given,', () => {
       'its inputSchema isn’t a JSON object',
     ],
     [
-      'without a description that can be read',
+      'with an invalid description',
       tool('odd', { description: 7 as never }),
       tool('odd'),
       'its description isn’t valid',
     ],
     [
-      'that does not fit into a message',
+      'that exceeds the size of a message',
       tool('wordy', { description: 'x'.repeat(maxMessageBytes) }),
       tool('wordy'),
       'its definition is larger than 1048576 bytes',
@@ -149,7 +149,7 @@ describe('a tool is left out, for the reason that is given,', () => {
     expect(sortTools([good, tool('other')])).toEqual({ accepted: [good, tool('other')], leftOut: [] })
   })
 
-  test('beyond the number that a source may have', () => {
+  test('beyond the maximum number of tools', () => {
     const tools = Array.from({ length: maxTools + 2 }, (_, n) => tool(`t${n}`))
     const { accepted, leftOut } = sortTools(tools)
     const reason = 'a page can offer at most 512 tools'
@@ -159,7 +159,7 @@ describe('a tool is left out, for the reason that is given,', () => {
     ])
   })
 
-  test('beyond what all of them may take together', () => {
+  test('beyond the maximum size of all definitions', () => {
     const tools = Array.from({ length: 80 }, (_, n) => tool(`t${n}`, { inputSchema: pad(60 * 1024) }))
     const { accepted, leftOut } = sortTools(tools)
     expect([accepted.length, leftOut.length]).toEqual([68, 12])

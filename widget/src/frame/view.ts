@@ -81,7 +81,8 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   const questionText = make('div', { className: 'question-text', ariaLive: 'polite' })
   const questionScroller = make('div', { className: 'question-scroller' }, questionText)
   const choices = make('div', { className: 'choices' })
-  // Neither modal nor focused automatically, because the user may be typing in the page. Screen readers announce its text.
+  // Neither modal nor focused automatically, because the user may be typing in the page. Screen readers announce its
+  // text.
   const question = make('section', { className: 'question', role: 'alertdialog', tabIndex: -1, hidden: true })
   question.setAttribute('aria-labelledby', 'question')
   question.append(questionScroller, choices)

@@ -13,7 +13,7 @@ const networkFailures = new Set<SafeFetchReason>(['dns', 'connection', 'timeout'
 
 const noteReached = ({ kv }: Service): Promise<void> => kv.set(outcomeKey, 'reached', outcomeSeconds)
 
-/** A failure doesn't replace a success: otherwise anyone could turn the feature off by naming a host that doesn't exist. */
+/** A failure doesn't replace a success: otherwise anyone could turn the feature off by naming an unknown host. */
 async function noteFailure({ kv, config, log }: Service, reason: SafeFetchReason): Promise<void> {
   if (config.clientMetadataDocuments !== 'auto' || !networkFailures.has(reason)) return
   if (await kv.setIfAbsent(outcomeKey, 'unreachable', outcomeSeconds)) {
@@ -59,8 +59,8 @@ export async function keepDocument({ kv, log }: Service, { status, oidc }: KoaCo
 }
 
 /**
- * Lets clients that already have tokens use them while their document is unavailable. A sign-in fetches the document again,
- * except within the five minutes for which the library caches this response.
+ * Lets clients that already have tokens use them while their document is unavailable. A sign-in fetches the document
+ * again, except within the five minutes for which the library caches this response.
  */
 async function findKept({ kv }: Service, address: string | URL): Promise<Response | undefined> {
   const route = Provider.ctx?.oidc?.route

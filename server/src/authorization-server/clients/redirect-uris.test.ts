@@ -11,7 +11,7 @@ test.each([
   ['http://[::1]:3000/', true, 'a program on this computer', 'http://[::1]:3000'],
   ['com.example.app:/callback', true, 'an app on this computer (com.example.app)', 'com.example.app:'],
   ['cursor://tool/callback', true, 'an app on this computer (cursor)', 'cursor:'],
-])('%s may be registered', (uri, native, target, source) => {
+])('accepts %s', (uri, native, target, source) => {
   expect(findRedirectProblem(uri)).toBeUndefined()
   expect(isNative(uri)).toBe(native)
   expect(describeTarget(uri)).toBe(target)
@@ -40,11 +40,11 @@ test.each([
   '',
   7,
   null,
-])('%j may not', (uri) => {
+])('rejects %j', (uri) => {
   expect(findRedirectProblem(uri)).toMatch(/^redirect_uris must /)
 })
 
-test('whatever may be registered cannot break out of a header', () => {
+test('a redirect URI that is accepted cannot break out of a header', () => {
   fc.assert(
     fc.property(
       fc.oneof(

@@ -19,7 +19,7 @@ const isFocused = (field: Locator) => field.evaluate((element) => element === el
 const launcher = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const closePanel = (page: Page) => frameOf(page).getByRole('button', { name: 'Close' }).click()
 
-/** A member's page, and an assistant of theirs that sees its tools. */
+/** A member's page, and an assistant of the member that sees its tools. */
 async function visit() {
   const page = await visitShop(app.shopUrl, 'Demo Member')
   const mine = await useAssistant(app, 'member@demo.test')
@@ -33,7 +33,7 @@ async function alwaysAllow(page: Page): Promise<void> {
 }
 
 describe('a question', () => {
-  test('leaves the keyboard to the page', async () => {
+  test('does not take the keyboard focus from the page', async () => {
     const { page, mine } = await visit()
     await search(page).click()
     await page.keyboard.type('blue')
@@ -47,7 +47,7 @@ describe('a question', () => {
     await adding
   })
 
-  test('gives the focus back once it is answered', async () => {
+  test('returns the focus once it is answered', async () => {
     const { page, mine } = await visit()
     await search(page).click()
     const adding = mine.use('add_to_cart', { product_id: 'pencils' })
@@ -58,7 +58,7 @@ describe('a question', () => {
     expect(await search(page).inputValue()).toBe('ink')
   })
 
-  test('is answered by the first click of a double click, and the next question by neither', async () => {
+  test('is answered by the first click of a double click, and the second click does not answer the next one', async () => {
     const { page, mine } = await visit()
     const first = mine.use('add_to_cart', { product_id: 'pencils' })
     await question(page).getByText('"pencils"').waitFor()
@@ -73,7 +73,7 @@ describe('a question', () => {
     expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
   })
 
-  test('does not take its answer from a key that is still held down', async () => {
+  test('is not answered by a key that is still held down', async () => {
     const { page, mine } = await visit()
     const first = mine.use('add_to_cart', { product_id: 'pencils' })
     await question(page).getByText('"pencils"').waitFor()
@@ -104,7 +104,7 @@ describe('a question', () => {
     expect(await frameOf(page).getByRole('list', { name: 'Calls' }).innerText()).toContain('Tool')
   })
 
-  test('shows the input exactly, with escapes for what cannot be seen', async () => {
+  test('shows the exact input, with escapes for invisible characters', async () => {
     const { page, mine } = await visit()
     const adding = mine.use('add_to_cart', { product_id: 'a\u202Eb\u200B' })
     await question(page).waitFor()
@@ -114,7 +114,7 @@ describe('a question', () => {
     await adding
   })
 
-  test('folds long input, and shows all of it on request', async () => {
+  test('collapses long input, and shows all of it on request', async () => {
     const { page, mine } = await visit()
     const args = { note: `${'x'.repeat(5_000)}\u202Eend`, product_id: 'pencils' }
     const adding = mine.use('add_to_cart', args)
@@ -127,7 +127,7 @@ describe('a question', () => {
     await adding
   })
 
-  test('ends when its caller is gone, says so, and makes room for the next one', async () => {
+  test('is withdrawn with a notice when its caller disconnects, and the next one follows', async () => {
     const { page, mine } = await visit()
     const patience = new AbortController()
     const first = mine.use('add_to_cart', { product_id: 'pencils' }, undefined, patience.signal)
@@ -143,7 +143,7 @@ describe('a question', () => {
     expect(await cart(page)).toEqual(['1 × Notebook, dotted'])
   })
 
-  test('of a client of 2025-11-25 ends when the client runs out of time, and its retry is done once', async () => {
+  test('of a 2025-11-25 client is withdrawn when the client times out, and the retry runs once', async () => {
     const { page } = await visit()
     const client = new OlderClient({ name: 'older', version: '1.0.0' })
     const headers = { authorization: `Bearer ${await app.tokenFor('member@demo.test', 'demo')}` }
@@ -162,12 +162,12 @@ describe('a question', () => {
     expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
   })
 
-  test('that nobody answers ends, and the caller is told what to do', async () => {
+  test('times out, and the caller is told what to do', async () => {
     const { page, mine } = await visit()
     const adding = mine.use('add_to_cart', { product_id: 'pencils' })
     await question(page).getByText('"pencils"').waitFor()
     onTestFinished(() => app.setAhead(0))
-    // A page that is silent for 25 s is gone, so it gets the time to answer the server's pings.
+    // A page that is silent for 25 s is dropped, so it gets time to answer the server's pings.
     for (const ahead of [20_000, 40_000]) {
       app.setAhead(ahead)
       const isSeen = async () =>
@@ -185,7 +185,7 @@ describe('a question', () => {
     expect(await cart(page)).toEqual([])
   })
 
-  test('gives way to the same call made again, so that it is done once', async () => {
+  test('is replaced when the call is repeated, so that it runs once', async () => {
     const { page, mine } = await visit()
     const first = mine.use('add_to_cart', { product_id: 'pencils' })
     await question(page).getByText('"pencils"').waitFor()
@@ -213,7 +213,7 @@ describe('a question', () => {
     expect(await cart(page)).toEqual([])
   })
 
-  test('that is allowed while the page is offline and the caller gives up runs nothing', async () => {
+  test('runs nothing if it is allowed while the page is offline and the caller gives up', async () => {
     const { page, mine } = await visit()
     const patience = new AbortController()
     const adding = mine.use('add_to_cart', { product_id: 'pencils' }, undefined, patience.signal)
@@ -223,7 +223,7 @@ describe('a question', () => {
     patience.abort()
     await gaveUp
     await mine.sources()
-    expect(await question(page).isVisible(), 'the page has not heard of it').toBe(true)
+    expect(await question(page).isVisible(), 'the page has not been told yet').toBe(true)
     await button(page, 'Allow once').click()
     await page.context().setOffline(false)
     await frameOf(page).getByText('is no longer waiting for “Add to the cart”').waitFor()
@@ -277,7 +277,7 @@ describe('a standing permission', () => {
     expect(await cart(page)).toEqual(['2 × Pencils, box of twelve'])
   })
 
-  test('leaves a sign on the page when a tool runs while the panel is closed', async () => {
+  test('shows an indicator when a tool runs while the panel is closed', async () => {
     const { page, mine } = await visit()
     const first = mine.use('add_to_cart', { product_id: 'pencils' })
     await alwaysAllow(page)
@@ -291,7 +291,7 @@ describe('a standing permission', () => {
   })
 })
 
-test('the list of calls shows the newest call', async () => {
+test('the list of calls keeps the newest call in view', async () => {
   const { page, mine } = await visit()
   await launcher(page, 'Open the agent').click()
   for (let count = 0; count < 12; count++) await mine.use('search_products', { query: String(count) })

@@ -16,7 +16,7 @@ const allow = (page: Page) => frameOf(page).getByRole('button', { name: 'Allow o
 const sourceIds = async (assistant: Awaited<ReturnType<typeof useAssistant>>) =>
   (await assistant.sources()).map(({ sourceId }) => sourceId)
 
-/** The sockets of a page to the runtime, which a test can cut. */
+/** A page's sockets to the runtime, which a test can cut. */
 async function useNetwork(page: Page) {
   const sockets: { page: WebSocketRoute; server: WebSocketRoute }[] = []
   await page.routeWebSocket(/\/runtime$/, (socket) => {
@@ -26,7 +26,7 @@ async function useNetwork(page: Page) {
     sockets,
     async cut() {
       const newest = sockets.at(-1)
-      // As when the network goes: neither side says goodbye.
+      // As when the network fails: neither side closes properly.
       await Promise.all([newest?.page.close({ code: 4999 }), newest?.server.close({ code: 4999 })])
     },
   }
@@ -56,7 +56,7 @@ const shopKey = async (): Promise<{ id: string }> => {
 }
 
 describe('a connection that drops', () => {
-  test('comes back as the same source, and a call goes on that waited for the person', async () => {
+  test('resumes as the same source, and a call that waited for the user continues', async () => {
     const { page, network, mine } = await visitWithNetwork()
     const before = await sourceIds(mine)
     const adding = mine.use('add_to_cart', { product_id: 'notebook' })
@@ -73,7 +73,7 @@ describe('a connection that drops', () => {
     for (const socket of network.sockets) expect(socket.page.url()).toBe(`${app.url.replace('http', 'ws')}/runtime`)
   })
 
-  test('gets the answer across that it could not send', async () => {
+  test('sends the result that could not be sent before', async () => {
     const { page, network, mine } = await visitWithNetwork()
     const adding = mine.use('add_to_cart', { product_id: 'notebook' })
     await frameOf(page).getByRole('alertdialog').waitFor()
@@ -86,7 +86,7 @@ describe('a connection that drops', () => {
   })
 })
 
-describe('who the page is for', () => {
+describe('the identity of the page', () => {
   const connect = (page: Page, method: 'setAuth', idToken: string) =>
     page.evaluate(`(async () => {
       const agent = document.querySelector('inlay-agent')
@@ -107,7 +107,7 @@ describe('who the page is for', () => {
     await expect.poll(count).toBe(0)
   })
 
-  test('stays when the same person comes with another token', async () => {
+  test('stays when the same user has a new token', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     const mine = await useAssistant(app, 'member@demo.test')
     await expect.poll(async () => (await mine.sources()).length).toBe(1)
@@ -119,7 +119,7 @@ describe('who the page is for', () => {
     expect(await sourceIds(mine)).toEqual(before)
   })
 
-  test('is asked for again when the token has run out, and the page learns that', async () => {
+  test('is requested again when the token has expired, and the page is told', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     await page.evaluate(`addEventListener('inlay-error', ({ detail }) => { window.problem = detail.code })`)
     await connect(page, 'setAuth', `await (${ofSession})()`)
@@ -137,7 +137,7 @@ describe('who the page is for', () => {
 })
 
 describe('the publishable key', () => {
-  test('that is changed makes the page prove itself again, and it stays', async () => {
+  test('that is changed makes the page authenticate again, and it stays connected', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     const mine = await useAssistant(app, 'member@demo.test')
     await expect.poll(async () => (await mine.sources()).length).toBe(1)
@@ -152,7 +152,7 @@ describe('the publishable key', () => {
     expect(await sourceIds(mine)).toEqual(before)
   })
 
-  test('that is revoked ends the page’s connection within five seconds, and says so', async () => {
+  test('that is revoked ends the page’s connection within five seconds, with a message', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     await adminRequest('DELETE', `/publishable-keys/${(await shopKey()).id}`)
     await frameOf(page).locator('html[data-state="refused"]').waitFor({ state: 'attached', timeout: 5_000 })

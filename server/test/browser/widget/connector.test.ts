@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-test('whoever has the widget open acts at the company’s tool server, without ever signing in there', async () => {
+test('a user with the widget open can use the company’s tool server without signing in there', async () => {
   await visitShop(app.shopUrl, 'Demo Member')
   const assistant = await useAssistant(app, 'member@demo.test')
   const { content, isError } = await assistant.use('orders.list_orders')
@@ -21,14 +21,14 @@ test('whoever has the widget open acts at the company’s tool server, without e
   })
 })
 
-test('whoever has not is told to open it', async () => {
+test('a user without it is told to open it', async () => {
   const assistant = await useAssistant(app, 'admin@demo.test')
   const { content, isError } = await assistant.use('orders.list_orders')
   expect(isError).toBe(true)
   expect(JSON.stringify(content)).toContain('Open a page with the widget')
 })
 
-describe('a tool of the server that changes something', () => {
+describe('a tool at a tool server that changes something', () => {
   const question = (page: Page) => frameOf(page).getByRole('alertdialog', { name: 'Allow “orders: Cancel an order”?' })
   const answer = (page: Page, name: string) => question(page).getByRole('button', { name }).click()
   const cancelOrder = (order: string) => ['orders.cancel_order', { order }] as const
@@ -41,7 +41,7 @@ describe('a tool of the server that changes something', () => {
     return { page, assistant }
   }
 
-  test('asks in the open page, and does what was allowed', async () => {
+  test('asks in the open page, and runs once allowed', async () => {
     const { page, assistant } = await visit()
     const declined = assistant.use(...cancelOrder('1042'))
     await question(page).getByText('wants to use the tool orders.cancel_order on your organization’s server').waitFor()
@@ -59,7 +59,7 @@ describe('a tool of the server that changes something', () => {
     await expect.poll(rows).toEqual([expect.stringContaining('Declined'), expect.stringContaining('Allowed')])
   })
 
-  test('can be allowed until the user leaves the page, and the permission revoked', async () => {
+  test('can be allowed until the user leaves the page, and the permission can be revoked', async () => {
     const { page, assistant } = await visit()
     const first = assistant.use(...cancelOrder('1041'))
     await question(page).getByText('More options').click()
@@ -96,7 +96,7 @@ describe('a tool of the server that changes something', () => {
     expect(JSON.parse(text(refused))).toMatchObject({ code: 'APPROVAL_NEEDED', data: { pages: [app.shopUrl] } })
   })
 
-  test('is not allowed by the page around the frame, not even with a socket of its own', async () => {
+  test('cannot be allowed by the page around the frame, not even with its own socket', async () => {
     const { page, assistant } = await visit()
     const frame = new URL(
       page

@@ -11,7 +11,7 @@ afterAll(() => app.close())
 
 const launcher = (page: Page) => page.getByRole('button', { name: 'Open the agent' })
 
-/** Counts what the service sends to a page from now on: headers and bodies as they travel, and socket messages. */
+/** Counts the bytes that the server sends to a page: headers and bodies on the wire, and socket messages. */
 function countTransfer(page: Page) {
   const requests: { path: string; bytes: Promise<number> }[] = []
   let socketBytes = 0
@@ -43,7 +43,7 @@ describe('a panel that stays closed', () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     const mine = await useAssistant(app, 'member@demo.test')
     await expect.poll(mine.toolCounts).toEqual([3])
-    // The visitor as if for the first time, and already signed in.
+    // A first visit by a user who is already signed in.
     const first = await page.context().newPage()
     await page.close()
     await expect.poll(mine.toolCounts).toEqual([])
@@ -63,7 +63,7 @@ describe('a panel that stays closed', () => {
     expect(bytes, 'it was measured at all').toBeGreaterThan(8 * 1024)
   })
 
-  test('loads the rest once it is opened, and once only', async () => {
+  test('loads the rest when it is opened, and only once', async () => {
     const page = await usePage()
     const transfer = countTransfer(page)
     await page.goto(app.shopUrl)
@@ -91,10 +91,10 @@ describe('a page that was open when the server was upgraded', () => {
     await frameOf(page).getByText('Connected', { exact: true }).waitFor()
     await expect.poll(mine.toolCounts).toEqual([3])
     const [after] = await mine.sources()
-    expect(after?.sourceId, 'the frame was loaded again').not.toBe(before?.sourceId)
+    expect(after?.sourceId, 'the frame was reloaded').not.toBe(before?.sourceId)
   })
 
-  test('loads it for a question too: that call fails, nothing runs, and the next call is asked about', async () => {
+  test('loads it for a question too: that call fails, nothing runs, and the next call asks the user', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     const mine = await useAssistant(app, 'member@demo.test')
     await expect.poll(mine.toolCounts).toEqual([3])
@@ -107,7 +107,7 @@ describe('a page that was open when the server was upgraded', () => {
     expect((await adding).structuredContent).toMatchObject({ items: { notebook: 1 } })
   })
 
-  test('loads it once and not in a circle, and says what is wrong', async () => {
+  test('loads it only once, and shows the problem', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     await page.evaluate(`addEventListener('inlay-error', ({ detail }) => { window.problem = detail.code })`)
     let attempts = 0

@@ -19,14 +19,14 @@ async function createKey(allowed_origins: string[] = []) {
   return body as { id: string; key: string }
 }
 
-/** What an administrator reads about a key. */
+/** What an administrator sees about a key. */
 async function refusals(keyId: string): Promise<object[]> {
   const token = await app.tokenFor('admin@demo.test', 'demo')
   const { body } = await app.request('GET', '/diagnostics/refusals', { token })
   return body.refusals.filter(({ publishable_key_id }: { publishable_key_id: string }) => publishable_key_id === keyId)
 }
 
-/** A page on another site than the service's, which keeps what the widget tells it. */
+/** A page on another site than the server's, which records the widget's events. */
 const pageWith = (tag: string, head = '') => `<!doctype html><html lang="en"><head><title>Page</title>${head}
   <script nonce="ours">
     window.heard = []
@@ -45,7 +45,7 @@ const heard = (page: Page, name: string): Promise<object[]> =>
   page.evaluate(`heard.filter(({ type }) => type === 'inlay-${name}').map(({ detail }) => detail)`)
 
 describe('a tag that is pasted into a page', () => {
-  test('connects by itself, for somebody who is not signed in', async () => {
+  test('connects automatically for an anonymous visitor', async () => {
     const { id, key } = await createKey()
     const page = await visit(`<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`)
     await waitUntilConnected(page)
@@ -53,11 +53,11 @@ describe('a tag that is pasted into a page', () => {
     await expect.poll(() => heard(page, 'initialized')).toEqual([{ userId: id, organizationId }])
     await expect.poll(() => heard(page, 'size-changed')).not.toEqual([])
     const sizes = (await heard(page, 'size-changed')) as { width: number; height: number }[]
-    expect(Math.min(...sizes.map(({ width }) => width)), 'never of a frame that is hidden').toBeGreaterThan(0)
+    expect(Math.min(...sizes.map(({ width }) => width)), 'never of a hidden frame').toBeGreaterThan(0)
     expect(Math.max(...sizes.map(({ height }) => height))).toBeLessThan(400)
   })
 
-  test('works under a policy that forbids inline styles, HTML from texts and all scripts but ours', async () => {
+  test('works under a policy that forbids inline styles, HTML strings and all scripts except ours', async () => {
     const { key } = await createKey()
     const policy = `default-src 'none'; script-src 'nonce-ours' ${app.url}; frame-src ${app.url}; require-trusted-types-for 'script'`
     const page = await visit(
@@ -66,7 +66,7 @@ describe('a tag that is pasted into a page', () => {
     )
     await waitUntilConnected(page)
     const height = await page.locator('inlay-agent').evaluate((element) => element.getBoundingClientRect().height)
-    expect(height, 'its style is there').toBeGreaterThan(150)
+    expect(height, 'its style is applied').toBeGreaterThan(150)
   })
 
   test('tells visitors who are not signed in that assistants cannot use the page for them', async () => {
@@ -89,10 +89,10 @@ describe('a tag that is pasted into a page', () => {
   })
 })
 
-describe('something wrong is never a blank box', () => {
+describe('a problem is always shown', () => {
   test.each([
-    ['a key that nobody has', () => generateKey('development')],
-    ['a key with a typing error', () => 'pk_test_typo'],
+    ['an unknown key', () => generateKey('development')],
+    ['a mistyped key', () => 'pk_test_typo'],
   ])('%s: the developer is told in the frame', async (_, key) => {
     const page = await visit(`<inlay-agent publishable-key="${key()}" display-mode="inline"></inlay-agent>`)
     const alert = frameOf(page).getByRole('alert')
@@ -101,13 +101,13 @@ describe('something wrong is never a blank box', () => {
     expect(await heard(page, 'error')).toMatchObject([{ code: 'INVALID_KEY' }])
   })
 
-  test('a key that is empty: the developer is told in the page, the console and an event', async () => {
+  test('an empty key: the developer is told in the page, the console and an event', async () => {
     const page = await usePage()
     const warnings: string[] = []
     page.on('console', (message) => warnings.push(message.text()))
     const heading = '<script>window.heard = []; addEventListener("inlay-error", (e) => heard.push(e.detail))</script>'
     const tag = `<inlay-agent publishable-key="" display-mode="inline"></inlay-agent>`
-    // The tag stands before the script, as where the script is loaded later.
+    // The tag precedes the script, as on pages that load the script later.
     await page.goto(await useSite(`<!doctype html>${heading}${tag}<script src="${app.url}/widget.js"></script>`))
     await page.getByText('The publishable key is empty.').waitFor()
     expect(await page.evaluate('heard')).toEqual([{ code: 'INVALID_KEY', message: 'The publishable key is empty.' }])
@@ -122,7 +122,7 @@ describe('something wrong is never a blank box', () => {
 
   test.each([
     ['the key does not allow', ''],
-    ['the key does not allow, of a page that sends no referrer', '<meta name="referrer" content="no-referrer">'],
+    ['the key does not allow, on a page that sends no referrer', '<meta name="referrer" content="no-referrer">'],
   ])('an origin that %s: developer and administrator are told what to add', async (_, head) => {
     const { id, key } = await createKey(['https://shop.example.com'])
     const page = await visit(`<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`, head)
@@ -143,7 +143,7 @@ describe('something wrong is never a blank box', () => {
     ])
   })
 
-  test('an origin that the key does not allow, in a browser that names no pages: the developer is told in the page', async () => {
+  test('an origin that the key does not allow, in a browser that sends no referrer: the developer is told in the page', async () => {
     const { key } = await createKey(['https://shop.example.com'])
     const initScript = `Object.defineProperty(HTMLIFrameElement.prototype, 'referrerPolicy', {
       set() { this.setAttribute('referrerpolicy', 'no-referrer') },
@@ -157,7 +157,7 @@ describe('something wrong is never a blank box', () => {
     expect(await heard(page, 'error')).toMatchObject([{ code: 'FRAME_UNAVAILABLE' }])
   })
 
-  test('a service that is not there: the developer is told in the page', async () => {
+  test('an unavailable server: the developer is told in the page', async () => {
     const { key } = await createKey()
     const nowhere = 'http://localhost:9'
     const page = await visit(
@@ -169,7 +169,7 @@ describe('something wrong is never a blank box', () => {
       .waitFor()
   })
 
-  test('in production people are told no more than that', async () => {
+  test('in production, visitors get no details', async () => {
     const key = generateKey('production')
     const page = await visit(
       `<inlay-agent publishable-key="${key}" display-mode="inline" api-base="http://localhost:9"></inlay-agent>`,
@@ -177,12 +177,12 @@ describe('something wrong is never a blank box', () => {
     const note = page.getByRole('status')
     await note.filter({ hasText: 'not available' }).waitFor()
     expect(await note.innerText()).toBe("The assistant isn't available right now.")
-    expect(await heard(page, 'error'), 'the page learns more').toMatchObject([
+    expect(await heard(page, 'error'), 'the page gets the details').toMatchObject([
       { code: 'FRAME_UNAVAILABLE', message: expect.stringContaining('http://localhost:9') },
     ])
   })
 
-  test('an ID token where no provider is trusted: the developer is told in the frame', async () => {
+  test('an ID token without a trusted provider: the developer is told in the frame', async () => {
     const { id, key } = await createKey()
     const page = await visit('<inlay-agent display-mode="inline"></inlay-agent>')
     await page.evaluate(
@@ -194,7 +194,7 @@ describe('something wrong is never a blank box', () => {
   })
 })
 
-test('a service that comes back is found again', async () => {
+test('reconnects when the server is available again', async () => {
   const { key } = await createKey()
   const page = await usePage()
   await page.clock.install()
@@ -207,7 +207,7 @@ test('a service that comes back is found again', async () => {
 })
 
 describe('a token', () => {
-  test('is in no address, attribute, storage or member of the page once it was handed over', async () => {
+  test('is in no URL, attribute, storage or member of the page once it was passed on', async () => {
     const { key } = await createKey()
     const canary = 'canary.of.idtoken'
     const page = await usePage()
@@ -234,8 +234,8 @@ describe('a token', () => {
   })
 })
 
-describe('a stranger in another frame of the page', () => {
-  test('cannot hand our frame a channel: that can only the page', async () => {
+describe('another frame in the page', () => {
+  test('cannot give our frame a channel: only the page can', async () => {
     const { key } = await createKey()
     const stranger = await useSite(`<script>
       const { port1, port2 } = new MessageChannel()
@@ -249,7 +249,7 @@ describe('a stranger in another frame of the page', () => {
     await page.goto(
       await useSite(`<iframe src="${app.url}/embed/?key=${key}"></iframe><iframe src="${stranger}"></iframe>`),
     )
-    // The page comes second, with a channel that the frame answers on.
+    // The page comes second, with a channel that the frame accepts.
     await page.evaluate(`new Promise((resolve) => {
       onmessage = ({ data }) => {
         if (data !== 'tried') return
@@ -264,7 +264,7 @@ describe('a stranger in another frame of the page', () => {
     expect(await frame?.title()).toBe('')
   })
 
-  test('cannot pass for our frame', async () => {
+  test('cannot impersonate our frame', async () => {
     const { key } = await createKey()
     const stranger = await useSite(`<script>parent.postMessage('inlay:ready', '*')</script>`)
     const page = await usePage()
@@ -279,7 +279,7 @@ describe('a stranger in another frame of the page', () => {
       frame.src = '${stranger}'
       document.body.append(frame)
     })`)
-    expect(await note.isVisible(), 'ours is still waited for').toBe(true)
+    expect(await note.isVisible(), 'the element still waits for our frame').toBe(true)
   })
 })
 
@@ -293,7 +293,7 @@ describe('the panel', () => {
     return page
   }
 
-  test('of pip opens and closes with the keyboard, and the focus goes with it', async () => {
+  test('in pip mode opens and closes with the keyboard, and the focus follows', async () => {
     const page = await open('pip')()
     const panel = page.getByRole('region', { name: 'Agent' })
     expect(await panel.isVisible()).toBe(false)
@@ -313,7 +313,7 @@ describe('the panel', () => {
     expect(await heard(page, 'close')).toEqual([null])
   })
 
-  test('of fullscreen covers the page, and its button brings it back', async () => {
+  test('in fullscreen mode covers the page, and its button closes it', async () => {
     const page = await open('fullscreen')()
     await page.getByRole('button', { name: 'Open the agent' }).click()
     const panel = page.getByRole('region', { name: 'Agent' })
@@ -322,7 +322,7 @@ describe('the panel', () => {
     await panel.waitFor({ state: 'hidden' })
   })
 
-  test('of inline is always there, in the flow of the page', async () => {
+  test('in inline mode is always visible, in the flow of the page', async () => {
     const page = await open('inline')()
     expect(await page.getByRole('button', { name: 'Open the agent' }).count()).toBe(0)
     expect(await frameOf(page).getByRole('button', { name: 'Close' }).count()).toBe(0)
@@ -331,7 +331,7 @@ describe('the panel', () => {
     expect(Math.abs(height - Math.max(Number(wanted), 192))).toBeLessThanOrEqual(2)
   })
 
-  test('is as light or dark as the page, or as the page says', async () => {
+  test("follows the page's color scheme, or the theme that the page sets", async () => {
     const page = await open('inline')()
     const scheme = () =>
       frameOf(page)
@@ -349,7 +349,7 @@ describe('the panel', () => {
     await expect.poll(scheme).toBe('light')
   })
 
-  test('takes colours from the page, and nothing that is no colour', async () => {
+  test('uses colours from the page, and ignores invalid ones', async () => {
     const { key } = await createKey()
     const style = '--inlay-accent: rgb(1, 2, 3); --inlay-text: url(https://evil.example)'
     const page = await visit(

@@ -20,7 +20,7 @@ const scheme = (page: Page) =>
     .locator('html')
     .evaluate((element) => element.style.colorScheme)
 
-test('an application in React has it as a component', async () => {
+test('works as a component in a React application', async () => {
   const page = await usePage()
   await page.goto(await useSite(await bundleReactPage({ publishableKey: await createKey(), apiBase: app.url })))
   await waitUntilConnected(page)
@@ -41,7 +41,7 @@ test('an application in React has it as a component', async () => {
   expect(await page.locator('inlay-agent').count()).toBe(0)
 })
 
-test('a page that loads the polyfill long after the widget has its tools found', async () => {
+test('finds the tools of a page that loads the polyfill long after the widget', async () => {
   const tag = `<inlay-agent publishable-key="${await createKey()}" display-mode="inline"></inlay-agent>`
   const page = await usePage()
   await page.goto(await useSite(`<!doctype html><script src="${app.url}/widget.js"></script>${tag}`))
@@ -54,7 +54,7 @@ test('a page that loads the polyfill long after the widget has its tools found',
   await frameOf(page).getByText('1 tool on this page').waitFor()
 })
 
-describe('what the page has for WebMCP', () => {
+describe("the page's WebMCP implementation", () => {
   const open = async (script: string) => {
     const tag = `<inlay-agent publishable-key="${await createKey()}" display-mode="inline"></inlay-agent>`
     const page = await usePage()
@@ -76,13 +76,13 @@ describe('what the page has for WebMCP', () => {
     await frameOf(page).getByText('2 tools on this page').waitFor()
   })
 
-  test('can hold a tool that cannot be read: the others are offered, and the console says why it is not', async () => {
+  test('can contain an unreadable tool: the others are offered, and the console shows the reason', async () => {
     const { page, warnings } = await open(offer(`{ name: 'good' }, { name: 'odd', inputSchema: 'type: object' }`))
     await frameOf(page).getByText('1 tool on this page').waitFor()
     await expect.poll(() => warnings.join()).toContain('the tool odd was skipped: its inputSchema isn’t a JSON object')
   })
 
-  test('can refuse to be read, which the console says', async () => {
+  test('can be unreadable, which the console reports', async () => {
     const refuse = `document.modelContext = Object.assign(new EventTarget(), {
       getTools: async () => { throw new DOMException('Origin isolation is needed', 'SecurityError') },
     })`
@@ -92,7 +92,7 @@ describe('what the page has for WebMCP', () => {
   })
 })
 
-test('a page that leaves while a tool runs gives one error, and the next page is another source', async () => {
+test('a page that leaves while a tool runs causes one error, and the next page is a new source', async () => {
   const page = await visitShop(app.shopUrl, 'Demo Member')
   const mine = await useAssistant(app, 'member@demo.test')
   await page.evaluate(`document.modelContext.registerTool({
@@ -112,7 +112,7 @@ test('a page that leaves while a tool runs gives one error, and the next page is
   expect(await page.evaluate('sessionStorage.runs'), 'not tried again').toBe('1')
 })
 
-test('a caller that gives up stops the tool in the page', async () => {
+test('a caller that cancels stops the tool in the page', async () => {
   const page = await visitShop(app.shopUrl, 'Demo Member')
   const mine = await useAssistant(app, 'member@demo.test')
   await expect.poll(mine.toolCounts).toEqual([3])

@@ -6,7 +6,7 @@ import { startTestProvider } from '../../oidc-provider.ts'
 import { usePage, useSite } from '../chromium.ts'
 import { frameOf, waitUntilConnected } from './shop.ts'
 
-/** A page whose `idToken` function the test answers, at an organization whose provider the test chooses. */
+/** A page whose `idToken` function the test controls, in an organization whose provider the test chooses. */
 async function visit(idToken: (timesAsked: number) => Promise<string>) {
   await buildWidget()
   const app = await startHttpService()
@@ -47,7 +47,7 @@ async function useProvider() {
 
 const errors = (page: Page) => page.evaluate('heard')
 
-test('a page whose token is no longer valid is asked for a fresh one, and stays connected with it', async () => {
+test('asks the page for a fresh token when its token expires, and the page stays connected', async () => {
   const providers = [await useProvider(), await useProvider()] as const
   let current: (typeof providers)[number] = providers[0]
   const { page, timesAsked, trust, open, nextTicket } = await visit(() => current.idToken({ sub: 'ann' }))
@@ -62,24 +62,24 @@ test('a page whose token is no longer valid is asked for a fresh one, and stays 
   await renewed
   await waitUntilConnected(page)
   expect(timesAsked(), 'once more').toBe(2)
-  expect(await errors(page), 'nothing that the page has to deal with').toEqual([])
+  expect(await errors(page), 'no error for the page to handle').toEqual([])
 })
 
-test('a page that keeps giving tokens that are not valid is told so, and is connected once it gives a good one', async () => {
+test('reports repeated invalid tokens to the page, and connects once it provides a valid one', async () => {
   const [trusted, stranger] = [await useProvider(), await useProvider()]
   let current = stranger
   const { page, timesAsked, trust, open } = await visit(() => current.idToken({ sub: 'ann' }))
   await trust(trusted.issuer)
   await open()
   await frameOf(page).getByRole('alert').filter({ hasText: 'INVALID_TOKEN' }).waitFor()
-  expect(timesAsked(), 'a second time at once, then less and less often').toBeGreaterThanOrEqual(2)
+  expect(timesAsked(), 'a second time immediately, then less and less often').toBeGreaterThanOrEqual(2)
   expect(await errors(page)).toContain('INVALID_TOKEN')
   current = trusted
   await waitUntilConnected(page)
   expect(await frameOf(page).getByRole('alert').count(), 'the problem is gone').toBe(0)
 })
 
-test('a page that cannot get a token at the moment is asked again', async () => {
+test('asks a page again that could not get a token', async () => {
   const provider = await useProvider()
   const { page, trust, open } = await visit((timesAsked) =>
     timesAsked < 3 ? Promise.reject(new Error('Bad gateway')) : provider.idToken({ sub: 'ann' }),

@@ -6,8 +6,8 @@ import { frameOf, type ShopService, startShop, useAssistant, visitShop } from '.
 
 const images = join(import.meta.dirname, '../../../../docs/images')
 
-/** Takes the pictures of docs/widget.md again. Only on demand, because they differ a little on every machine. */
-describe.runIf(process.env.TAKE_PICTURES)('the pictures of the widget', () => {
+/** Retakes the screenshots of docs/widget.md. Only on demand, because they differ slightly on every machine. */
+describe.runIf(process.env.TAKE_PICTURES)('screenshots of the widget', () => {
   let app: ShopService
   beforeAll(async () => {
     app = await startShop()

@@ -20,7 +20,7 @@ async function allowWhereAsked(pages: Page[]): Promise<void> {
 }
 
 describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form, options) => {
-  test('a person’s page is a source for their assistant, and for nobody else’s', async () => {
+  test('a user’s page is a source for their assistant, and for no one else’s', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member', options)
     expect(await formOf(page)).toBe(form)
     const mine = await useAssistant(app, 'member@demo.test')
@@ -37,11 +37,11 @@ describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form
       { id: 'ink-blue', name: 'Ink, blue', price: 9 },
       { id: 'ink-green', name: 'Ink, green', price: 9 },
     ]
-    expect(found.structuredContent, 'what only reads asks nobody').toEqual({ products: inks })
+    expect(found.structuredContent, 'read-only tools do not ask').toEqual({ products: inks })
 
     const adding = mine.use('add_to_cart', { product_id: 'ink-blue', quantity: 2 })
     await question(page).getByText('"quantity": 2').waitFor()
-    expect(await cart(page), 'nothing happens unasked').toEqual([])
+    expect(await cart(page), 'nothing runs without approval').toEqual([])
     await choose(page, 'Allow once')
     expect((await adding).structuredContent).toEqual({ items: { 'ink-blue': 2 }, total: '€ 18.00' })
     expect(await cart(page)).toEqual(['2 × Ink, blue'])
@@ -50,7 +50,7 @@ describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form
     await expect.poll(mine.sources, { timeout: 25_000 }).toEqual([])
   })
 
-  test('what the page registers and takes back is followed', async () => {
+  test('follows tools that the page registers and unregisters', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member', options)
     const mine = await useAssistant(app, 'member@demo.test')
     await expect.poll(mine.toolCounts).toEqual([3])
@@ -68,7 +68,7 @@ describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form
     expect(await mine.use('wave')).toMatchObject({ isError: true })
   })
 
-  test('a page that shows another address without being loaded anew stays the same source', async () => {
+  test('a page that changes its URL without a reload stays the same source', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member', options)
     const mine = await useAssistant(app, 'member@demo.test')
     await expect.poll(mine.toolCounts).toEqual([3])
@@ -79,7 +79,7 @@ describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form
       .toMatchObject([{ sourceId: before?.sourceId, title: 'Pens', url: `${app.shopUrl}/pens` }])
   })
 
-  test('a tool that throws fails, and is not tried again', async () => {
+  test('a tool that throws fails, and is not retried', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member', options)
     const mine = await useAssistant(app, 'member@demo.test')
     await page.evaluate(`document.modelContext.registerTool({
@@ -92,7 +92,7 @@ describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form
   })
 })
 
-test('two tabs with the same tools need the source to be named', async () => {
+test('two tabs with the same tools require the source to be named', async () => {
   const first = await visitShop(app.shopUrl, 'Demo Member')
   const second = await first.context().newPage()
   await second.goto(app.shopUrl)
@@ -121,7 +121,7 @@ test('two tabs with the same tools need the source to be named', async () => {
   ])
 })
 
-describe('a person', () => {
+describe('a user', () => {
   test.each([
     ['with the button', (page: Page) => choose(page, 'Decline')],
     [
@@ -132,7 +132,7 @@ describe('a person', () => {
         await button.press('Escape')
       },
     ],
-  ])('who declines %s keeps the page as it is, and the assistant is told', async (_, decline) => {
+  ])('who declines %s keeps the page unchanged, and the assistant is told', async (_, decline) => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     const mine = await useAssistant(app, 'member@demo.test')
     await expect.poll(async () => (await mine.sources()).length).toBe(1)
@@ -169,7 +169,7 @@ describe('a person', () => {
     expect((await changed).content).toEqual([{ type: 'text', text: 'Paints it red' }])
   })
 
-  test('who signs in again is asked who they are', async () => {
+  test('who signs in again is identified again', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByRole('link', { name: 'Sign in' }).click()
@@ -188,7 +188,7 @@ describe('a person', () => {
   })
 })
 
-test('a user sees their calls after a reload, the newest in view', async () => {
+test('a user sees their calls after a reload, with the newest in view', async () => {
   const page = await visitShop(app.shopUrl, 'Demo Admin')
   const mine = await useAssistant(app, 'admin@demo.test')
   await expect.poll(mine.toolCounts).toEqual([3])
@@ -216,7 +216,7 @@ test('a user sees their calls after a reload, the newest in view', async () => {
   expect(await earlier.first().innerText()).toContain('Done')
   await expect.poll(() => isNewestInView('Earlier')).toBe(true)
 
-  // Whoever reads an older call isn't taken away from it.
+  // A user who reads an older call isn't scrolled away from it.
   const main = frameOf(page).getByRole('main')
   await main.hover()
   await page.mouse.wheel(0, -10_000)

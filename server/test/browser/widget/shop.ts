@@ -9,15 +9,15 @@ import { type PageOptions, usePage } from '../chromium.ts'
 
 export interface ShopService extends HttpService {
   shopUrl: string
-  /** How far the service's clock is ahead of everybody else's, in milliseconds. */
+  /** How far the server's clock is ahead of the real time, in milliseconds. */
   setAhead(ms: number): void
 }
 
-/** A service, and the example shop with the widget in it. */
+/** A server, and the example shop with the widget. */
 export async function startShop(): Promise<ShopService> {
   await buildWidget()
   const app = await startHttpService()
-  // The identity provider goes by the real time.
+  // The identity provider uses the real time.
   let ahead = 0
   const clockwork = setInterval(() => {
     app.clock.now = Date.now() + ahead
@@ -38,7 +38,7 @@ export async function startShop(): Promise<ShopService> {
   }
 }
 
-/** The shop in a browser, as somebody of its identity provider, with the widget connected. */
+/** The shop in a browser, as a user of its identity provider, with the widget connected. */
 export async function visitShop(shopUrl: string, person: string, options?: PageOptions): Promise<Page> {
   const page = await usePage(options)
   await page.goto(shopUrl)
@@ -72,7 +72,7 @@ export async function useAssistant(app: HttpService, email: Email, clientToken?:
   }
   return {
     sources,
-    /** Of every open page of the person: a page that an earlier test left is waited for until it is gone. */
+    /** Sources of all open pages of the user. Waits until a page that an earlier test left is dropped. */
     toolCounts: async () => (await sources()).map(({ toolCount }) => toolCount),
     /** Calls a tool of an open page. */
     use: (tool_name: string, args: Record<string, unknown> = {}, source_id?: string, signal?: AbortSignal) =>

@@ -17,9 +17,9 @@ const executeWithObject = `
         return this.run(tool, JSON.stringify(inputObject), options)
       }`
 
-/** Each way in which a page can have WebMCP. The stand-ins replace what the installed browser happens to have. */
+/** Each form of WebMCP that a page can have. The stand-ins replace the installed browser's implementation. */
 export const webMcpForms = {
-  /** The installed browser's own, whichever its version has. */
+  /** The installed browser's implementation, in whichever form. */
   native: { feature: 'WebMCP' },
   /** Chromium 150: schemas and inputs are JSON text. */
   text: { initScript: standIn('text', 'text') },
@@ -31,7 +31,7 @@ export const webMcpForms = {
   polyfill: {},
 } as const
 
-/** What the page really has, so that no row tests another row's form. */
+/** The form that the page actually has, so that no row tests another row's form. */
 export const formOf = (page: Page): Promise<string> =>
   page.evaluate(`(() => {
     const context = document.modelContext
@@ -41,7 +41,7 @@ export const formOf = (page: Page): Promise<string> =>
 
 type Form = 'text' | 'object'
 
-/** As observed in Chromium: names of errors, results as text, and no hint beyond those that browsers know. */
+/** As observed in Chromium: error names, results as text, and only the hints that browsers know. */
 function standIn(schemaForm: Form, inputForm: Form): string {
   const name = schemaForm === inputForm ? schemaForm : 'mixed'
   return `(() => {
