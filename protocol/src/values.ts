@@ -17,7 +17,7 @@ export const maxSchemaBytes = 64 * 1024
 /** Maximum size of all definitions of a source together, as JSON in bytes of UTF-8. */
 export const maxDefinitionBytes = 4 * 1024 * 1024
 export const maxNameLength = 128
-/** The server truncates longer descriptions, titles and URLs instead of rejecting them. */
+/** The server truncates longer descriptions and titles, and reduces a longer URL to its origin. */
 export const maxDescriptionLength = 4096
 export const maxTitleLength = 300
 export const maxUrlLength = 2048

@@ -79,7 +79,7 @@ describe('signing in', () => {
 
     const silent = await prepare(config, { prompt: 'none' }, browser)
     await browser.open(silent.url)
-    expect(browser.left?.searchParams.get('code'), 'a stranger’s invitation disturbs no client').toBeTruthy()
+    expect(browser.left?.searchParams.get('code'), 'a stranger’s invitation does not interrupt a client').toBeTruthy()
     const elsewhere = await prepare(config, {})
     await elsewhere.browser.open(elsewhere.url)
     await elsewhere.browser.press('Sign in', signIn)

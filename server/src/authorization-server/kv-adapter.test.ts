@@ -137,7 +137,7 @@ test.each([
   await adapter.upsert('older', { uid: 'older' }, 600)
   await storeOthers(`oauth:${model}`, limit - 2)
   await adapter.upsert('older', { uid: 'older', scope: 'changed' }, 600)
-  expect(await adapter.find('oldest'), 'a change takes no place').toBeDefined()
+  expect(await adapter.find('oldest'), 'an update does not count as a new record').toBeDefined()
   await adapter.upsert('new', { uid: 'new' }, 600)
   const found = await Promise.all(['oldest', 'older', 'new'].map((id) => adapter.find(id)))
   expect(found.map(Boolean)).toEqual([false, true, true])

@@ -151,7 +151,7 @@ describe('the page', () => {
     await browser.press('Sign out')
     expect(String(browser.left)).toBe(`${afterLogout}?state=a+b`)
     await browser.open(goodbye)
-    expect(browser.left?.searchParams.get('state'), 'also when nobody is signed in any more').toBe('a b')
+    expect(browser.left?.searchParams.get('state'), 'also without a session').toBe('a b')
   })
 
   test('redirects nowhere else', async () => {

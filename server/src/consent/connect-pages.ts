@@ -31,7 +31,7 @@ interface Seen extends Consenting {
 const formToken = oneTime<string>('connect-form', 60 * 60)
 
 /**
- * The pages on which members allow Inlay to act for them at third-party servers. Members must be signed in in this
+ * The pages on which members allow Inlay to act for them at third-party servers. They require a session in this
  * browser, so a link that someone else sent can only connect the member's own account.
  */
 export function serveConnect(service: Service, session: BrowserSession): Hono<NodeEnv> {

@@ -25,7 +25,7 @@ import { type Credentials, credentialsFile, readCredentials, saveCredentials, wh
 
 const patienceMs = 10 * 60_000
 
-/** The code flow for native apps (RFC 8252): the user signs in in the browser, which redirects to a local port. */
+/** The code flow for native apps (RFC 8252): the browser signs in and redirects to a local port. */
 export async function login(text: string): Promise<void> {
   const url = readUrl(text)
   const listener = createServer()
@@ -44,7 +44,7 @@ export async function login(text: string): Promise<void> {
       code_challenge: await calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
     }).href
-    console.log(`Sign in in your browser. If it doesn't open, go to:\n  ${address}`)
+    console.log(`Sign in with your browser. If it doesn't open, go to:\n  ${address}`)
     openBrowser(address)
     const line = await waitForRedirect(listener, redirectUri, state, async (back) => {
       const tokens = await authorizationCodeGrant(

@@ -58,7 +58,7 @@ describe('an invitation', () => {
     expect(await mine()).toEqual([])
     expect((await app.request('GET', '/organizations/current/invitations', { token: admin })).body).toEqual([])
     const token = await app.tokenFor(invitee, 'demo')
-    expect((await app.request('GET', '/publishable-keys', { token })).status, 'at once').toBe(200)
+    expect((await app.request('GET', '/publishable-keys', { token })).status, 'immediately').toBe(200)
     expect((await decide('accept')).body).toEqual(notFound(id))
     expect(await actions()).toEqual([
       [invitee, 'invitation.accepted', { email: invitee, role: 'member' }],

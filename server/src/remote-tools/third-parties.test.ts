@@ -139,14 +139,14 @@ describe('disconnecting', () => {
       () => {
         third.instead['/revoke'] = (response) => response.writeHead(401).end('{"error":"invalid_client"}')
       },
-      /^third: http:.*\/revoke answered with status 401: invalid_client$/,
+      /^third: http:.*\/revoke responded with status 401: invalid_client$/,
     ],
     [
       'returns the token in its response',
       () => {
         third.instead['/revoke'] = (response) => response.writeHead(503).end(third.revoked[0]?.form.token)
       },
-      /^third: http:.*\/revoke answered with status 503$/,
+      /^third: http:.*\/revoke responded with status 503$/,
     ],
     [
       'closes the connection',

@@ -49,7 +49,7 @@ const isWrong = 'The email address or password is incorrect.'
 const tooMany = 'Too many failed sign-in attempts for this email address.'
 
 describe('failed attempts', () => {
-  test.each(['an account', 'an address that nobody has'])('slow their sender down, for %s', async (kind) => {
+  test.each(['an account', 'an unknown account'])('slow their sender down, for %s', async (kind) => {
     const email = kind === 'an account' ? await addPerson() : 'nobody@example.com'
     const browser = await visit('198.51.100.1')
     const tries = [wrong, wrong, wrong, wrong]

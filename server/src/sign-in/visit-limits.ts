@@ -19,7 +19,7 @@ export const limitVisits =
     const address = fingerprint(clientAddress(c.env.incoming))
     if ((await kv.count(`sign-in-visits:${address}`, minute)) <= visitsPerMinute) return next()
     const html =
-      '<h1>Too many requests</h1><p>Too many people on your network are signing in right now. Try again in a minute.</p>'
+      '<h1>Too many requests</h1><p>Too many users on your network are signing in right now. Try again in a minute.</p>'
     return c.body(page('Too many requests', html), 429, { ...pageHeaders, 'retry-after': String(minute) })
   }
 

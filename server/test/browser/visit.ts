@@ -25,7 +25,7 @@ export async function arrive(
   return { page: visitor, config, attempt, callback }
 }
 
-/** A demo user signs in in a new browser and allows a client. */
+/** A demo user signs in with a new browser and allows a client. */
 export async function allowInBrowser(address: string | URL): Promise<Page> {
   const page = await usePage()
   await page.goto(String(address))

@@ -104,7 +104,7 @@ test('kill -9 of a PostgreSQL process ends neither the server nor its lock on th
   const backends = () =>
     inlay.query<{ pid: number }>(`select pid from pg_stat_activity where backend_type = 'client backend'`)
   for (const { pid } of await backends()) await killPid(pid)
-  expect(await inlay.run('start'), 'at once').toMatchObject({
+  expect(await inlay.run('start'), 'immediately').toMatchObject({
     code: 1,
     stderr: expect.stringContaining('Another Inlay server uses the data folder'),
   })

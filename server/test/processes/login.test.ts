@@ -49,7 +49,7 @@ test('a user signs in from the command line with the browser, and out again', as
   const { code, stdout, stderr } = await login
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   expect(stdout).toBe(
-    `Sign in in your browser. If it doesn't open, go to:\n  ${address}\nSigned in as admin@demo.test for Demo. The tokens are stored in ${computer.file}\n`,
+    `Sign in with your browser. If it doesn't open, go to:\n  ${address}\nSigned in as admin@demo.test for Demo. The tokens are stored in ${computer.file}\n`,
   )
 
   expect(statSync(computer.file).mode & 0o777).toBe(0o600)

@@ -63,7 +63,7 @@ test('a first start on an empty folder works, and its banner shows how to try it
   expect(await inlay.run('start'), 'a second server on the folder').toEqual(
     refused(`Another Inlay server uses the data folder ${inlay.dataDir}. Stop it first`),
   )
-  expect((await server.call('GET', '/readyz')).status, 'the first one goes on').toBe(200)
+  expect((await server.call('GET', '/readyz')).status, 'the first one keeps running').toBe(200)
 
   server.signal('SIGTERM')
   await server.finished

@@ -171,7 +171,7 @@ describe('a call', () => {
   test.each([
     ['asking', undefined],
     ['allowed', 'once'],
-  ] as const)('that comes again after a drop while it is %s says so again', (state, decision) => {
+  ] as const)('that is resent after a drop while it is %s sends its state again', (state, decision) => {
     const { calls, receive, approvals } = useCalls()
     receive('1', 'change')
     if (decision) calls.decide('1', decision)

@@ -129,7 +129,7 @@ describe('a problem is always shown', () => {
     const { origin } = new URL(page.url())
     const note = page.getByRole('status').filter({ hasText: `Add ${origin} to the key's allowed origins.` })
     await note.waitFor()
-    expect(await page.locator('inlay-agent iframe').isVisible(), 'what the browser shows in its place').toBe(false)
+    expect(await page.locator('inlay-agent iframe').isVisible(), 'the browser’s own error page is hidden').toBe(false)
     expect(await heard(page, 'error')).toMatchObject([{ code: 'ORIGIN_NOT_ALLOWED' }])
     expect(await refusals(id)).toMatchObject([
       {
