@@ -52,7 +52,7 @@ const invalidToken = {
   challenge: `Bearer error="invalid_token", ${metadata}, scope="mcp:tools:read mcp:tools:call"`,
 }
 
-test('a token names the user, the provider, the hub and the scopes', async () => {
+test('verify returns the user, the provider, the hub and the scopes', async () => {
   const profile = { email: 'ann@example.com', groups: ['shop'], roles: ['buyer'] }
   expect(await fixture.server.verify(withToken(await earnToken(profile)))).toEqual({
     ok: true,
@@ -66,7 +66,7 @@ test('a token names the user, the provider, the hub and the scopes', async () =>
   })
 })
 
-describe('a token with one thing wrong', () => {
+describe('refuses a token', () => {
   const elliptic = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
   test.each<[reason: string, what: string, make: () => Promise<string>]>([
     ['issuer', 'another iss', () => forge({ iss: 'https://other.example.com/mcp' })],
@@ -76,12 +76,12 @@ describe('a token with one thing wrong', () => {
     ['audience', 'no aud', () => forge({ aud: undefined })],
     ['subject', 'no sub', () => forge({ sub: undefined })],
     ['subject', 'an empty sub', () => forge({ sub: '' })],
-    ['client_id', 'a hub that is not trusted any more', () => forge({ client_id: 'former' })],
-    ['client_id', 'a provider that is not trusted any more', () => forge({ idp: 'https://former.example.com' })],
-    ['client_id', 'neither hub nor provider', () => forge({ client_id: undefined, idp: undefined })],
+    ['client_id', 'a hub that is no longer configured', () => forge({ client_id: 'former' })],
+    ['client_id', 'a provider that is no longer configured', () => forge({ idp: 'https://former.example.com' })],
+    ['client_id', 'no hub and no provider', () => forge({ client_id: undefined, idp: undefined })],
     ['expired', 'no exp', () => forge({ exp: undefined })],
     ['expired', 'exp 61 s ago', () => forge({ exp: seconds() - 61 })],
-    ['type', 'typ of a plain token', () => forge({}, { typ: 'JWT' })],
+    ['type', 'typ JWT', () => forge({}, { typ: 'JWT' })],
     ['type', 'no typ', () => forge({}, { typ: undefined })],
     ['type', 'an assertion', () => fixture.provider.sign(fixture.claims())],
     [
@@ -93,17 +93,17 @@ describe('a token with one thing wrong', () => {
     ['signature', 'another secret', () => forge({}, {}, 'another secret, as long as the first one')],
     ['signature', 'a signature of three bytes', async () => (await forge()).replace(/\.[^.]*$/, '.AAAA')],
     ['format', 'no signature', async () => (await forge()).replace(/\.[^.]*$/, '.')],
-    ['format', 'another kind of token', async () => 'opaque'],
-  ])('%s: %s', async (reason, _, make) => {
+    ['format', 'an opaque token', async () => 'opaque'],
+  ])('because of its %s: %s', async (reason, _, make) => {
     expect(await answerTo(`Bearer ${await make()}`)).toEqual(invalidToken)
     expect(fixture.refusals).toEqual([{ of: 'access', reason }])
   })
 
-  test('exp 59 s ago is accepted', async () => {
+  test('only after 60 s of clock skew', async () => {
     expect(await fixture.server.verify(withToken(await forge({ exp: seconds() - 59 })))).toMatchObject({ ok: true })
   })
 
-  test('no mutation of a token is accepted', async () => {
+  test('after any mutation', async () => {
     const token = await earnToken()
     await fc.assert(
       fc.asyncProperty(fc.nat(token.length - 1), fc.string({ maxLength: 2 }), async (at, by) => {
@@ -118,7 +118,7 @@ describe('a token with one thing wrong', () => {
 })
 
 describe('a request', () => {
-  test('without a token gets the address of the metadata, and no error code', async () => {
+  test('without a token gets the URL of the metadata, and no error code', async () => {
     const challenge = `Bearer ${metadata}, scope="mcp:tools:read mcp:tools:call"`
     expect(await answerTo()).toEqual({ ...invalidToken, challenge })
     expect(fixture.refusals).toEqual([{ of: 'access', reason: 'missing' }])
@@ -132,7 +132,7 @@ describe('a request', () => {
     expect(await answerTo(write(await earnToken()))).toEqual(invalidToken)
   })
 
-  test('may write the scheme in lower case', async () => {
+  test('can write the scheme in lowercase', async () => {
     const authorization = `bearer ${await earnToken()}`
     expect(await fixture.server.verify({ headers: { authorization } })).toMatchObject({ ok: true })
   })
@@ -143,7 +143,7 @@ describe('a request', () => {
     ['mcp:tools:call', ['mcp:tools:read', 'mcp:tools:call'], false],
     [bothScopes, ['mcp:tools:read', 'mcp:tools:call'], true],
     ['mcp:tools:call', [], true],
-  ])('with the scope %s for %j: %s', async (scope, wanted, isAllowed) => {
+  ])('with the scope %s, if %j is required, is accepted: %s', async (scope, wanted, isAllowed) => {
     const verified = await fixture.server.verify(withToken(await earnToken({ scope })), wanted)
     expect(verified.ok).toBe(isAllowed)
     if (verified.ok) return
@@ -159,13 +159,13 @@ describe('secrets', () => {
   const older = 'the secret that was used until yesterday'
   const newer = 'the secret that is used from this day on'
 
-  test('can be rotated without losing a token', async () => {
+  test('can be rotated without invalidating tokens', async () => {
     const token = await earnToken({}, fixture.another({ secrets: [older] }))
     expect(await fixture.another({ secrets: [newer, older] }).verify(withToken(token))).toMatchObject({ ok: true })
     expect(await fixture.another({ secrets: [newer] }).verify(withToken(token))).toMatchObject({ ok: false })
   })
 
-  test('that come first are the ones that sign', async () => {
+  test('sign with the first one', async () => {
     const token = await earnToken({}, fixture.another({ secrets: [newer, older] }))
     expect(await fixture.another({ secrets: [newer] }).verify(withToken(token))).toMatchObject({ ok: true })
   })

@@ -2,13 +2,13 @@ import { CompactSign, type CryptoKey, type JWTPayload } from 'jose'
 import { type Checks, check, isText, splitScope, verifyJwt } from './jwt.ts'
 import { Refused, refuse } from './refusals.ts'
 
-/** The user who a tool is called for, and the hub that calls it. */
+/** The user for whom a tool is called, and the hub that calls it. */
 export interface Caller {
-  /** The user's id at the identity provider. It's unique only together with the issuer. */
+  /** The user's id at the identity provider. It's only unique together with the issuer. */
   subject: string
   /** The identity provider. */
   issuer: string
-  /** The hub. */
+  /** The hub's client id. */
   clientId: string
   scopes: string[]
   email?: string
@@ -21,9 +21,9 @@ export interface AccessTokensOptions {
   resource: string
   /** The first one signs, all of them verify. */
   secrets: readonly string[]
-  /** In seconds. */
+  /** Lifetime of a token, in seconds. */
   lifetime: number
-  /** The identity provider of each client id. */
+  /** Maps each client id to its identity provider. */
   issuers: ReadonlyMap<unknown, string>
 }
 
@@ -37,12 +37,12 @@ const checks: Checks<Pick<AccessTokensOptions, 'resource' | 'issuers'>> = {
 }
 
 /**
- * Only the server that signs these tokens verifies them, so a secret that its nodes share is enough and costs less than
- * an asymmetric signature.
+ * Only the server that signs these tokens verifies them, so a shared secret is enough, and faster than an asymmetric
+ * signature.
  */
 export function createAccessTokens({ resource, secrets, lifetime, issuers }: AccessTokensOptions) {
   let importing: Promise<CryptoKey[]> | undefined
-  // Imported with the first token: Workers allow no asynchronous work before the first request.
+  // Imports on first use, because Workers allow no asynchronous work before the first request.
   const importKeys = () => {
     importing ??= Promise.all(secrets.map(importSecret))
     return importing
@@ -111,7 +111,7 @@ const readCaller = (claims: JWTPayload): Caller => ({
   ...readProfile(claims),
 })
 
-/** Optional claims about the user. Claims of another type are left out. */
+/** Optional claims about the user. Claims of an unexpected type are dropped. */
 export const readProfile = ({ email, groups, roles }: JWTPayload) => ({
   ...(isText(email) && { email }),
   ...(isTexts(groups) && { groups }),

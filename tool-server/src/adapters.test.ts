@@ -11,7 +11,7 @@ import * as forHono from './hono.ts'
 import { authorize, serve } from './node.ts'
 import type { ToolServer } from './tool-server.ts'
 
-/** The same application on each framework: the tool server's own paths, a page for callers, and a page for everybody. */
+/** The same application on each framework: the tool server's own paths, a page for callers, and a public page. */
 const applications: Record<string, (server: ToolServer) => RequestListener> = {
   'node:http': (server) => async (request, response) => {
     if (await serve(server, request, response)) return
@@ -37,7 +37,7 @@ const applications: Record<string, (server: ToolServer) => RequestListener> = {
     app.use((_request, response) => void response.send('open to all'))
     return app
   },
-  'Express, after its own parser of forms': (server) => {
+  'Express, after its form parser': (server) => {
     const app = express()
     app.use(express.urlencoded({ extended: true }), express.json())
     return app.use(applications.Express?.(server) as express.RequestHandler)
@@ -65,9 +65,9 @@ const form = async (fixture: Fixture, changes: Record<string, string> = {}) =>
 
 const token = { access_token: expect.any(String), token_type: 'Bearer', expires_in: 1800 }
 const scenarios: Record<string, Scenario> = {
-  'gives a token': { path: '/oauth/token', post: form, status: 200, body: token },
-  'gives one whatever the query': { path: '/oauth/token?a=b', post: form, status: 200, body: token },
-  'refuses an assertion': {
+  'issues a token': { path: '/oauth/token', post: form, status: 200, body: token },
+  'ignores the query of a token request': { path: '/oauth/token?a=b', post: form, status: 200, body: token },
+  'refuses an invalid assertion': {
     path: '/oauth/token',
     post: (fixture) => form(fixture, { assertion: 'x' }),
     status: 400,
@@ -98,14 +98,19 @@ const scenarios: Record<string, Scenario> = {
     status: 400,
     body: '{"error":"unsupported_grant_type"}',
   },
-  'gives tokens only to POST requests': { path: '/oauth/token', status: 405, body: '' },
-  'shows its metadata': {
+  'only issues tokens to POST requests': { path: '/oauth/token', status: 405, body: '' },
+  'serves its metadata': {
     path: '/.well-known/oauth-protected-resource/mcp',
     status: 200,
     body: expect.objectContaining({ resource }),
   },
-  'accepts a caller': { path: '/call', scope: 'mcp:tools:call', status: 200, body: 'called by ann' },
-  'refuses a caller who may only read': {
+  'accepts a caller with the required scope': {
+    path: '/call',
+    scope: 'mcp:tools:call',
+    status: 200,
+    body: 'called by ann',
+  },
+  'refuses a caller without the required scope': {
     path: '/call',
     scope: 'mcp:tools:read',
     status: 403,
@@ -151,13 +156,13 @@ describe.each(Object.entries(applications))('%s', (_, listen) => {
     expect(typeof body === 'string' ? text : JSON.parse(text)).toEqual(body)
   })
 
-  test('names the metadata and the missing scope in the header', async () => {
+  test('responds with a challenge that has the metadata URL and the required scope', async () => {
     const { headers } = await fetch(`${origin}/call`)
     const metadata = 'https://tools.example.com/.well-known/oauth-protected-resource/mcp'
     expect(headers.get('www-authenticate')).toBe(`Bearer resource_metadata="${metadata}", scope="mcp:tools:call"`)
   })
 
-  test('keeps serving after a client disconnected while it sent a form', async () => {
+  test('keeps serving after a client disconnects while sending a form', async () => {
     const asking = httpRequest(`${origin}/oauth/token`, {
       method: 'POST',
       headers: { 'content-type': 'application/x-www-form-urlencoded', 'content-length': '1000' },

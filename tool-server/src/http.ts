@@ -1,4 +1,4 @@
-/** A request of the Fetch standard, of node:http or of Express. */
+/** A request from Fetch, node:http or Express. */
 export interface Headed {
   headers: Headers | Record<string, string | string[] | undefined>
 }
@@ -12,7 +12,7 @@ export function headerOf({ headers }: Headed, name: string): string | undefined 
 /** Doesn't use `instanceof`, because runtimes and frameworks have their own `Headers` classes. */
 const isFetchHeaders = (headers: Headed['headers']): headers is Headers => typeof headers.get === 'function'
 
-/** A response that no framework has a part in yet. */
+/** A response, independent of the framework. */
 export interface Answer {
   status: number
   headers: Record<string, string>

@@ -12,13 +12,13 @@ export const asymmetricAlgorithms = [
 
 type VerifyOptions = JWTVerifyOptions & Required<Pick<JWTVerifyOptions, 'algorithms' | 'typ' | 'currentDate'>>
 
-/** The reasons for refusing a malformed token and a token with another algorithm. */
+/** The reasons to report for a malformed token, and for one with another algorithm. */
 interface Naming {
   format: Reason
   algorithm: Reason
 }
 
-/** Verifies the signature, the header and the claims that `options` name, all with jose. */
+/** Verifies the signature, the header and the claims in `options` with jose. */
 export async function verifyJwt(
   token: string,
   getKey: JWTVerifyGetKey,
@@ -34,8 +34,8 @@ export async function verifyJwt(
 }
 
 /**
- * jose also decodes base64url with padding, whitespace or spare bits. The signature covers the header and the claims but
- * not itself, so without this check one token could be written in several ways.
+ * jose also accepts base64url with padding, whitespace or non-zero spare bits. A signature doesn't cover its own encoding,
+ * so without this check the same token could be written in several ways.
  */
 function isCanonical(token: string): boolean {
   if (token.length > maxLength || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)) return false
@@ -63,22 +63,22 @@ function toRefused(error: unknown, naming: Naming): Refused {
   if (error instanceof errors.JWSSignatureVerificationFailed) return new Refused('signature')
   if (error instanceof errors.JWSInvalid || error instanceof errors.JWTInvalid) return new Refused(naming.format)
   if (error instanceof errors.JOSEAlgNotAllowed) return new Refused(naming.algorithm)
-  // jose supports every algorithm that is allowed, so this is a critical header parameter.
+  // jose supports all allowed algorithms, so the only unsupported thing left is a critical header parameter.
   if (error instanceof errors.JOSENotSupported) return new Refused('critical_header')
   if (error instanceof errors.JWKSNoMatchingKey) return new Refused('unknown_key')
   // jose can't use the key: it's private, too short, invalid, or has the same id as another.
   return new Refused('unknown_key', { cause: error })
 }
 
-/** What must be true of a token's claims, by the reason for which the token is refused if it isn't. */
+/** Conditions for a token's claims. The key is the reason for refusing the token if the condition is false. */
 export type Checks<Expected> = Partial<Record<Reason, (claims: JWTPayload, expected: Expected) => boolean>>
 
-/** Runs the checks in the order in which they are written. */
+/** Runs the checks in their order of declaration. */
 export function check<Expected>(checks: Checks<Expected>, claims: JWTPayload, expected: Expected): void {
   for (const [reason, holds] of Object.entries(checks)) if (!holds(claims, expected)) refuse(reason as Reason)
 }
 
-/** The lifetime that a token's claims give it, in seconds. */
+/** The time between `iat` and `exp`, in seconds. */
 export const lifetimeOf = ({ exp, iat }: JWTPayload): number => Number(exp) - Number(iat)
 
 export const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''

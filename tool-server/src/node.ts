@@ -14,7 +14,7 @@ export async function serve(server: ToolServer, request: IncomingMessage, respon
   return answer !== undefined
 }
 
-/** Returns the caller. Without a valid token it responds with 401 or 403 and returns undefined. */
+/** Returns the caller. If the token isn't valid, responds with 401 or 403 and returns undefined. */
 export async function authorize(
   server: ToolServer,
   request: IncomingMessage,
@@ -46,7 +46,7 @@ function readBody(request: IncomingMessage & { body?: unknown }): Promise<string
   })
 }
 
-/** Writes a form again that middleware such as `express.urlencoded()` has parsed. Repeated fields are arrays there. */
+/** Serializes a form that middleware such as `express.urlencoded()` has parsed, with repeated fields as arrays. */
 function writeForm(body: unknown): string | undefined {
   const pairs = Object.entries(body ?? {}).flatMap(([name, value]) =>
     [value].flat().map((each) => [name, String(each)]),

@@ -8,7 +8,7 @@ const redeem = async ({ server, provider, claims }: Fixture, header?: Record<str
 const accepted = expect.objectContaining({ status: 200 })
 const minutes = (count: number) => count * 60_000
 
-test('keys are fetched once for many assertions, and again after ten minutes', async () => {
+test('fetches keys once for many assertions, and again after ten minutes', async () => {
   await using fixture = await setUp()
   const answers = await Promise.all(Array.from({ length: 20 }, () => redeem(fixture)))
   expect(answers).toEqual(answers.map(() => accepted))
@@ -18,7 +18,7 @@ test('keys are fetched once for many assertions, and again after ten minutes', a
   expect(fixture.provider.keyFetches()).toBe(2)
 })
 
-test('after a rotation the new keys are used, and the old ones are no longer accepted', async () => {
+test('accepts only the new keys after a rotation', async () => {
   await using fixture = await setUp()
   const old = await fixture.provider.sign(fixture.claims())
   expect(await redeem(fixture)).toEqual(accepted)
@@ -29,7 +29,7 @@ test('after a rotation the new keys are used, and the old ones are no longer acc
   expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'unknown_key' }])
 })
 
-test('a storm of unknown key ids causes one fetch in thirty seconds', async () => {
+test('fetches at most once in thirty seconds for unknown key ids', async () => {
   await using fixture = await setUp()
   for (let index = 0; index < 20; index++)
     expect(await redeem(fixture, { kid: `unknown-${index}` })).toEqual(invalidGrant)
@@ -40,7 +40,7 @@ test('a storm of unknown key ids causes one fetch in thirty seconds', async () =
   expect(fixture.provider.keyFetches()).toBe(2)
 })
 
-test('while the provider is unreachable, its last keys are used for an hour', async () => {
+test('uses the last keys for an hour while the provider is unreachable', async () => {
   await using fixture = await setUp()
   expect(await redeem(fixture)).toEqual(accepted)
   fixture.provider.behave((request) => request.socket.destroy())
@@ -54,7 +54,7 @@ test('while the provider is unreachable, its last keys are used for an hour', as
   expect(await redeem(fixture)).toEqual(accepted)
 })
 
-test('the fetch from an unreachable provider is repeated after five seconds, not before', async () => {
+test('retries an unreachable provider after five seconds, not before', async () => {
   await using fixture = await setUp()
   let asked = 0
   fixture.provider.behave((request) => {
@@ -72,18 +72,18 @@ test('the fetch from an unreachable provider is repeated after five seconds, not
 const json = (value: unknown) => `HTTP 200 ${JSON.stringify(value)}`
 test.each<[string, (issuer: string) => string, RegExp]>([
   [
-    'is that of another issuer',
+    'has another issuer',
     () => json({ issuer: 'https://evil.example', jwks_uri: 'https://evil.example/jwks' }),
     /another issuer/,
   ],
-  ['names keys over plain HTTP', (issuer) => json({ issuer, jwks_uri: 'http://idp.example.com/jwks' }), /https/],
-  ['names no keys', (issuer) => json({ issuer }), /https/],
+  ['has a jwks_uri on plain HTTP', (issuer) => json({ issuer, jwks_uri: 'http://idp.example.com/jwks' }), /https/],
+  ['has no jwks_uri', (issuer) => json({ issuer }), /https/],
   ['is not an object', () => json(null), /isn't a JSON object/],
   ['is not JSON', () => 'HTTP 200 <html>', /JSON/],
   ['is larger than 256 KiB', () => json('x'.repeat(300 * 1024)), /larger than 256 KiB/],
   ['is a redirect', () => 'HTTP 302 ', /302/],
   ['is an error', () => 'HTTP 500 {}', /500/],
-])('an assertion is refused if the discovery document %s', async (_, write, message) => {
+])('refuses an assertion if the discovery document %s', async (_, write, message) => {
   await using fixture = await setUp()
   const [, status, body] = /^HTTP (\d+) (.*)$/s.exec(write(fixture.provider.issuer)) ?? []
   fixture.provider.behave((_request, response) => {
@@ -94,7 +94,7 @@ test.each<[string, (issuer: string) => string, RegExp]>([
   expect(refusal).toMatchObject({ reason: 'provider_unreachable', cause: { message: expect.stringMatching(message) } })
 })
 
-test('with a jwksUri in the configuration, nothing else is fetched', async () => {
+test('only fetches the configured jwksUri', async () => {
   await using fixture = await setUp()
   const { issuer } = fixture.provider
   const addresses: string[] = []
@@ -109,7 +109,7 @@ test('with a jwksUri in the configuration, nothing else is fetched', async () =>
   expect(addresses).toEqual([`${issuer}/jwks`])
 })
 
-test('a fetch without a response ends after five seconds', async () => {
+test('a fetch without a response times out after five seconds', async () => {
   await using fixture = await setUp()
   fixture.provider.behave(() => undefined)
   const answered = redeem(fixture)

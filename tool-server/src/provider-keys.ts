@@ -2,20 +2,20 @@ import { type CryptoKey, createLocalJWKSet, type JWK, type JWTHeaderParameters }
 import { readLimited, requireSafeUrl } from './http.ts'
 import { refuse } from './refusals.ts'
 
-// In milliseconds.
+// Times are in milliseconds.
 const fresh = 10 * 60_000
-/** Keys are used for this long while the provider can't be reached. */
+/** How long keys are used while the provider can't be reached. */
 const stale = 60 * 60_000
-/** Time between two fetches, however many unknown key ids arrive. */
+/** Minimum time between two fetches, however many unknown key ids arrive. */
 const coolDown = 30_000
 const coolDownAfterFailure = 5_000
 const timeLimit = 5_000
-/** In bytes. */
+/** Maximum size of a provider's document, in bytes. */
 const sizeLimit = 256 * 1024
 
 export interface ProviderKeysOptions {
   issuer: string
-  /** The address of the keys. Without it, the provider's discovery document names it. */
+  /** URL of the keys. Default: the one in the provider's discovery document. */
   jwksUri?: string | undefined
   fetch: typeof fetch
   clock: () => number
@@ -24,8 +24,9 @@ export interface ProviderKeysOptions {
 const noKeys = createLocalJWKSet({ keys: [] })
 
 /**
- * The keys of one identity provider. Their address comes from the configuration, never from a token.
- * jose's `createRemoteJWKSet` has no discovery, no size limit, and no keys while the provider is unreachable.
+ * The keys of one identity provider. Their URL comes from the configuration, never from a token. We don't use jose's
+ * `createRemoteJWKSet`, because it has no discovery and no size limit, and doesn't use cached keys while the provider is
+ * unreachable.
  */
 export class ProviderKeys {
   readonly #options: ProviderKeysOptions
@@ -33,7 +34,7 @@ export class ProviderKeys {
   #fetchedAt = Number.NEGATIVE_INFINITY
   #nextFetch = Number.NEGATIVE_INFINITY
   #fetching: Promise<void> | undefined
-  /** Why the last fetch failed, if it did. */
+  /** The error of the last fetch, if it failed. */
   #failure: unknown
 
   constructor(options: ProviderKeysOptions) {
@@ -86,7 +87,7 @@ async function fetchKeys({ issuer, jwksUri, fetch }: ProviderKeysOptions): Promi
 
 async function discoverJwksUri(issuer: string, fetch: ProviderKeysOptions['fetch']): Promise<string> {
   const document = await fetchObject(fetch, `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
-  if (document.issuer !== issuer) throw new Error(`The discovery document of ${issuer} names another issuer`)
+  if (document.issuer !== issuer) throw new Error(`The discovery document of ${issuer} has another issuer`)
   return requireSafeUrl(String(document.jwks_uri), "The identity provider's jwks_uri").href
 }
 
@@ -98,8 +99,8 @@ async function fetchObject(fetch: ProviderKeysOptions['fetch'], url: string): Pr
     throw new Error(`${url} responded with status ${response.status} instead of 200`)
   }
   const text = await readLimited(response.body, sizeLimit)
-  if (text === undefined) throw new Error(`The response of ${url} is larger than 256 KiB`)
+  if (text === undefined) throw new Error(`The response from ${url} is larger than 256 KiB`)
   const value: unknown = JSON.parse(text)
-  if (typeof value !== 'object' || value === null) throw new Error(`The response of ${url} isn't a JSON object`)
+  if (typeof value !== 'object' || value === null) throw new Error(`The response from ${url} isn't a JSON object`)
   return value as Record<string, unknown>
 }

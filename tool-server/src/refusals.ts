@@ -37,7 +37,7 @@ export type Reason =
   | 'replay_store_unreachable'
   | 'replayed'
 
-/** Thrown inside the package. The response to the caller says less than the reason does. */
+/** Only thrown inside the package: the response doesn't reveal the reason. */
 export class Refused extends Error {
   override readonly name = 'Refused'
   readonly reason: Reason
@@ -62,7 +62,7 @@ export interface Refusal {
 
 export type OnRefusal = ((refusal: Refusal) => void) | undefined
 
-/** Reports a refusal and returns its reason. Throws every other error again. */
+/** Reports a refusal and returns its reason. Rethrows any other error. */
 export function report(onRefusal: OnRefusal, of: Refusal['of'], error: unknown): Reason {
   if (!(error instanceof Refused)) throw error
   const { reason, cause } = error

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { rememberInMemory } from './replays.ts'
 
-test('an id is claimed once until its time has passed, whatever else is claimed meanwhile', () => {
+test('an id can be claimed once until it expires, whatever else is claimed in the meantime', () => {
   const claims = fc.array(fc.record({ id: fc.constantFrom('a', 'b', 'c'), life: fc.nat(4000), pause: fc.nat(2000) }))
   fc.assert(
     fc.property(claims, (list) => {
@@ -12,7 +12,7 @@ test('an id is claimed once until its time has passed, whatever else is claimed 
       for (const { id, life, pause } of list) {
         const isFree = (ends.get(id) ?? 0) <= now
         const isFirst = store.claim(id, now + life)
-        // Kept for up to a minute longer than asked: too long is safe, too short is not.
+        // The store may keep an id for up to a minute longer, which is safe; too short isn't.
         if (!isFree) expect(isFirst).toBe(false)
         if ((ends.get(id) ?? 0) + 60 <= now) expect(isFirst).toBe(true)
         if (isFirst) ends.set(id, now + life)

@@ -7,12 +7,12 @@ export interface ReplayStore {
   claim(id: string, until: number): boolean | Promise<boolean>
 }
 
-/** In seconds. A longer span keeps ids for longer than necessary, a shorter one makes more sets to search. */
+/** In seconds. A longer span keeps ids longer than necessary; a shorter one creates more sets to search. */
 const span = 60
 
 /**
- * A store for one node. Ids that expire within the same minute share a set, which is dropped as a whole. Only assertions
- * that a trusted provider signed are recorded, so nobody else can fill the memory.
+ * A store for a single node. Ids that expire in the same minute share a set, which is dropped as a whole. It only records
+ * assertions that a trusted provider signed, so attackers can't fill the memory.
  */
 export function rememberInMemory(clock: () => number = Date.now): ReplayStore {
   const sets = new Map<number, Set<string>>()

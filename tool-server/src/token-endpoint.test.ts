@@ -62,14 +62,14 @@ describe('a valid assertion', () => {
   })
 
   test.each<[string, Record<string, unknown>, Record<string, unknown>?]>([
-    ['names its one audience in an array', { aud: [resource] }],
-    ['names its one resource in an array', { resource: [resource] }],
-    ['leaves the resource out', { resource: undefined }],
-    ['spells its type in capitals and in full', {}, { typ: 'application/OAuth-ID-JAG+JWT' }],
-    ['starts to be good a little later than our clock says', { nbf: 1763640059, iat: 1763640059 }],
-    ['lives for an hour', { exp: 1763640000 + 3600 }],
-    ['has profile claims of other types, which are left out', { email: 7, groups: 'shop', roles: [1] }],
-  ])('may be one that %s', async (_, changes, header) => {
+    ['an array with its only audience', { aud: [resource] }],
+    ['an array with its only resource', { resource: [resource] }],
+    ['no resource', { resource: undefined }],
+    ['the full media type in another case', {}, { typ: 'application/OAuth-ID-JAG+JWT' }],
+    ['a start time 59 s ahead of our clock', { nbf: 1763640059, iat: 1763640059 }],
+    ['a lifetime of an hour', { exp: 1763640000 + 3600 }],
+    ['profile claims of other types, which are dropped', { email: 7, groups: 'shop', roles: [1] }],
+  ])('can have %s', async (_, changes, header) => {
     fixture.time.now = 1763640000_000
     expect(await redeem(await assert(changes, header))).toMatchObject({ status: 200 })
   })
@@ -82,13 +82,13 @@ describe('a valid assertion', () => {
   })
 
   test.each<[string, string | undefined, string | undefined, string, string | undefined]>([
-    ['all it asserts', bothScopes, undefined, bothScopes, undefined],
-    ['what this server knows of it', 'admin mcp:tools:read', undefined, 'mcp:tools:read', 'mcp:tools:read'],
-    ['what was asked for', bothScopes, 'mcp:tools:call', 'mcp:tools:call', 'mcp:tools:call'],
-    ['no more than it asserts', 'mcp:tools:read', bothScopes, 'mcp:tools:read', undefined],
-    ['this server, if it asserts none', undefined, undefined, bothScopes, bothScopes],
-    ['the request, if it asserts none', undefined, 'mcp:tools:read', 'mcp:tools:read', 'mcp:tools:read'],
-  ])('gives the scopes of %s', async (_, asserted, requested, granted, said) => {
+    ['all asserted scopes', bothScopes, undefined, bothScopes, undefined],
+    ['only scopes of this server', 'admin mcp:tools:read', undefined, 'mcp:tools:read', 'mcp:tools:read'],
+    ['only requested scopes', bothScopes, 'mcp:tools:call', 'mcp:tools:call', 'mcp:tools:call'],
+    ['only asserted scopes, even if more are requested', 'mcp:tools:read', bothScopes, 'mcp:tools:read', undefined],
+    ['all scopes of this server if it asserts none', undefined, undefined, bothScopes, bothScopes],
+    ['the requested scopes if it asserts none', undefined, 'mcp:tools:read', 'mcp:tools:read', 'mcp:tools:read'],
+  ])('grants %s', async (_, asserted, requested, granted, said) => {
     const { body } = await redeem(await assert({ scope: asserted }), requested ? { scope: requested } : {})
     const { access_token, scope } = JSON.parse(body)
     expect(decodeJwt(access_token).scope).toBe(granted)
@@ -98,11 +98,11 @@ describe('a valid assertion', () => {
 
 /** Assertions that differ from a valid one in one property. */
 const broken: [reason: string, what: string, make: () => Promise<string>][] = [
-  ['type', 'typ of a plain token', () => assert({}, { typ: 'JWT' })],
+  ['type', 'typ JWT', () => assert({}, { typ: 'JWT' })],
   ['type', 'no typ', () => assert({}, { typ: undefined })],
   ['type', 'typ of an access token', () => assert({}, { typ: 'at+jwt' })],
   ['issuer', 'another iss', () => assert({ iss: 'https://idp.example.com' })],
-  ['issuer', 'iss with a slash more', () => assert({ iss: `${fixture.provider.issuer}/` })],
+  ['issuer', 'iss with a trailing slash', () => assert({ iss: `${fixture.provider.issuer}/` })],
   ['issuer', 'no iss', () => assert({ iss: undefined })],
   ['audience', 'aud of another server', () => assert({ aud: 'https://other.example.com/mcp' })],
   ['audience', 'aud of the origin', () => assert({ aud: 'https://tools.example.com' })],
@@ -113,24 +113,24 @@ const broken: [reason: string, what: string, make: () => Promise<string>][] = [
   ['subject', 'no sub', () => assert({ sub: undefined })],
   ['subject', 'an empty sub', () => assert({ sub: '' })],
   ['expired', 'no exp', () => assert({ exp: undefined })],
-  ['expired', 'exp as text', () => assert({ exp: String(seconds() + 300) })],
+  ['expired', 'exp as a string', () => assert({ exp: String(seconds() + 300) })],
   ['issued_at', 'no iat', () => assert({ iat: undefined })],
   ['issued_at', 'iat 61 s ahead', () => assert({ iat: seconds() + 61 })],
   ['not_before', 'nbf 61 s ahead', () => assert({ nbf: seconds() + 61 })],
-  ['lifetime', 'a life of more than an hour', () => assert({ exp: seconds() + 3601 })],
+  ['lifetime', 'a lifetime of more than an hour', () => assert({ exp: seconds() + 3601 })],
   ['resource', 'another resource', () => assert({ resource: 'https://other.example.com/mcp' })],
   ['scope', 'an empty scope', () => assert({ scope: '' })],
-  ['scope', 'a list of scopes', () => assert({ scope: ['mcp:tools:read'] })],
-  ['scope', 'only scopes that this server does not have', () => assert({ scope: 'admin mcp:tools:reads' })],
+  ['scope', 'an array of scopes', () => assert({ scope: ['mcp:tools:read'] })],
+  ['scope', 'only unknown scopes', () => assert({ scope: 'admin mcp:tools:reads' })],
   ['token_id', 'no jti', () => assert({ jti: undefined })],
   ['token_id', 'a jti of 257 characters', () => assert({ jti: 'x'.repeat(257) })],
-  ['confirmation', 'a key that needs proof of possession', () => assert({ cnf: { jkt: 'thumbprint' } })],
+  ['confirmation', 'a cnf that requires proof of possession', () => assert({ cnf: { jkt: 'thumbprint' } })],
   ['key_id', 'no kid', () => assert({}, { kid: undefined })],
-  ['unknown_key', 'a kid that the provider does not have', () => assert({}, { kid: 'another' })],
+  ['unknown_key', 'a kid that the provider does not publish', () => assert({}, { kid: 'another' })],
   ['algorithm', 'alg none', async () => `${await unsecured()}${'A'.repeat(86)}`],
-  ['algorithm', 'HS256 with the public key as its secret', signWithPublicKey],
-  ['signature', 'the signature of somebody else', signAsStranger],
-  ['signature', 'claims of one and signature of another', mixTwo],
+  ['algorithm', 'HS256 with the public key as the secret', signWithPublicKey],
+  ['signature', "an attacker's signature", signAsStranger],
+  ['signature', 'the signature of another assertion', mixTwo],
   ['assertion', 'an empty signature', unsecured],
   ['assertion', 'text that is not a token', async () => 'not a.token'],
   ['assertion', 'more than 16 KiB', () => assert({ padding: 'x'.repeat(16 * 1024) })],
@@ -171,8 +171,8 @@ async function mixTwo(): Promise<string> {
 const makeShortRsa = () => generateKeyPairSync('rsa', { modulusLength: 1024 })
 const makeEcdsa = () => generateKeyPairSync('ec', { namedCurve: 'P-256' })
 
-describe('abuse case 41: an assertion with one thing wrong', () => {
-  test.each(broken)('%s: %s', async (reason, _, make) => {
+describe('refuses an assertion', () => {
+  test.each(broken)('because of its %s: %s', async (reason, _, make) => {
     expect(await redeem(await make())).toEqual(invalidGrant)
     expect(fixture.refusals).toEqual([{ of: 'grant', reason }])
   })
@@ -180,7 +180,7 @@ describe('abuse case 41: an assertion with one thing wrong', () => {
   test.each([
     [59, 200],
     [61, 400],
-  ])('that expired %i s ago gets status %i', async (ago, status) => {
+  ])('only after 60 s of clock skew: status for one that expired %i s ago is %i', async (ago, status) => {
     const expiry = { iat: seconds() - 300, exp: seconds() - ago }
     expect(await redeem(await assert(expiry))).toMatchObject({ status })
   })
@@ -189,7 +189,7 @@ describe('abuse case 41: an assertion with one thing wrong', () => {
     { crit: ['b64'], b64: true },
     { crit: ['b64'], b64: false },
     { crit: ['unknown'], unknown: 1 },
-  ])('with the critical header %j', async (critical) => {
+  ])('with the critical header parameters %j', async (critical) => {
     const [, payload, signature] = (await assert()).split('.')
     const head = Buffer.from(JSON.stringify({ ...header(), ...critical })).toString('base64url')
     expect(await redeem(`${head}.${payload}.${signature}`)).toEqual(invalidGrant)
@@ -198,12 +198,12 @@ describe('abuse case 41: an assertion with one thing wrong', () => {
 
   test.each<[string, () => Record<'privateKey' | 'publicKey', KeyObject>, string, Partial<JWK>, RegExp?]>([
     ['a short RSA key', makeShortRsa, 'RS256', {}, /2048 bits/],
-    ['a key for encryption', makeEcdsa, 'ES256', { use: 'enc' }],
+    ['an encryption key', makeEcdsa, 'ES256', { use: 'enc' }],
     ['a key for another algorithm', makeEcdsa, 'ES256', { alg: 'ES384' }],
     ['a key that is not for verifying', makeEcdsa, 'ES256', { key_ops: ['deriveBits'] }],
     ['a key that is not a point on its curve', makeEcdsa, 'ES256', { y: 'A'.repeat(43) }, /./],
-    ['a key that has the id of another', makeEcdsa, 'ES256', { kid: 'twice' }, /multiple matching keys/],
-  ])('signed with %s that the provider publishes', async (_, makeKeys, alg, traits, message) => {
+    ['a key whose id another key also has', makeEcdsa, 'ES256', { kid: 'twice' }, /multiple matching keys/],
+  ])('signed with %s, even if the provider publishes it', async (_, makeKeys, alg, traits, message) => {
     await using own = await setUp()
     const { privateKey, publicKey } = makeKeys()
     const { kid } = { kid: 'weak', ...traits }
@@ -218,7 +218,7 @@ describe('abuse case 41: an assertion with one thing wrong', () => {
     expect(own.refusals).toEqual([{ of: 'grant', reason: 'unknown_key', ...cause }])
   })
 
-  test('signed with a key whose private half the provider publishes', async () => {
+  test('signed with a key that the provider published with its private part', async () => {
     await using own = await setUp()
     const { privateKey } = await generateKeyPair('ES256', { extractable: true })
     own.provider.publish({ ...(await exportJWK(privateKey)), kid: 'leaked' })
@@ -251,10 +251,10 @@ describe('an assertion signed with', () => {
   })
 })
 
-describe('abuse case 42: something else in the place of the assertion or the grant', () => {
+describe('only accepts assertions and the JWT bearer grant', () => {
   test.each([
     ['an ID token', () => assert({ aud: 'shop', nonce: 'n' }, { typ: 'JWT' })],
-    ['an ID token for this very server', () => assert({}, { typ: undefined })],
+    ['an ID token for this server', () => assert({}, { typ: undefined })],
     ['an access token of this server', async () => JSON.parse((await redeem(await assert())).body).access_token],
   ])('%s is an invalid grant', async (_, make) => {
     expect(await redeem(await make())).toEqual(invalidGrant)
@@ -265,21 +265,21 @@ describe('abuse case 42: something else in the place of the assertion or the gra
     ['authorization_code', { grant_type: 'authorization_code', code: 'x' }],
     ['refresh_token', { grant_type: 'refresh_token', refresh_token: 'x' }],
     ['token exchange', { grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange' }],
-    ['another case', { grant_type: jwtBearer.toUpperCase() }],
-    ['an empty one', { grant_type: '' }],
-  ])('grant type: %s is not supported', async (_, fields) => {
+    ['the JWT bearer grant in upper case', { grant_type: jwtBearer.toUpperCase() }],
+    ['an empty string', { grant_type: '' }],
+  ])('the grant type %s is not supported', async (_, fields) => {
     expect(await redeem(await assert(), fields)).toEqual(unsupportedGrantType)
     expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'grant_type' }])
   })
 
-  test('a form without a grant type has one that is not supported', async () => {
+  test('a missing grant type is not supported', async () => {
     const form = { assertion: await assert(), client_id: hub.clientId, client_secret: hub.clientSecret }
     expect(await answerOf(fixture.server.fetch(formRequest(form)))).toEqual(unsupportedGrantType)
   })
 })
 
-describe('abuse case 43: an assertion that was used', () => {
-  test('is refused by the same node until it expires, and then because it has expired', async () => {
+describe('a used assertion', () => {
+  test('is refused by the same node as replayed, and later as expired', async () => {
     const assertion = await assert()
     expect(await redeem(assertion)).toMatchObject({ status: 200 })
     expect(await redeem(assertion)).toEqual(invalidGrant)
@@ -299,26 +299,26 @@ describe('abuse case 43: an assertion that was used', () => {
     expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'replayed' }])
   })
 
-  test('is accepted once if it is presented fifty times at once', async () => {
+  test('is accepted once out of fifty concurrent requests', async () => {
     const assertion = await assert()
     const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(assertion)))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
   })
 
-  test('shares its jti with no other assertion of the same provider', async () => {
+  test('blocks its jti for other assertions of the same provider', async () => {
     const jti = randomUUID()
     expect(await redeem(await assert({ jti }))).toMatchObject({ status: 200 })
     expect(await redeem(await assert({ jti, sub: 'bob', exp: seconds() + 600 }))).toEqual(invalidGrant)
   })
 
-  test('is refused while the store is unavailable, and so is every other assertion', async () => {
+  test('is refused, like all assertions, while the store is unavailable', async () => {
     const cause = new Error('connection lost')
     const server = fixture.another({ replays: { claim: () => Promise.reject(cause) } })
     expect(await redeem(await assert(), {}, server)).toEqual(invalidGrant)
     expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'replay_store_unreachable', cause }])
   })
 
-  test('is not spent by a request that is refused', async () => {
+  test('is not used up by a refused request', async () => {
     const assertion = await assert()
     expect(await redeem(assertion, { client_secret: 'wrong' })).toEqual(invalidGrant)
     expect(await redeem(assertion)).toMatchObject({ status: 200 })
@@ -328,28 +328,24 @@ describe('abuse case 43: an assertion that was used', () => {
 describe('a client', () => {
   test.each<[string, Record<string, string>, Record<string, string>?]>([
     ['with a wrong secret', { client_secret: 'wrong' }],
-    ['with the beginning of its secret', { client_secret: hub.clientSecret.slice(0, -1) }],
-    ['with more than its secret', { client_secret: `${hub.clientSecret}x` }],
+    ['with a prefix of its secret', { client_secret: hub.clientSecret.slice(0, -1) }],
+    ['with extra characters after its secret', { client_secret: `${hub.clientSecret}x` }],
     ['without a secret', { client_secret: '' }],
     ['that is unknown', { client_id: 'another' }],
-    ['without a name', { client_id: '' }],
-    ['named like a property of every object', { client_id: '__proto__' }],
+    ['without an id', { client_id: '' }],
+    ['with the id __proto__', { client_id: '__proto__' }],
     ['that authenticates twice', {}, { authorization: `Basic ${btoa('hub:the+secret+of%3A+the+hub')}` }],
-    [
-      'that names another client in the form',
-      { client_id: 'another', client_secret: '' },
-      basic('hub', hub.clientSecret),
-    ],
+    ['with another client id in the form', { client_id: 'another', client_secret: '' }, basic('hub', hub.clientSecret)],
     ['with an invalid Basic header', { client_secret: '' }, { authorization: 'Basic ?' }],
     ['with a Basic header without a colon', { client_secret: '' }, { authorization: `Basic ${btoa('hub')}` }],
-    ['with another kind of header', { client_secret: '' }, { authorization: 'Bearer x' }],
+    ['with a Bearer header', { client_secret: '' }, { authorization: 'Bearer x' }],
   ])('%s is refused', async (_, fields, headers) => {
     const form = { grant_type: jwtBearer, assertion: await assert(), ...credentials, ...fields }
     expect(await answerOf(fixture.server.fetch(formRequest(form, headers)))).toEqual(invalidGrant)
     expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'client' }])
   })
 
-  test('may present assertions of its own identity provider, not of another client’s', async () => {
+  test('can only present assertions of its own identity provider', async () => {
     await using other = await setUp()
     const otherHub = { clientId: 'other', clientSecret: 'the secret of the other', issuer: other.provider.issuer }
     const server = fixture.another({ hubs: [{ ...hub, issuer: fixture.provider.issuer }, otherHub] })
@@ -361,7 +357,7 @@ describe('a client', () => {
     expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'issuer' }])
   })
 
-  test('may name the resource, if it is this one', async () => {
+  test('can only request this resource and its scopes', async () => {
     expect(await redeem(await assert(), { resource })).toMatchObject({ status: 200 })
     expect(await redeem(await assert(), { resource: 'https://other.example.com' })).toEqual(invalidGrant)
     expect(await redeem(await assert(), { scope: 'admin' })).toEqual(invalidGrant)
@@ -391,31 +387,31 @@ describe('a form', () => {
   const goodForm = async () =>
     new URLSearchParams({ grant_type: jwtBearer, assertion: await assert(), ...credentials }).toString()
 
-  test('may name its character set', async () => {
+  test('can declare its character set', async () => {
     expect(await post(await goodForm(), `${formType}; charset=UTF-8`)).toMatchObject({ status: 200 })
   })
 
   test.each<[string, (form: string) => string, string?]>([
     ['of another type', (form) => form, 'application/json'],
-    ['of a type that only begins alike', (form) => form, `${formType}x`],
-    ['of no type', (form) => form, 'text/plain'],
+    ['of a type with the same prefix', (form) => form, `${formType}x`],
+    ['of type text/plain', (form) => form, 'text/plain'],
     ['that is too long', (form) => `${form}&padding=${'x'.repeat(32 * 1024)}`, formType],
     ['with two grant types', (form) => `${form}&grant_type=${jwtBearer}`, formType],
     ['with two assertions', (form) => `${form}&assertion=x`, formType],
-    ['with two unknown fields', (form) => `${form}&a=1&a=1`, formType],
-    ['that is JSON', () => '{"grant_type":"x"}', formType],
+    ['with a repeated unknown field', (form) => `${form}&a=1&a=1`, formType],
+    ['that contains JSON', () => '{"grant_type":"x"}', formType],
     ['that is empty', () => '', formType],
-  ])('%s has no grant type', async (_, change, type) => {
+  ])('%s is refused with unsupported_grant_type', async (_, change, type) => {
     expect(await post(change(await goodForm()), type)).toEqual(unsupportedGrantType)
   })
 
-  test('is posted', async () => {
+  test('must be sent with POST', async () => {
     const response = await fixture.server.fetch(new Request('https://tools.example.com/oauth/token?grant_type=x'))
     expect([response?.status, response?.headers.get('allow'), await response?.text()]).toEqual([405, 'POST', ''])
   })
 })
 
-describe('no mutation of an assertion is accepted', () => {
+describe('refuses every mutation of an assertion', () => {
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
   const place = fc.nat(10_000)
   const character = fc.constantFrom(...alphabet, '.', '=', ' ', '+', '/', '\n', '%', '\0', 'é')
@@ -432,7 +428,7 @@ describe('no mutation of an assertion is accepted', () => {
     ),
     place.map((at) => (text: string) => text.slice(0, at % text.length) + text.slice((at % text.length) + 1)),
     place.map((at) => (text: string) => text.slice(0, at % text.length)),
-    // The last characters of each part, where base64url has bits to spare.
+    // The last character of each part, where base64url can have spare bits.
     fc.tuple(fc.nat(2), fc.constantFrom(...alphabet)).map(([part, by]) => (text: string) => {
       const parts = text.split('.')
       parts[part] = `${parts[part]?.slice(0, -1)}${by}`

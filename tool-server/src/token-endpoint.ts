@@ -14,7 +14,7 @@ const skew = 60
 
 const longestTokenId = 256
 
-/** A client, and the identity provider whose assertions it may present. */
+/** A client, and the identity provider whose assertions it can present. */
 export interface TrustedHub {
   clientId: string
   secret: Uint8Array
@@ -34,11 +34,11 @@ export interface TokenEndpointOptions {
 export interface TokenRequest {
   contentType: string | undefined
   authorization: string | undefined
-  /** Undefined if it was too long. */
+  /** Undefined if the body was too long. */
   body: string | undefined
 }
 
-/** A form that can't be read has no grant type. */
+/** A form that can't be parsed has no grant type, so it gets the same error as an unsupported one. */
 export const answerRefusedGrant = (reason: Reason): Answer => {
   const error = reason === 'form' || reason === 'grant_type' ? 'unsupported_grant_type' : 'invalid_grant'
   return answerJson(400, { error }, noStore)
@@ -109,10 +109,10 @@ function readBasic(authorization: string): { id?: string; secret?: string } {
   }
 }
 
-/** RFC 6749, section 2.3.1: id and secret are form-encoded before they are joined. */
+/** RFC 6749, section 2.3.1: clients form-encode the id and the secret before joining them. */
 const decodeFormValue = (value: string): string => decodeURIComponent(value.replaceAll('+', ' '))
 
-/** Takes the same time for a wrong secret as for the right one. */
+/** Compares in constant time, so that the response time doesn't reveal how much of a secret is right. */
 function isSecret(expected: Uint8Array, given: string): boolean {
   const bytes = encoder.encode(given)
   let difference = expected.length ^ bytes.length
@@ -129,7 +129,7 @@ function verifyAssertion(assertion: string, { issuer, keys }: TrustedHub, resour
     try {
       return await keys.find(header)
     } catch (error) {
-      // The key is unknown because another provider issued the assertion.
+      // If another provider issued the assertion, that's the reason why the key is unknown.
       if (decodeJwt(assertion).iss !== issuer) refuse('issuer')
       throw error
     }
@@ -151,7 +151,7 @@ function verifyAssertion(assertion: string, { issuer, keys }: TrustedHub, resour
 interface Expected {
   clientId: string
   resource: string
-  /** The scopes that can be granted. If the assertion has a scope, it must name one of them. */
+  /** The scopes that can be granted. If the assertion has a scope, it must contain one of them. */
   scopes: readonly string[]
 }
 

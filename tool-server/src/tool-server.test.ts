@@ -41,7 +41,7 @@ describe('metadata', () => {
     expect(await response?.json()).toEqual(document)
   })
 
-  test('names an authorization endpoint that exists and grants nothing', async () => {
+  test('has an authorization endpoint that exists and refuses every request', async () => {
     const metadata = (await (await get('/.well-known/oauth-authorization-server/mcp'))?.json()) as Record<
       string,
       string
@@ -51,7 +51,7 @@ describe('metadata', () => {
     expect(await response?.json()).toEqual({ error: 'unsupported_response_type' })
   })
 
-  test('of a server without a path is only at the root', async () => {
+  test('is only at the root if the resource has no path', async () => {
     const atRoot = { resource: 'https://tools.example.com' }
     const response = await get('/.well-known/oauth-authorization-server', atRoot)
     expect(await response?.json()).toMatchObject({ issuer: 'https://tools.example.com' })
@@ -70,7 +70,7 @@ describe('metadata', () => {
     '/oauth/tokens',
     '/.well-known/openid-configuration',
     '/.well-known/oauth-authorization-server',
-  ])('is not at %s, which belongs to the application', async (path) => {
+  ])('leaves %s to the application', async (path) => {
     expect(await get(path)).toBeUndefined()
   })
 })
@@ -79,7 +79,7 @@ describe('options', () => {
   const idp = options.hubs[0] as ToolServerOptions['hubs'][number]
   test.each<[string, Partial<ToolServerOptions>, string]>([
     ['a resource over plain HTTP', { resource: 'http://tools.example.com/mcp' }, 'resource must be an https URL'],
-    ['a resource that is no URL', { resource: 'tools' }, 'resource must be an https URL'],
+    ['a resource that is not a URL', { resource: 'tools' }, 'resource must be an https URL'],
     ['a resource with a query', { resource: 'https://tools.example.com/mcp?a=1' }, 'neither a query nor a fragment'],
     ['a resource with a fragment', { resource: 'https://tools.example.com/mcp#a' }, 'neither a query nor a fragment'],
     ['no secret', { secrets: [] }, 'at least one'],
@@ -89,17 +89,17 @@ describe('options', () => {
     ['a provider over plain HTTP', { hubs: [{ ...idp, issuer: 'http://idp.example.com' }] }, 'issuer must be'],
     ['keys over plain HTTP', { hubs: [{ ...idp, jwksUri: 'http://idp.example.com/jwks' }] }, 'jwksUri must be'],
     ['a hub without a secret', { hubs: [{ ...idp, clientSecret: '' }] }, 'clientSecret'],
-    ['a hub without a name', { hubs: [{ ...idp, clientId: '' }] }, 'clientId'],
-    ['two hubs of one name', { hubs: [idp, idp] }, 'unique'],
-  ])('%s are refused when the server is created', (_, changes, message) => {
+    ['a hub without an id', { hubs: [{ ...idp, clientId: '' }] }, 'clientId'],
+    ['two hubs with the same id', { hubs: [idp, idp] }, 'unique'],
+  ])('with %s throw an error', (_, changes, message) => {
     expect(() => createToolServer({ ...options, ...changes })).toThrow(message)
   })
 
   test.each<[string, Partial<ToolServerOptions>]>([
     ['plain HTTP on this machine', { resource: 'http://localhost:8790/mcp' }],
-    ['the shortest life', { lifetime: 300 }],
-    ['the longest life', { lifetime: 3600 }],
-  ])('%s is accepted', (_, changes) => {
+    ['the shortest lifetime', { lifetime: 300 }],
+    ['the longest lifetime', { lifetime: 3600 }],
+  ])('with %s are accepted', (_, changes) => {
     expect(() => createToolServer({ ...options, ...changes })).not.toThrow()
   })
 })

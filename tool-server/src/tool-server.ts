@@ -18,13 +18,13 @@ import { answerRefusedGrant, grant, grantType, type TokenRequest, type TrustedHu
 // The other types and functions that an application uses.
 export { type Answer, type Caller, type Headed, type Refusal, type ReplayStore, type Scope, toResponse }
 
-/** A tool hub that may act for users, and the identity provider that vouches for them. */
+/** A tool hub that can act for users, and the identity provider that vouches for them. */
 export interface Hub {
   clientId: string
   clientSecret: string
-  /** The identity provider, exactly as its discovery document spells it. */
+  /** The identity provider's issuer, exactly as in its discovery document. */
   issuer: string
-  /** The address of the provider's keys. Without it, the discovery document names it. */
+  /** URL of the provider's keys. Default: the one in the discovery document. */
   jwksUri?: string
 }
 
@@ -34,11 +34,11 @@ export interface ToolServerOptions {
   hubs: readonly Hub[]
   /** Secrets for access tokens, the same on all nodes. At least 32 characters; the first signs, all of them verify. */
   secrets: readonly string[]
-  /** Lifetime of access tokens in seconds, 300 to 3600. The default is 1800. */
+  /** Lifetime of access tokens in seconds, 300 to 3600. Default: 1800. */
   lifetime?: number
-  /** Records used assertions. The default is the process's memory, so several nodes need a store that they share. */
+  /** Records used assertions. Default: the process's memory, so several nodes need a shared store. */
   replays?: ReplayStore
-  /** Is called with the reason for each refusal. The response to the caller says less. */
+  /** Called with the reason for each refusal, which the response doesn't reveal. */
   onRefusal?: (refusal: Refusal) => void
   fetch?: typeof fetch
   /** Returns milliseconds since 1970. */
@@ -47,7 +47,7 @@ export interface ToolServerOptions {
 
 export type Verified = { ok: true; caller: Caller } | { ok: false; answer: Answer }
 
-/** A request of any framework. */
+/** A request, independent of the framework. */
 export interface Asked extends Headed {
   method: string
   path: string
@@ -58,9 +58,9 @@ export interface Asked extends Headed {
 export interface ToolServer {
   /** Responds to requests for metadata and tokens. Returns undefined for every other request. */
   fetch(request: Request): Promise<Response | undefined>
-  /** The same, for adapters. */
+  /** Does the same as `fetch`, for adapters. */
   answer(asked: Asked): Promise<Answer | undefined>
-  /** Returns the caller if the request has an access token with all these scopes. */
+  /** Returns the caller, if the request has a valid access token with all of these scopes. */
   verify(request: Headed, scopes?: readonly Scope[]): Promise<Verified>
 }
 
@@ -149,12 +149,12 @@ const authorizationServer = (resource: string) => ({
 
 const publish = (document: object): Answer => answerJson(200, document, { 'cache-control': 'public, max-age=3600' })
 
-/** RFC 6749, section 4.1.2.1, but without a redirect, because clients have no redirect URIs here. */
+/** RFC 6749, section 4.1.2.1, but without a redirect, because clients of this server have no redirect URIs. */
 const noAuthorization = answerJson(400, { error: 'unsupported_response_type' }, noStore)
 
 const notAllowed = (method: string): Answer => ({ status: 405, headers: { allow: method }, body: '' })
 
-/** RFC 6750 and RFC 9728: names the metadata, which leads to a token, and the scopes that the token needs. */
+/** RFC 6750 and RFC 9728: tells the client where the metadata is and which scopes the token needs. */
 function challenge(metadataUrl: string, reason: Reason, wanted: readonly Scope[]): Answer {
   const isScope = reason === 'scope'
   const error = isScope ? 'insufficient_scope' : 'invalid_token'
@@ -183,7 +183,7 @@ function checkOptions({ resource, hubs, secrets, lifetime = 1800 }: ToolServerOp
   const { hash, search } = requireSafeUrl(resource, 'resource')
   if (hash || search) throw new TypeError('resource must have neither a query nor a fragment')
   if (!secrets.length || secrets.some((secret) => secret.length < 32)) {
-    throw new TypeError('secrets must have at least one entry, and each at least 32 characters')
+    throw new TypeError('secrets must have at least one entry, and each entry at least 32 characters')
   }
   if (!(lifetime >= 300 && lifetime <= 3600)) throw new RangeError('lifetime must be 300 to 3600 seconds')
   if (new Set(hubs.map(({ clientId }) => clientId)).size < hubs.length)

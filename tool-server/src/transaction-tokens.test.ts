@@ -38,7 +38,7 @@ beforeEach(() => {
 const request = { audience, operation: 'orders.cancel', caller, details: { order: '1042' } }
 const carry = (token: string | string[]) => ({ headers: { 'txn-token': token } })
 
-test('a token names the user, the service, the operation and its expiry, and nothing of the access token', async () => {
+test('a token contains the user, the service, the operation and an expiry, but nothing of the access token', async () => {
   const token = await tokens.mint(request)
   expect(decodeProtectedHeader(token)).toEqual({ alg: 'ES256', typ: 'txntoken+jwt', kid: key.kid })
   expect(decodeJwt(token)).toEqual({
@@ -87,7 +87,7 @@ test('only the public key is published', async () => {
 test.each([
   ['Ed25519', generateKeyPairSync('ed25519').privateKey, 'EdDSA'],
   ['RSA', generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey, 'RS256'],
-])('a key may be %s, and named by its thumbprint', async (_, privateKey, alg) => {
+])('a key can be %s, and its thumbprint is the default key id', async (_, privateKey, alg) => {
   const own = createTransactionTokens({ issuer, key: privateKey.export({ format: 'jwk' }) as JWK })
   const verifier = createTransactionVerifier({ issuer, audience, jwks: await own.jwks() })
   const token = await own.mint(request)
@@ -99,17 +99,17 @@ test.each<[string, Partial<typeof request> & { lifetime?: number }, string]>([
   ['no service', { audience: '' }, 'one service'],
   ['no operation', { operation: '' }, 'one operation'],
   ['two operations', { operation: 'orders.cancel orders.read' }, 'one operation'],
-  ['no time', { lifetime: 0 }, '1 to 300'],
-  ['too much time', { lifetime: 301 }, '1 to 300'],
-  ['time that is no number', { lifetime: Number.NaN }, '1 to 300'],
-])('a token for %s is not created', async (_, changes, message) => {
+  ['a lifetime of 0', { lifetime: 0 }, '1 to 300'],
+  ['too long a lifetime', { lifetime: 301 }, '1 to 300'],
+  ['a lifetime that is not a number', { lifetime: Number.NaN }, '1 to 300'],
+])('mint throws for %s', async (_, changes, message) => {
   await expect(tokens.mint({ ...request, ...changes })).rejects.toThrow(message)
 })
 
 test.each<[string, JWK]>([
   ['a public', { ...key, d: undefined } as unknown as JWK],
   ['a symmetric', { kty: 'oct', k: 'c2VjcmV0' }],
-])('%s key cannot create tokens', async (_, wrong) => {
+])('%s key can’t create tokens', async (_, wrong) => {
   await expect(createTransactionTokens({ issuer, key: wrong }).mint(request)).rejects.toThrow('a private key')
 })
 
@@ -128,13 +128,13 @@ async function signWithPublicKey(): Promise<string> {
   return new SignJWT(decodeJwt(await tokens.mint(request))).setProtectedHeader(header).sign(secret)
 }
 
-/** 64 bytes leave four spare bits in the last character. */
+/** Changes the spare bits of the last character: 64 bytes leave four of them. */
 function respell(token: string): string {
   const other = { A: 'B', Q: 'R', g: 'h', w: 'x' }[token.slice(-1)]
   return `${token.slice(0, -1)}${other}`
 }
 
-describe('a token with one thing wrong', () => {
+describe('refuses a token', () => {
   const invalid = { status: 401, headers: { 'content-type': 'application/json' }, body: '{"error":"invalid_token"}' }
   const insufficient = { ...invalid, status: 403, body: '{"error":"insufficient_scope"}' }
 
@@ -143,35 +143,35 @@ describe('a token with one thing wrong', () => {
     ['issuer', 'another workload', () => forge({ req_wl: 'https://evil.example' })],
     ['audience', 'another service', () => tokens.mint({ ...request, audience: 'https://stock.internal' })],
     ['audience', 'two services', () => forge({ aud: [audience, 'https://stock.internal'] })],
-    ['subject', 'nobody', () => forge({ sub: undefined })],
-    ['transaction', 'no transaction', () => forge({ txn: undefined })],
-    ['expired', 'no end', () => forge({ exp: undefined })],
-    ['expired', 'an end 6 s ago', () => forge({ iat: now - 36, exp: now - 6 })],
-    ['issued_at', 'no beginning', () => forge({ iat: undefined })],
-    ['issued_at', 'a beginning 6 s ahead', () => forge({ iat: now + 6, exp: now + 36 })],
+    ['subject', 'no sub', () => forge({ sub: undefined })],
+    ['transaction', 'no txn', () => forge({ txn: undefined })],
+    ['expired', 'no exp', () => forge({ exp: undefined })],
+    ['expired', 'exp 6 s ago', () => forge({ iat: now - 36, exp: now - 6 })],
+    ['issued_at', 'no iat', () => forge({ iat: undefined })],
+    ['issued_at', 'iat 6 s ahead', () => forge({ iat: now + 6, exp: now + 36 })],
     ['lifetime', 'more than five minutes', () => forge({ exp: now + 301 })],
     ['type', 'the type of an access token', () => forge({}, { typ: 'at+jwt' })],
     ['unknown_key', 'an unknown key', () => forge({}, { kid: 'another' })],
-    ['signature', 'the key of somebody else', () => forge({}, {}, makeKey())],
+    ['signature', "an attacker's key", () => forge({}, {}, makeKey())],
     ['critical_header', 'a critical header', () => forge({}, { crit: ['unknown'], unknown: 1 })],
     ['type', 'a symmetric signature', signWithPublicKey],
     ['format', 'a signature in another encoding', async () => respell(await forge())],
     ['format', 'more than 16 KiB', () => forge({ padding: 'x'.repeat(16 * 1024) })],
-    ['format', 'no token', async () => 'x.y.z'],
+    ['format', 'text that is not a token', async () => 'x.y.z'],
     ['not_one', 'no header', async () => ''],
     ['not_one', 'two headers', async () => [await forge(), await forge()]],
     ['not_one', 'two tokens in one header', async () => `${await forge()}, ${await forge()}`],
-  ])('%s: %s', async (reason, _, make) => {
+  ])('because of %s: %s', async (reason, _, make) => {
     expect(await verify(carry(await make()), 'orders.cancel')).toEqual({ ok: false, answer: invalid })
     expect(refusals).toEqual([{ of: 'transaction', reason }])
   })
 
-  test.each(['orders.read', 'orders.cancel orders.read', 'orders.cancel.all'])('the operation %s', async (scope) => {
+  test.each(['orders.read', 'orders.cancel orders.read', 'orders.cancel.all'])('for the scope %s', async (scope) => {
     expect(await verify(carry(await forge({ scope })), 'orders.cancel')).toEqual({ ok: false, answer: insufficient })
     expect(refusals).toEqual([{ of: 'transaction', reason: 'operation' }])
   })
 
-  test('an end 4 s ago is accepted', async () => {
+  test('only after 5 s of clock skew', async () => {
     const token = await tokens.mint(request)
     time = now + 34
     expect(await verify(carry(token), 'orders.cancel')).toMatchObject({ ok: true })

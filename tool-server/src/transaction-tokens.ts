@@ -8,38 +8,38 @@ import { type Refusal, refuse, report } from './refusals.ts'
 export const transactionHeader = 'Txn-Token'
 
 const typ = 'txntoken+jwt'
-// In seconds.
+// Times are in seconds.
 const defaultLifetime = 30
 const longestLifetime = 300
-/** Less than for other tokens: the services are run by the same team, and the tokens live for seconds. */
+/** Less than for other tokens, because the same team runs these services and the tokens only live for seconds. */
 const skew = 5
 
 export interface TransactionTokensOptions {
   /** The tool server, which calls the services behind it. */
   issuer: string
-  /** A private key as a JWK: EC P-256, Ed25519 or RSA. The services get the public key. */
+  /** A private key as a JWK: EC P-256, Ed25519 or RSA. Give the services the public key from `jwks`. */
   key: JWK
   /** Returns milliseconds since 1970. */
   clock?: () => number
 }
 
 export interface TransactionRequest {
-  /** The one service that accepts the token. */
+  /** The only service that accepts the token. */
   audience: string
-  /** The one operation that the token allows. */
+  /** The only operation that the token allows. */
   operation: string
   /** The caller that the tool server's `verify` returned. */
   caller: Caller
-  /** The operation's subject matter, for instance the number of an order. */
+  /** What the operation is about, for example the number of an order. */
   details?: Record<string, unknown>
-  /** In seconds, 1 to 300. The default is 30. */
+  /** In seconds, 1 to 300. Default: 30. */
   lifetime?: number
 }
 
-/** Creates the tokens for calls from a tool server to the services behind it. */
+/** Creates tokens for calls from a tool server to the services behind it. */
 export function createTransactionTokens({ issuer, key, clock = Date.now }: TransactionTokensOptions) {
   const preparing = prepare(key)
-  // `mint` and `jwks` report the error. Without this line, Node would end the process before they're called.
+  // `mint` and `jwks` throw this error later. Without this line, Node would report an unhandled rejection and exit first.
   preparing.catch(() => undefined)
 
   async function mint({ audience, operation, caller, details, lifetime = defaultLifetime }: TransactionRequest) {
@@ -64,7 +64,7 @@ export function createTransactionTokens({ issuer, key, clock = Date.now }: Trans
       .sign(privateKey)
   }
 
-  /** The public key, which the services verify the tokens with. */
+  /** The public key that services verify the tokens with. */
   const jwks = async (): Promise<{ keys: JWK[] }> => ({ keys: [(await preparing).publicKey] })
 
   return { mint, jwks }
@@ -87,7 +87,7 @@ export interface TransactionVerifierOptions {
   issuer: string
   /** This service. */
   audience: string
-  /** The tool server's public keys. During a key rotation, both the old one and the new one. */
+  /** The tool server's public keys: during a key rotation, both the old and the new one. */
   jwks: { keys: JWK[] }
   onRefusal?: (refusal: Refusal) => void
   /** Returns milliseconds since 1970. */

@@ -17,7 +17,7 @@ export default {
   },
 }`
 
-test('runs without Node, in the runtime of Cloudflare Workers', { timeout: 60_000 }, async ({ skip }) => {
+test('runs in the Cloudflare Workers runtime, without Node', { timeout: 60_000 }, async ({ skip }) => {
   skip(noWorkers !== undefined, noWorkers)
   await using fixture = await setUp('RS256')
   fixture.time.now = Date.now()

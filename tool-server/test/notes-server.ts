@@ -1,33 +1,33 @@
 import { fileURLToPath } from 'node:url'
 import { startWorker } from './workers.ts'
 
-/** A remote server that nobody here wrote: the library's OAuth, the SDK's MCP, in the runtime that both are made for. */
+/** A server built from other projects' code: Cloudflare's OAuth library and the MCP SDK, in the Workers runtime. */
 export interface NotesServer {
   url: string
   resource: string
-  /** Its operator lets a company vouch for its people. */
+  /** Trusts an identity provider, as the server's operator would. */
   trust(issuer: string, jwksUri: string): Promise<void>
-  /** What the library keeps: `client:`, `grant:` and `token:`, each followed by whose it is. */
+  /** The keys of the library's records, which start with `client:`, `grant:` or `token:` and an id. */
   records(prefix: string): Promise<string[]>
-  /** As when its time has come, or when somebody ended it there. */
+  /** Deletes records, as if they had expired or were revoked at the server. */
   forget(prefix: string): Promise<void>
   stop(): Promise<void>
 }
 
-/** Its own types are those of the Workers' globals, which are not ours. */
+/** Declared here because the library's own type depends on the globals of Workers. */
 interface Namespace {
   list(options: { prefix: string }): Promise<{ keys: { name: string }[] }>
   put(key: string, value: string): Promise<void>
   delete(key: string): Promise<void>
 }
 
-/** It speaks TLS itself if it is given a certificate, and trusts others with the same one. */
+/** With `tls`, the server uses https with that certificate. It trusts servers with the certificate `trusted`. */
 export async function startNotesServer(trusted: string, tls?: { key: string; cert: string }): Promise<NotesServer> {
   const worker = await startWorker(
     { entryPoints: [fileURLToPath(new URL('notes-worker.ts', import.meta.url))] },
     {
       kvNamespaces: ['OAUTH_KV', 'NOTES', 'JWKS'],
-      // Without it the library fetches no metadata of clients.
+      // Without this flag, the library doesn't fetch client metadata.
       compatibilityFlags: ['global_fetch_strictly_public'],
       outboundService: { network: { allow: ['private'], tlsOptions: { trustedCertificates: [trusted] } } },
       ...(tls && { host: 'localhost', httpsKey: tls.key, httpsCert: tls.cert }),

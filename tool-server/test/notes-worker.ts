@@ -15,7 +15,7 @@ interface Store {
 interface Env {
   OAUTH_PROVIDER: OAuthHelpers
   NOTES: Store
-  /** By the name of the issuer. */
+  /** The `jwks_uri` of each trusted issuer. */
   JWKS: Store
 }
 
@@ -24,7 +24,7 @@ const write = ['notes:read', 'notes:write']
 
 let provider: OAuthProvider<Env> | undefined
 
-/** Knows its own address by the first request. */
+/** Creates the provider on the first request, because only that has the server's URL. */
 export default {
   fetch(request: Request, env: Env, ctx: never): Promise<Response> {
     provider ??= createProvider(new URL(request.url).origin)
@@ -32,7 +32,7 @@ export default {
   },
 }
 
-/** Everything that the library can do for clients that it has never seen, and for companies that vouch for their people. */
+/** With the library's features for unknown clients, and for identity providers that issue assertions. */
 const createProvider = (origin: string) =>
   new OAuthProvider<Env>({
     apiRoute: '/mcp',
@@ -75,10 +75,10 @@ function describeTools(notes: Store, user: string): McpServer {
   const show = async () => ({
     content: [{ type: 'text' as const, text: JSON.stringify({ user, notes: await list() }) }],
   })
-  server.registerTool('list_notes', { description: 'Notes of whoever asks' }, show)
+  server.registerTool('list_notes', { description: 'Lists the notes of the caller' }, show)
   server.registerTool(
     'add_note',
-    { description: 'Adds one', inputSchema: z.object({ text: z.string() }) },
+    { description: 'Adds a note', inputSchema: z.object({ text: z.string() }) },
     async (note) => {
       await notes.put(user, JSON.stringify([...(await list()), note.text]))
       return show()
@@ -87,7 +87,7 @@ function describeTools(notes: Store, user: string): McpServer {
   return server
 }
 
-/** People say who they are, and are believed. */
+/** Users enter a name, without authentication. */
 async function serveConsent(request: Request, { OAUTH_PROVIDER: oauth }: Env): Promise<Response> {
   if (new URL(request.url).pathname !== '/authorize') return new Response(null, { status: 404 })
   if (request.method === 'GET') {

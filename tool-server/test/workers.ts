@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import { type BuildOptions, build } from 'esbuild'
 import type { Miniflare, MiniflareOptions } from 'miniflare'
 
-/** Why Workers can't run here, if they can't: their runtime doesn't exist for every platform. */
+/** The reason why Workers can't run here, if any: their runtime isn't available for every platform. */
 export const noWorkers = findProblem()
 
 function findProblem(): string | undefined {
@@ -10,7 +10,7 @@ function findProblem(): string | undefined {
   // A missing package is a mistake in the setup, so this throws.
   requireAsMiniflare.resolve('workerd')
   try {
-    // Loading the package only looks for its binary.
+    // Loading the package only checks that its binary exists.
     requireAsMiniflare('workerd')
     return undefined
   } catch (error) {
@@ -18,7 +18,7 @@ function findProblem(): string | undefined {
   }
 }
 
-/** Starts a Worker in the runtime of Cloudflare Workers, on a free port. */
+/** Starts a Worker in the Cloudflare Workers runtime, on a free port. */
 export async function startWorker(
   source: Pick<BuildOptions, 'entryPoints' | 'stdin'>,
   options: Omit<MiniflareOptions, 'modules' | 'script' | 'workers'>,
