@@ -1,2 +1,2 @@
-/** The shop as its identity provider knows it, and so the audience of the ID tokens that the widget sends. */
+/** The shop's client id at its identity provider, and so the audience of the ID tokens that the widget sends. */
 export const clientId = 'shop'

@@ -6,13 +6,12 @@ import { clientId } from './client.ts'
 import { hub } from './hub.ts'
 
 export interface ExamplesOptions {
-  /** Where the service is. */
   inlayUrl: string
-  /** Of an administrator of the organization that the shop belongs to. */
+  /** Returns an access token of an administrator of the shop's organization. */
   token(): Promise<string>
-  /** The first of four neighbouring ports that they take when they are free. Without it, any. */
+  /** The first of four consecutive ports. An example whose port isn't free takes any other. Default: any ports. */
   port?: number
-  /** How they listen; without it, on this computer only. Returns what accepts connections. */
+  /** Makes a server listen, and returns what to close. Default: listens on this computer only. */
   listen?(server: Server, port: number): Promise<{ close(): unknown }[]>
 }
 
@@ -20,14 +19,14 @@ export interface Examples {
   shopUrl: string
   identityProviderUrl: string
   toolServerUrl: string
-  /** The service behind the tools. */
+  /** The service behind the tool server. */
   ordersUrl: string
   stop(): void
 }
 
 /**
- * The example shop, its identity provider, and a tool server with a service behind it. Each only listens until somebody comes: what they need is loaded then, and
- * the organization is told of them then, as an administrator would do it.
+ * Starts the example shop, its identity provider, and a tool server with a service behind it. Each loads its code on
+ * its first request. The shop then also registers itself in its organization, as an administrator would.
  */
 export async function startExamples(options: ExamplesOptions): Promise<Examples> {
   const { inlayUrl, token, port = 0, listen = listenLocally } = options

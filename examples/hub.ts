@@ -1,4 +1,4 @@
-/** Inlay's hub as the identity provider and the tool server know it. On a real one the secrets would be secret. */
+/** The credentials of Inlay's hub at the identity provider and the tool server. Real secrets don't belong in code. */
 export const hub = {
   clientId: 'inlay-hub',
   secretAtIdentityProvider: 'hub-at-the-example-identity-provider',

@@ -4,7 +4,7 @@ import { hub } from './hub.ts'
 
 export interface Introduction {
   inlayUrl: string
-  /** Of an administrator of the shop's organization. */
+  /** An access token of an administrator of the shop's organization. */
   token: string
   shopUrl: string
   issuer: string
@@ -14,7 +14,9 @@ export interface Introduction {
 const keyName = 'Example shop'
 const connectorName = 'orders'
 
-/** What the shop's administrator does once: trust in its identity provider, a connector, and a publishable key. */
+/**
+ * Does what the shop's administrator does once: trust an identity provider, add a connector, create a publishable key.
+ */
 export async function introduceShop({
   inlayUrl,
   token,
@@ -26,7 +28,7 @@ export async function introduceShop({
   await introduceToolServer(inlay, `${toolServerUrl}/mcp`)
 
   const provider = must(await inlay.GET('/identity-providers/config'))
-  // A provider that the developer chose stays.
+  // Don't replace a provider that the developer configured.
   const isOurs = provider.idp_type === null || provider.idp_issuer?.startsWith('http://localhost:')
   if (isOurs && provider.idp_issuer !== issuer) {
     const trust = { idp_type: 'custom_oidc' as const, idp_issuer: issuer, allowed_audiences: [clientId] }
@@ -44,7 +46,7 @@ export async function introduceShop({
   return must(await inlay.POST('/publishable-keys/{id}/reveal', { params })).key
 }
 
-/** At another address it is another server to everybody. */
+/** A connector's server can't be changed, so if the tool server's URL has changed, the connector is replaced. */
 async function introduceToolServer(inlay: ReturnType<typeof createInlayClient>, server_url: string): Promise<void> {
   const { connectors } = must(await inlay.GET('/connectors'))
   const known = connectors.find(({ name }) => name === connectorName)
@@ -63,6 +65,6 @@ async function introduceToolServer(inlay: ReturnType<typeof createInlayClient>, 
 }
 
 function must<T>({ data, error }: { data?: T; error?: { message: string } }): T {
-  if (data === undefined) throw new Error(error?.message ?? 'The service did not answer')
+  if (data === undefined) throw new Error(error?.message ?? 'Inlay returned an empty response')
   return data
 }

@@ -2,14 +2,14 @@ import createClient, { type Client } from 'openapi-fetch'
 import type { paths } from './schema.ts'
 
 export interface ClientOptions {
-  /** Where Inlay is, for example `https://inlay.example.com`. */
+  /** Inlay's URL, for example `https://inlay.example.com`. */
   url: string
-  /** A bearer token, or a function that has the current one. */
+  /** A bearer token, or a function that returns the current one. */
   token?: string | (() => Promise<string>)
   fetch?: (request: Request) => Promise<Response>
 }
 
-/** Every REST operation with its types: `client.GET('/users/me')`. */
+/** Creates a client with typed methods for every REST operation: `client.GET('/users/me')`. */
 export function createInlayClient({ url, token, fetch }: ClientOptions): Client<paths, 'application/json'> {
   const client = createClient<paths, 'application/json'>({ baseUrl: `${url}/api`, ...(fetch && { fetch }) })
   if (token !== undefined) {

@@ -1,4 +1,4 @@
-// The shop: what people do with it, and the same as tools for agents.
+// The shop's functions, for users in the page and as tools for agents.
 const products = [
   { id: 'notebook', name: 'Notebook, dotted', price: 12 },
   { id: 'fountain-pen', name: 'Fountain pen', price: 48 },
@@ -6,7 +6,7 @@ const products = [
   { id: 'ink-green', name: 'Ink, green', price: 9 },
   { id: 'pencils', name: 'Pencils, box of twelve', price: 14 },
 ]
-/** How many of each product, by its id. */
+/** The quantity of each product, by product id. */
 const cart = new Map()
 
 const find = (id) => document.getElementById(id)
@@ -63,10 +63,10 @@ const tools = [
   {
     name: 'search_products',
     title: 'Search products',
-    description: 'Finds products of the shop by a part of their name and tells their ids and prices.',
+    description: 'Finds products by part of their name. Returns their ids, names and prices.',
     inputSchema: {
       type: 'object',
-      properties: { query: { type: 'string', description: 'A part of the name; all products without it' } },
+      properties: { query: { type: 'string', description: 'Part of the name; omit it to list all products' } },
     },
     annotations: { readOnlyHint: true },
     execute: ({ query = '' }) => ({ products: search(query) }),
@@ -74,7 +74,7 @@ const tools = [
   {
     name: 'add_to_cart',
     title: 'Add to the cart',
-    description: 'Puts a product into the cart of the person who looks at the page.',
+    description: 'Adds a product to the cart of the user who has this page open.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -84,7 +84,7 @@ const tools = [
       required: ['product_id'],
     },
     execute({ product_id, quantity = 1 }) {
-      if (!products.some(({ id }) => id === product_id)) throw new Error(`There is no product ${product_id}`)
+      if (!products.some(({ id }) => id === product_id)) throw new Error(`Unknown product: ${product_id}`)
       addToCart(product_id, quantity)
       return summary()
     },
@@ -92,7 +92,7 @@ const tools = [
   {
     name: 'empty_cart',
     title: 'Empty the cart',
-    description: 'Takes everything out of the cart.',
+    description: 'Removes everything from the cart.',
     inputSchema: { type: 'object', properties: {} },
     execute() {
       emptyCart()
@@ -102,7 +102,7 @@ const tools = [
 ]
 for (const tool of tools) await document.modelContext?.registerTool(tool)
 
-/** Who is signed in may change while the page is open: the session can end on the server. */
+/** Reads the session again on each call, because it can end on the server while the page is open. */
 async function readSession() {
   const session = await (await fetch('/session')).json()
   find('person').textContent = session.name ? `Hello, ${session.name}` : ''

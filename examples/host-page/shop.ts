@@ -6,9 +6,9 @@ import { clientId } from '../client.ts'
 
 export interface ShopOptions {
   url: string
-  /** Where people of the shop sign in. */
+  /** The identity provider where users of the shop sign in. */
   issuer: string
-  /** What stands in the page: the service's address and the publishable key. */
+  /** Goes into the page, with the publishable key. */
   inlayUrl: string
   publishableKey: string
 }
@@ -28,7 +28,9 @@ const files: Record<string, { file: URL; type: string }> = {
   },
 }
 
-/** A web application of its own: it signs its people in, keeps a session, and hands the page the ID token for the widget. */
+/**
+ * A separate web application: it signs users in, stores their session, and gives the page the ID token for the widget.
+ */
 export function createShop({ url, issuer, inlayUrl, publishableKey }: ShopOptions): RequestListener {
   const sessions = new Map<string, Session>()
   const attempts = new Map<string, string>()
@@ -54,7 +56,7 @@ export function createShop({ url, issuer, inlayUrl, publishableKey }: ShopOption
       const address = oidc.buildAuthorizationUrl(await provider(), {
         redirect_uri: `${url}/callback`,
         scope: 'openid',
-        // The provider's session outlives the shop's. Whoever signs out here may want to sign in as somebody else.
+        // The provider's session outlives the shop's, and a user who signed out may want to sign in as another user.
         prompt: 'login',
         state,
         code_challenge: await oidc.calculatePKCECodeChallenge(verifier),
@@ -75,7 +77,7 @@ export function createShop({ url, issuer, inlayUrl, publishableKey }: ShopOption
         idTokenExpected: true,
       })
       const claims = tokens.claims()
-      if (!tokens.id_token || !claims) throw new Error('The identity provider gave no ID token')
+      if (!tokens.id_token || !claims) throw new Error('The identity provider returned no ID token')
       const id = randomUUID()
       sessions.set(id, { idToken: tokens.id_token, name: String(claims.name), expiresAt: claims.exp * 1000 })
       redirect(response, '/', `shop-session=${id}; Path=/; HttpOnly; SameSite=Lax`)

@@ -1,13 +1,13 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-// @ts-expect-error Undescribed: what is used when nothing is chosen, but then with a warning.
+// @ts-expect-error Has no types. It's the library's default adapter, which logs a warning unless it's set explicitly.
 import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
 import { Provider } from '../../server/src/authorization-server/library.ts'
 import { type AllowedExchange, addTokenExchange, idJag, tokenExchange } from './token-exchange.ts'
 
 const hour = 60 * 60
 
-/** Who works or shops here. The first two are also members of the demo organization. */
+/** The company's users. The first two are also members of the demo organization. */
 const people = [
   { sub: 'demo-admin', name: 'Demo Admin', email: 'admin@demo.test' },
   { sub: 'demo-member', name: 'Demo Member', email: 'member@demo.test' },
@@ -16,16 +16,15 @@ const people = [
 
 const findPerson = (sub: unknown) => people.find((each) => each.sub === sub)
 
-/** Whom the company's administrator lets act for its people, and where. */
+/** The hub that the company's administrator lets act for its users, and the servers where it can. */
 export interface Delegation {
   hub: { id: string; secret: string }
   allowed: readonly AllowedExchange[]
 }
 
 /**
- * The identity provider of an imaginary company: `oidc-provider` with a page on which people say who they are, and with
- * the exchange of ID tokens for assertions. It asks for no password, so it must never be reachable by anybody but the
- * developer.
+ * The identity provider of a fictional company: `oidc-provider` with a page where users choose who they are, and with
+ * the exchange of ID tokens for assertions. It requires no password, so only the developer must be able to reach it.
  */
 export function createIdentityProvider(
   issuer: string,
@@ -76,7 +75,7 @@ export function createIdentityProvider(
       const person = findPerson(sub)
       return person && { accountId: sub, claims: () => ({ ...person, email_verified: true }) }
     },
-    // The company has agreed for its people.
+    // The company has consented for its users, so they aren't asked.
     async loadExistingGrant({ oidc }) {
       const grant = new provider.Grant({ clientId: client.id, accountId: oidc.session?.accountId ?? '' })
       grant.addOIDCScope('openid')
@@ -100,7 +99,7 @@ export function createIdentityProvider(
     try {
       await provider.interactionFinished(request, response, { login: { accountId } })
     } catch {
-      response.writeHead(400).end('This sign-in has lapsed. Go back to the page that you came from.')
+      response.writeHead(400).end('This sign-in has expired. Go back to the shop and sign in again.')
     }
   }
 }
@@ -113,7 +112,7 @@ const choosePerson = (path: string) => `<!doctype html>
   button { display: block; width: 100%; margin: .6rem 0; padding: .7rem 1rem; font: inherit; text-align: left; cursor: pointer }
 </style>
 <h1>Who are you?</h1>
-<p>This identity provider is an example and believes everybody.</p>
+<p>This is an example identity provider. Choose a user to sign in as, without a password.</p>
 ${people
   .map(
     ({ sub, name, email }) =>

@@ -7,10 +7,13 @@ import { errors } from '../../server/src/authorization-server/library.ts'
 export const tokenExchange = 'urn:ietf:params:oauth:grant-type:token-exchange'
 export const idJag = 'urn:ietf:params:oauth:token-type:id-jag'
 const idToken = 'urn:ietf:params:oauth:token-type:id_token'
-/** In seconds. */
+/** Lifetime of an assertion, in seconds. */
 const lifetime = 300
 
-/** A row of the administrator's list: this client may act for people who signed in there, at this server, that far. */
+/**
+ * A row of the administrator's list: the client can act for users who signed in to the application `id_token_audience`,
+ * at this server, with these scopes.
+ */
 export interface AllowedExchange {
   client_id: string
   id_token_audience: string
@@ -19,7 +22,7 @@ export interface AllowedExchange {
   scopes: string[]
 }
 
-/** The list in the file, for a tool server at this address. */
+/** Reads the list from its file, with the tool server's URL filled in. */
 export async function readAllowList(toolServerUrl: string): Promise<AllowedExchange[]> {
   const text = await readFile(new URL('allow-list.json', import.meta.url), 'utf8')
   return JSON.parse(text.replaceAll('{tool_server}', toolServerUrl))
@@ -35,7 +38,9 @@ interface TokenExchangeOptions {
 
 const parameters = ['subject_token', 'subject_token_type', 'requested_token_type', 'audience', 'resource', 'scope']
 
-/** RFC 8693 for one exchange alone: a person's ID token for an assertion (ID-JAG) that names them at a tool server. */
+/**
+ * RFC 8693, for a single exchange: a user's ID token for an assertion (ID-JAG) that identifies them at a tool server.
+ */
 export function addTokenExchange(provider: Provider, options: TokenExchangeOptions): void {
   const { issuer, privateKey, kid, allowed, findPerson } = options
   const publicKey = createPublicKey(privateKey)
@@ -56,7 +61,7 @@ export function addTokenExchange(provider: Provider, options: TokenExchangeOptio
       ctx.body = {
         access_token: await assert({ ...row, scope }, person),
         issued_token_type: idJag,
-        // It is not a token to call anything with.
+        // An assertion isn't an access token.
         token_type: 'N_A',
         expires_in: lifetime,
         scope,
@@ -69,7 +74,7 @@ export function addTokenExchange(provider: Provider, options: TokenExchangeOptio
     try {
       const { payload, protectedHeader } = await jwtVerify(token, publicKey, { issuer, audience })
       const person = findPerson(payload.sub)
-      // What this provider signs besides ID tokens says so in its type.
+      // Other tokens that this provider signs have another type.
       if (person && (protectedHeader.typ ?? 'JWT') === 'JWT') return person
     } catch {}
     throw new errors.InvalidGrant('subject_token is not a valid ID token')

@@ -2,13 +2,13 @@ import type { RequestListener } from 'node:http'
 import { send } from '../../tool-server/src/node.ts'
 import { createTransactionVerifier, type TransactionVerifierOptions } from '../../tool-server/src/transaction-tokens.ts'
 
-/** Everybody has the same two at first. */
+/** Every user starts with these orders. */
 const firstOrders = [
   { id: '1041', item: 'Enamel mug', status: 'shipped' },
   { id: '1042', item: 'Wool blanket', status: 'open' },
 ]
 
-/** A service behind the tool server. It knows no hub and no access token: it does what a transaction token says. */
+/** A service behind the tool server. It only accepts transaction tokens, not the hub's access tokens. */
 export function createOrders(options: TransactionVerifierOptions): RequestListener {
   const transactions = createTransactionVerifier(options)
   const ordersOf = new Map<string, typeof firstOrders>()

@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => examples.stop())
 
-/** What a browser and the shop do together: the code flow with PKCE, for a person who is chosen on the provider's page. */
+/** Signs in like a browser at the shop: the code flow with PKCE, for a user chosen on the provider's page. */
 async function signIn(person: string): Promise<string> {
   const { identityProviderUrl, shopUrl } = examples
   const cookies = new Map<string, string>()
@@ -69,7 +69,7 @@ async function post(address: string, fields: Record<string, string>, headers: Re
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
 
-/** The interface's form, exactly. */
+/** Exactly the form that the API contract specifies. */
 const exchangeForm = () => ({
   grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
   subject_token: idToken,
@@ -97,7 +97,7 @@ async function earnToken(changes?: Record<string, string>): Promise<string> {
 }
 
 describe('the identity provider', () => {
-  test('says in its metadata that it gives assertions', async () => {
+  test('declares in its metadata that it issues assertions', async () => {
     const response = await fetch(`${examples.identityProviderUrl}/.well-known/openid-configuration`)
     expect(await response.json()).toMatchObject({
       issuer: examples.identityProviderUrl,
@@ -106,7 +106,7 @@ describe('the identity provider', () => {
     })
   })
 
-  test('gives an assertion for an ID token', async () => {
+  test('issues an assertion for an ID token', async () => {
     const { status, body } = await exchange()
     expect(status).toBe(200)
     expect(body).toEqual({
@@ -136,7 +136,7 @@ describe('the identity provider', () => {
     })
   })
 
-  test('gives the scopes that the administrator allows', async () => {
+  test('only grants scopes that the administrator allows', async () => {
     const { body } = await exchange({ scope: 'mcp:tools:call admin' })
     expect(decodeJwt(String(body.access_token)).scope).toBe('mcp:tools:call')
     expect(body.scope).toBe('mcp:tools:call')
@@ -147,32 +147,32 @@ describe('the identity provider', () => {
     ['a resource of another server', () => ({ resource: 'https://other.example.com' }), 'invalid_target'],
     ['scopes that are not on the list', () => ({ scope: 'admin' }), 'invalid_scope'],
     ['no scopes', () => ({ scope: '' }), 'invalid_scope'],
-    ['a token that is none', () => ({ subject_token: 'x' }), 'invalid_grant'],
+    ['text that is not a token', () => ({ subject_token: 'x' }), 'invalid_grant'],
     ['a changed ID token', () => ({ subject_token: idToken.replace(/.{8}$/, 'AAAAAAAA') }), 'invalid_grant'],
     [
-      'another kind of token',
+      'another subject_token_type',
       () => ({ subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' }),
       'invalid_request',
     ],
     [
-      'a token of another kind',
+      'another requested_token_type',
       () => ({ requested_token_type: 'urn:ietf:params:oauth:token-type:jwt' }),
       'invalid_request',
     ],
-  ])('gives nothing for %s', async (_, changes, error) => {
+  ])('refuses %s', async (_, changes, error) => {
     expect(await exchange(changes())).toMatchObject({ status: 400, body: { error } })
   })
 
-  test('does not take its own assertion for an ID token', async () => {
+  test('doesn’t accept its own assertion as an ID token', async () => {
     const assertion = (await exchange()).body.access_token
     expect(await exchange({ subject_token: String(assertion) })).toMatchObject({ body: { error: 'invalid_grant' } })
   })
 
-  test('gives nothing to a client that does not know its secret', async () => {
+  test('refuses a client with a wrong secret', async () => {
     expect(await exchange({}, 'wrong')).toMatchObject({ status: 401, body: { error: 'invalid_client' } })
   })
 
-  test('gives nothing to the shop, which nobody has put on the list', async () => {
+  test('refuses the shop, which is not on the list', async () => {
     const form = { ...exchangeForm(), client_id: 'shop' }
     expect((await post(`${examples.identityProviderUrl}/oauth/token`, form)).status).toBe(400)
   })
@@ -193,25 +193,25 @@ describe('the tool server', () => {
     return { status: response.status, text: await response.text() }
   }
 
-  test('wants a token, and says where to get one', async () => {
+  test('requires a token, and says where the metadata is', async () => {
     const response = await fetch(resource, { method: 'POST', body: '{}' })
     const metadata = `${examples.toolServerUrl}/.well-known/oauth-protected-resource/mcp`
     expect(response.status).toBe(401)
     expect(response.headers.get('www-authenticate')).toContain(`resource_metadata="${metadata}"`)
   })
 
-  test('wants the scope for calls', async () => {
+  test('requires the scope for calls', async () => {
     const token = await earnToken({ scope: 'mcp:tools:read' })
     expect(await callTool(token, 'list_orders')).toEqual({ status: 403, text: '{"error":"insufficient_scope"}' })
   })
 
-  test('is not for pages', async () => {
+  test('refuses requests from browsers', async () => {
     expect(await callTool(await earnToken(), 'list_orders', {}, { origin: 'https://evil.example' })).toMatchObject({
       status: 403,
     })
   })
 
-  test('has orders of the person, whom the service behind it knows by the transaction token alone', async () => {
+  test('returns the orders of the user, whom the service identifies by the transaction token', async () => {
     const token = await earnToken()
     expect((await callTool(token, 'cancel_order', { order: '1042' })).text).toContain('{\\"cancelled\\":true}')
     expect((await callTool(token, 'list_orders')).text).toContain(
@@ -224,17 +224,17 @@ describe('the tool server', () => {
 
 describe('the service behind it', () => {
   test.each<[string, (token: string) => Record<string, string>]>([
-    ['nobody', () => ({})],
-    ['the bearer of an access token', (token) => ({ authorization: `Bearer ${token}` })],
-    ['an access token in the other header', (token) => ({ 'txn-token': token })],
-  ])('is not for %s', async (_, headersFor) => {
+    ['without a token', () => ({})],
+    ['with an access token', (token) => ({ authorization: `Bearer ${token}` })],
+    ['with an access token as transaction token', (token) => ({ 'txn-token': token })],
+  ])('refuses requests %s', async (_, headersFor) => {
     const response = await fetch(`${examples.ordersUrl}/orders`, { headers: headersFor(await earnToken()) })
     expect([response.status, await response.text()]).toEqual([401, '{"error":"invalid_token"}'])
   })
 })
 
 test.each(['auto', 'legacy'] as const)(
-  'the MCP SDK gets through with its own client for this flow (%s)',
+  'the MCP SDK’s client for this flow lists and calls tools (%s)',
   async (mode) => {
     const { identityProviderUrl, toolServerUrl } = examples
     const authProvider = new CrossAppAccessProvider({

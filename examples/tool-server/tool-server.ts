@@ -16,22 +16,22 @@ import { hub } from '../hub.ts'
 
 export interface ToolServerExampleOptions {
   url: string
-  /** The identity provider of the company whose people use the tools. */
+  /** The identity provider of the company whose users use the tools. */
   issuer: string
-  /** The service behind the tools, and the tokens that it accepts. */
+  /** The service behind the tools. It accepts the tokens that `transactions` creates. */
   ordersUrl: string
   transactions: ReturnType<typeof createTransactionTokens>
 }
 
 type Operation = Omit<TransactionRequest, 'audience'>
 
-/** Two tools for the orders of whoever asks. Nobody signs in here: the identity provider says who it is. */
+/** Two tools for the user's orders. Users don't sign in here: the identity provider vouches for them. */
 export function createToolServerExample(options: ToolServerExampleOptions): RequestListener {
   const { url, issuer, ordersUrl, transactions } = options
   const toolServer = createToolServer({
     resource: `${url}/mcp`,
     hubs: [{ clientId: hub.clientId, clientSecret: hub.secretAtToolServer, issuer }],
-    // Tokens end with the process here. A server with more than one process would share a secret.
+    // With a random secret, tokens become invalid when the process ends. Several processes need a shared secret.
     secrets: [randomUUID() + randomUUID()],
   })
   const mcp = createMcpHandler(({ authInfo }) => describeTools(authInfo?.extra?.caller as Caller))
@@ -39,7 +39,7 @@ export function createToolServerExample(options: ToolServerExampleOptions): Requ
   const app = new Hono()
   app.use(toolServerRoutes(toolServer))
   app.post('/mcp', requireCaller(toolServer), async ({ req: { raw } }) => {
-    // A browser has no business here, so there is no page whose origin could be allowed.
+    // Only servers call this endpoint, so requests from browsers are refused, whatever their origin.
     if (raw.headers.has('origin')) return new Response(null, { status: 403 })
     const parsedBody = await raw.json().catch(() => undefined)
     const verified = await toolServer.verify(raw, scopesFor(parsedBody))
@@ -56,7 +56,7 @@ export function createToolServerExample(options: ToolServerExampleOptions): Requ
       'list_orders',
       {
         title: 'List orders',
-        description: 'The orders of the person who asks',
+        description: 'Lists the orders of the user',
         annotations: { readOnlyHint: true, openWorldHint: false },
       },
       () => askOrders('GET', '/orders', { operation: 'orders.list', caller }),
@@ -74,7 +74,9 @@ export function createToolServerExample(options: ToolServerExampleOptions): Requ
     return server
   }
 
-  /** The hub's token stays here. The service gets one for this operation, which is of no use anywhere else. */
+  /**
+   * Calls the service with a token that is only valid there and for this operation, instead of the hub's access token.
+   */
   async function askOrders(method: string, path: string, transaction: Operation): Promise<CallToolResult> {
     const token = await transactions.mint({ audience: ordersUrl, ...transaction })
     const response = await fetch(`${ordersUrl}${path}`, { method, headers: { [transactionHeader]: token } })

@@ -34,8 +34,8 @@ export async function verifyJwt(
 }
 
 /**
- * jose also accepts base64url with padding, whitespace or non-zero spare bits. A signature doesn't cover its own encoding,
- * so without this check the same token could be written in several ways.
+ * jose also accepts base64url with padding, whitespace or non-zero spare bits. A signature doesn't cover its own
+ * encoding, so without this check the same token could be written in several ways.
  */
 function isCanonical(token: string): boolean {
   if (token.length > maxLength || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)) return false

@@ -25,8 +25,8 @@ const noKeys = createLocalJWKSet({ keys: [] })
 
 /**
  * The keys of one identity provider. Their URL comes from the configuration, never from a token. We don't use jose's
- * `createRemoteJWKSet`, because it has no discovery and no size limit, and doesn't use cached keys while the provider is
- * unreachable.
+ * `createRemoteJWKSet`, because it has no discovery and no size limit, and doesn't use cached keys while the provider
+ * is unreachable.
  */
 export class ProviderKeys {
   readonly #options: ProviderKeysOptions

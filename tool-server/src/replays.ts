@@ -1,8 +1,8 @@
 /** Records which assertions were used. Several nodes must share one store. */
 export interface ReplayStore {
   /**
-   * Returns true for the first claim of an id and false for every other claim until `until`, in seconds since 1970. Must
-   * be atomic, like Redis' `SET … NX EXAT`. If it throws, the assertion is refused.
+   * Returns true for the first claim of an id and false for every other claim until `until`, in seconds since 1970.
+   * Must be atomic, like Redis' `SET … NX EXAT`. If it throws, the assertion is refused.
    */
   claim(id: string, until: number): boolean | Promise<boolean>
 }
@@ -11,8 +11,8 @@ export interface ReplayStore {
 const span = 60
 
 /**
- * A store for a single node. Ids that expire in the same minute share a set, which is dropped as a whole. It only records
- * assertions that a trusted provider signed, so attackers can't fill the memory.
+ * A store for a single node. Ids that expire in the same minute share a set, which is dropped as a whole. It only
+ * records assertions that a trusted provider signed, so attackers can't fill the memory.
  */
 export function rememberInMemory(clock: () => number = Date.now): ReplayStore {
   const sets = new Map<number, Set<string>>()

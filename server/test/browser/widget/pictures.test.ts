@@ -43,7 +43,7 @@ describe.runIf(process.env.TAKE_PICTURES)('screenshots of the widget', () => {
 
     await setMode(page, 'fullscreen')
     await frameOf(page).getByText('3 tools on this page').click()
-    await frameOf(page).getByText('Takes everything out of the cart.').waitFor()
+    await frameOf(page).getByText('Removes everything from the cart.').waitFor()
     await page.mouse.move(450, 300)
     await shoot('fullscreen')
   })
