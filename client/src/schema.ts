@@ -287,7 +287,7 @@ export interface paths {
         put?: never;
         /**
          * Create a publishable key
-         * @description The response contains the full `key`, which goes into your page with the widget’s tag. It is meant to be public, so restrict it to your own origins. Each allowed origin counts as a site of your plan, and a wildcard counts as one site: the response is `PAYMENT_REQUIRED` if the plan has no site left. Needs an access token for an organization in which you have the admin role.
+         * @description The response contains the full `key`, which goes into your page with the widget’s tag. It is meant to be public, so restrict it to your own origins. Each allowed origin counts as a site of your plan, and a wildcard counts as one site. If your plan has no site left, the request fails with `PAYMENT_REQUIRED`. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["createPublishableKey"];
         delete?: never;
@@ -315,7 +315,7 @@ export interface paths {
         head?: never;
         /**
          * Rename a key or change its origins
-         * @description Fields that you leave out stay as they are. If you remove an origin, the widgets on its pages are disconnected within a minute. Each allowed origin counts as a site of your plan, and a wildcard counts as one site. Needs an access token for an organization in which you have the admin role.
+         * @description Fields that you omit stay unchanged. If you remove an origin, the widgets on its pages are disconnected within a minute. Each allowed origin counts as a site of your plan, and a wildcard counts as one site. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updatePublishableKey"];
         trace?: never;
@@ -331,7 +331,7 @@ export interface paths {
         put?: never;
         /**
          * Show the full key again
-         * @description The audit trail records who asked. The response is a 404 if the key’s `can_reveal` is false. Needs an access token for an organization in which you have the admin role.
+         * @description The request is recorded in the audit trail. Returns a 404 if the key’s `can_reveal` is false. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["revealPublishableKey"];
         delete?: never;
@@ -351,7 +351,7 @@ export interface paths {
         put?: never;
         /**
          * Exchange a publishable key for a ticket
-         * @description The widget calls this before it connects; you only need it to build a widget of your own. Send the publishable key, and the ID token of the signed-in user if there is one. The ticket opens one connection to the runtime and expires after 60 seconds. Errors: `INVALID_BODY`: a field is missing or malformed. `INVALID_KEY`: the key is mistyped, unknown or revoked. `ORIGIN_NOT_ALLOWED`: add the page’s origin to the key. `INVALID_TOKEN`: the ID token failed a check; an admin finds which one in `GET /diagnostics/refusals`. `TOKEN_EXPIRED`: get a new ID token and try again. `IDP_NOT_CONFIGURED`: set up the organization’s identity provider first. `PAYMENT_REQUIRED`: the plan has no room for a new end user; known end users are still admitted. Needs no access token.
+         * @description The widget calls this before it connects; you only need it if you build your own widget. Send the publishable key and, if the user is signed in, their ID token. The ticket opens one connection to the runtime and expires after 60 seconds. Errors: `INVALID_BODY`: a field is missing or malformed. `INVALID_KEY`: the key is mistyped, unknown or revoked. `ORIGIN_NOT_ALLOWED`: add the page’s origin to the key. `INVALID_TOKEN`: the ID token failed a check; an admin can see which one in `GET /diagnostics/refusals`. `TOKEN_EXPIRED`: get a new ID token and try again. `IDP_NOT_CONFIGURED`: set up the organization’s identity provider first. `PAYMENT_REQUIRED`: the plan’s limit for end users is reached; existing end users can still connect. Needs no access token.
          */
         post: operations["exchangeTicket"];
         delete?: never;
@@ -369,7 +369,7 @@ export interface paths {
         };
         /**
          * Get the identity provider configuration
-         * @description Returns the provider whose ID tokens the widget accepts, and the origins that can embed the widget. All five fields are always present; a field that isn’t set is null, or an empty list. Needs an access token for an organization that you are a member of.
+         * @description Returns the provider whose ID tokens the widget accepts, and the origins that can embed the widget. All five fields are always present; a field that isn’t set is null or an empty list. Needs an access token for an organization that you are a member of.
          */
         get: operations["getIdentityProviderConfig"];
         put?: never;
@@ -379,7 +379,7 @@ export interface paths {
         head?: never;
         /**
          * Change the identity provider configuration
-         * @description Send only the fields to change; null clears one. You can set the type first and the domain later: until then, ID tokens are refused with `IDP_NOT_CONFIGURED`. A setting that could never work is a `VALIDATION_ERROR` that names the field. Connected widgets have to authenticate again. Use the test operation first to check your settings without saving them. Needs an access token for an organization in which you have the admin role.
+         * @description Send only the fields to change; null clears a field. You can set the type first and the domain later; until then, ID tokens are rejected with `IDP_NOT_CONFIGURED`. An invalid setting fails with a `VALIDATION_ERROR` for its field. Connected widgets have to authenticate again. To check your settings without saving them, use the test operation first. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updateIdentityProviderConfig"];
         trace?: never;
@@ -395,7 +395,7 @@ export interface paths {
         put?: never;
         /**
          * Test an identity provider without saving it
-         * @description Fetches the provider’s discovery document and compares its issuer. If that fails, the response is still a 200 with `success: false`, and `error` says why. A missing or malformed setting is a `VALIDATION_ERROR` that names the field. Nothing is saved, and no ID token is checked. Needs an access token for an organization in which you have the admin role.
+         * @description Fetches the provider’s discovery document and compares its issuer. If that fails, the response is still a 200, with `success: false` and the reason in `error`. A missing or malformed setting fails with a `VALIDATION_ERROR` for its field. Nothing is saved, and no ID token is checked. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["testIdentityProvider"];
         delete?: never;
@@ -413,12 +413,12 @@ export interface paths {
         };
         /**
          * Get the allowed domains
-         * @description Returns the origins that can embed the widget with any key that has no origins of its own. It is the same list as `allowed_domains` in the identity provider configuration. Needs an access token for an organization that you are a member of.
+         * @description Returns the origins that can embed the widget with any key that doesn’t have its own origins. It is the same list as `allowed_domains` in the identity provider configuration. Needs an access token for an organization that you are a member of.
          */
         get: operations["getAllowedDomains"];
         /**
          * Replace the allowed domains
-         * @description Applies to keys that have no origins of their own. If you remove an origin, the widgets on its pages are disconnected within a minute. Each origin counts as a site of your plan, and a wildcard counts as one site: the response is `PAYMENT_REQUIRED` if the plan has no site left. Needs an access token for an organization in which you have the admin role.
+         * @description Applies to keys without their own origins. If you remove an origin, the widgets on its pages are disconnected within a minute. Each origin counts as a site of your plan, and a wildcard counts as one site. If your plan has no site left, the request fails with `PAYMENT_REQUIRED`. Needs an access token for an organization in which you have the admin role.
          */
         put: operations["setAllowedDomains"];
         post?: never;
@@ -460,7 +460,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a site that is no longer allowed
-         * @description Its usage is kept without a site. While a key or the allowed domains still name the origin, the response is a 409 with the code `SITE_STILL_ALLOWED` that says where to remove it first. Needs an access token for an organization in which you have the admin role.
+         * @description The site’s usage is kept, but no longer belongs to a site. If a key or the allowed domains still include the origin, the request fails with a 409 `SITE_STILL_ALLOWED`, and the message says where to remove the origin first. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["deleteSite"];
         options?: never;
@@ -477,7 +477,7 @@ export interface paths {
         };
         /**
          * List end users
-         * @description End users are the signed-in users of your pages with the widget. They are created at their first visit, from the ID token. The list is ordered by creation date. Anonymous visitors aren’t included. Needs an access token for an organization that you are a member of.
+         * @description End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUsers"];
         put?: never;
@@ -497,14 +497,14 @@ export interface paths {
         };
         /**
          * Get an end user
-         * @description Returns the profile that the last ID token brought. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
+         * @description Returns the profile from the last ID token. Returns a 404 if the end user doesn’t exist or was erased. Needs an access token for an organization that you are a member of.
          */
         get: operations["getEndUser"];
         put?: never;
         post?: never;
         /**
          * Erase an end user
-         * @description Deletes the profile and the threads of an end user, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created; to keep them out, block them at your identity provider. Needs an access token for an organization in which you have the admin role.
+         * @description Deletes the profile and the threads of an end user, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created. To prevent that, block the user at your identity provider. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["eraseEndUser"];
         options?: never;
@@ -521,21 +521,21 @@ export interface paths {
         };
         /**
          * Get the governance provider
-         * @description A governance provider decides on every tool call before it runs. Returns its configuration without the API key, and whether it is in effect. Needs an access token for an organization that you are a member of.
+         * @description A governance provider allows or blocks every tool call. Returns its configuration, without the API key, and whether it’s in effect. Needs an access token for an organization that you are a member of.
          */
         get: operations["getGovernanceProvider"];
         put?: never;
         post?: never;
         /**
          * Remove the governance provider
-         * @description Deletes the configuration and the API key. Tool calls are no longer checked. Removing it again changes nothing. Needs an access token for an organization in which you have the admin role.
+         * @description Deletes the configuration and the API key. Tool calls are no longer checked. Has no effect if no provider is configured. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["clearGovernanceProvider"];
         options?: never;
         head?: never;
         /**
          * Set up or change the governance provider
-         * @description Fields that you leave out stay as they are. The first change creates a disabled `byo` provider; set `is_enabled` when the test succeeds. If you change `interceptor_url` to another host, send the `api_key` again, so that a key never goes to a host it wasn’t meant for. Changing the connection discards the last test result. Needs an access token for an organization in which you have the admin role.
+         * @description Fields that you leave out stay as they are. The first change creates a `byo` provider that is disabled unless you set `is_enabled`; test it before you enable it. If you change `interceptor_url` to another host, send the `api_key` again: a saved key is only sent to the host it was saved for. Changing the connection discards the last test result. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updateGovernanceProvider"];
         trace?: never;
@@ -551,7 +551,7 @@ export interface paths {
         put?: never;
         /**
          * Test the governance provider
-         * @description Sends a sample call to the interceptor and checks that its response is valid. Fields that you leave out come from the saved configuration. The result is saved only if you test exactly the saved configuration. A failed test is still a 200, with `status: failure`. Needs an access token for an organization in which you have the admin role.
+         * @description Sends a sample call to the interceptor and checks that its response is valid. Fields that you leave out come from the saved configuration. The result is saved only if you test the saved configuration unchanged. A failed test is still a 200, with `status: failure`. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["testGovernanceProvider"];
         delete?: never;
@@ -569,7 +569,7 @@ export interface paths {
         };
         /**
          * List plans
-         * @description Returns every plan that this installation offers, the smallest first. Needs an access token for an organization that you are a member of.
+         * @description Returns every plan that this installation offers, smallest first. Needs an access token for an organization that you are a member of.
          */
         get: operations["listPlans"];
         put?: never;
@@ -589,7 +589,7 @@ export interface paths {
         };
         /**
          * Get the organization’s plan
-         * @description Returns the plan, the features and limits that come with it, and how much of it is used. Needs an access token for an organization that you are a member of.
+         * @description Returns the plan with its features and limits, and how much of it is used. Needs an access token for an organization that you are a member of.
          */
         get: operations["getPlanInfo"];
         put?: never;
@@ -611,7 +611,7 @@ export interface paths {
         put?: never;
         /**
          * Check whether the plan allows a feature
-         * @description Use this before you offer a feature in your own interface. For `sso`, `scim`, `audit_logs` and `custom_domains` the result says whether the plan includes it; for `seats` and `end_users`, whether there is room for one more. A feature that isn’t allowed is still a 200, with `allowed: false`. Needs an access token for an organization that you are a member of.
+         * @description Use this before you offer a feature in your own interface. For `sso`, `scim`, `audit_logs` and `custom_domains`, it checks whether the plan includes the feature; for `seats` and `end_users`, whether one more fits within the limit. A feature that isn’t allowed is still a 200, with `allowed: false`. Needs an access token for an organization that you are a member of.
          */
         post: operations["checkFeature"];
         delete?: never;
@@ -729,7 +729,7 @@ export interface paths {
         };
         /**
          * List your open pages
-         * @description Returns the pages with the widget that you have open, in any browser, and how many tools each offers. You only see pages where you are signed in with the same verified email address as here. The MCP tool `hub_list_sources` returns the same. Needs an access token for an organization that you are a member of.
+         * @description Returns your open pages that have the widget, in any browser, and how many tools each one offers. You only see pages where you’re signed in with the same verified email address as here. The MCP tool `hub_list_sources` returns the same list. Needs an access token for an organization that you are a member of.
          */
         get: operations["listHubSources"];
         put?: never;
@@ -749,7 +749,7 @@ export interface paths {
         };
         /**
          * List the tools of your open pages
-         * @description Returns the tools of the pages that you have open and of the connectors you can use. A tool that several pages offer in the same way is listed once. To call one, use the MCP tool `hub_call_tool`. The response is a 404 if `source_id` isn’t one of your open pages. Needs an access token for an organization that you are a member of.
+         * @description Returns the tools of your open pages and of the connectors you can use. A tool that several pages define identically is listed once. To call a tool, use the MCP tool `hub_call_tool`. The response is a 404 if `source_id` isn’t one of your open pages. Needs an access token for an organization that you are a member of.
          */
         get: operations["listHubTools"];
         put?: never;
@@ -768,8 +768,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Tool calls through the hub, the newest first
-         * @description Calls on other nodes of the server appear a few seconds after they end. A page can have fewer calls than `limit`, or none, while `next_cursor` isn’t null: a search that finds little is continued with the next request. With `format`, the response is one page as CSV or as JSON Lines, and the header `Next-Cursor` has the cursor of the next page. Needs an access token for an organization in which you have the admin role.
+         * List tool calls
+         * @description Returns the tool calls through the hub, newest first. Calls on other nodes appear a few seconds after they end. A page can have fewer calls than `limit`, or none at all, even if there are more: continue until `next_cursor` is null. With `format`, the response is one page as CSV or JSON Lines, and the `Next-Cursor` header has the cursor of the next page. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listToolCalls"];
         put?: never;
@@ -788,8 +788,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get what is kept of tool calls
-         * @description Every call leaves a record. This setting is about its arguments and its result. Needs an access token for an organization in which you have the admin role.
+         * Get the retention of tool call contents
+         * @description Every tool call is recorded. This setting determines how long its arguments and result are kept. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["getToolCallSettings"];
         put?: never;
@@ -798,8 +798,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change what is kept of tool calls
-         * @description Arguments and results are often personal data, so tell your users before you keep them. They are kept for users who are end users of the organization too, and deleted with the end user. A smaller number of days also applies to contents that are already stored; a larger one doesn’t. With 0, stored contents can’t be read any more, and are deleted within minutes. Needs an access token for an organization in which you have the admin role.
+         * Update the retention of tool call contents
+         * @description Arguments and results are often personal data, so tell your users before you store them. They’re stored only for users who are also end users of the organization, and deleted with the end user. A shorter period also applies to contents that are already stored; a longer one doesn’t. With 0, stored contents can no longer be read and are deleted within minutes. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updateToolCallSettings"];
         trace?: never;
@@ -812,8 +812,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the arguments and the result of a tool call
-         * @description Returns them if the organization kept contents when the call was made, and they haven’t expired. Otherwise the response is a 404. Each text is cut after 16,384 characters, so it may not be complete JSON. Needs an access token for an organization in which you have the admin role.
+         * Get the arguments and result of a tool call
+         * @description Returns the arguments and result if the organization stored contents when the call was made and they haven’t expired. Otherwise the response is a 404. Each text is truncated after 16,384 characters, so it may be incomplete JSON. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["getToolCallContents"];
         put?: never;
@@ -833,13 +833,13 @@ export interface paths {
         };
         /**
          * List connectors
-         * @description A connector is a remote tool server (MCP) whose tools Inlay calls as the user who asks. Returns every connector of the organization without its secrets. Needs an access token for an organization that you are a member of.
+         * @description Returns all connectors of the organization without their secrets. A connector is a remote tool server (MCP) whose tools Inlay calls on behalf of the user. Needs an access token for an organization that you are a member of.
          */
         get: operations["listConnectors"];
         put?: never;
         /**
          * Create a connector
-         * @description `id_jag` is for your own tool servers: their tools appear in the hub for members who have been identified by a page with the widget. If Inlay has another client at the identity provider than at the tool server, send both `idp_client_id` and `idp_client_secret`. `oauth` is for third-party servers: each member allows Inlay to use them on the page `/connect/{id}`, and you only need a client if Inlay can’t register itself there. A name that is in use is a 409. Needs an access token for an organization in which you have the admin role.
+         * @description Use `id_jag` for your own tool servers: their tools appear in the hub for members who have signed in on a page with the widget. If Inlay’s client at the identity provider differs from the one at the tool server, send both `idp_client_id` and `idp_client_secret`. Use `oauth` for third-party servers: each member connects their account at `/connect/{id}`, and you only need a client if Inlay can’t register itself there. The response is a 409 if the name is in use. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["createConnector"];
         delete?: never;
@@ -864,14 +864,14 @@ export interface paths {
         post?: never;
         /**
          * Delete a connector
-         * @description Its tools disappear from the hub. Tokens that were issued for it are not used again. Needs an access token for an organization in which you have the admin role.
+         * @description Removes the connector’s tools from the hub. Tokens that were issued for it are no longer used. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["deleteConnector"];
         options?: never;
         head?: never;
         /**
-         * Change a connector
-         * @description Fields that you leave out stay as they are. You can’t change the address or the client IDs, because secrets are only sent where they were entered for; create another connector instead. A name that is in use is a 409. Needs an access token for an organization in which you have the admin role.
+         * Update a connector
+         * @description Fields that you leave out keep their values. You can’t change the server URL or the client IDs, because secrets are only sent to the server they were entered for; create another connector instead. The response is a 409 if the name is in use. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updateConnector"];
         trace?: never;
@@ -887,7 +887,7 @@ export interface paths {
         put?: never;
         /**
          * Test a connector as yourself
-         * @description Goes through the whole flow step by step with new tokens, up to listing the tools; no tool is called. For `id_jag`, Inlay uses the identity that you last brought to a page with the widget, so sign in to such a page first. A failed step is still a 200, with `success: false`. Needs an access token for an organization in which you have the admin role.
+         * @description Runs the whole flow step by step with new tokens, up to listing the tools; no tool is called. For `id_jag`, Inlay uses your identity from the last page with the widget that you signed in to, so sign in to such a page first. If a step fails, the response is still a 200, with `success: false`. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["testConnector"];
         delete?: never;
@@ -927,7 +927,7 @@ export interface paths {
         put?: never;
         /**
          * Create a skill from a SKILL.md
-         * @description The text starts with YAML frontmatter between two lines of `---`, which needs a `name` and a `description`. A mistake in it is a `VALIDATION_ERROR` that says what is wrong. A name that an active skill or a built-in skill has is a 409. The response is `PAYMENT_REQUIRED` if the plan has no room for another skill. Needs an access token for an organization that you are a member of.
+         * @description The text must start with YAML frontmatter between two `---` lines, with at least a `name` and a `description`. Invalid frontmatter is a `VALIDATION_ERROR` that explains the problem. The response is a 409 if an active skill or a built-in skill already has the name, and `PAYMENT_REQUIRED` if the plan’s skill limit is reached. Needs an access token for an organization that you are a member of.
          */
         post: operations["createSkill"];
         delete?: never;
@@ -945,21 +945,21 @@ export interface paths {
         };
         /**
          * Get a skill
-         * @description Returns a skill with its text. Archived skills can be read too. Use the `location` as the ID of a built-in skill. Needs an access token for an organization that you are a member of.
+         * @description Returns a skill with its full text, even if it’s archived. For a built-in skill, use its `location` as the ID. Needs an access token for an organization that you are a member of.
          */
         get: operations["getSkill"];
         put?: never;
         post?: never;
         /**
          * Archive a skill
-         * @description Agents no longer see the skill, and its name is free again. The text and its versions are kept: restore a version to make the skill active again. Archiving it again changes nothing. Needs an access token for an organization that you are a member of.
+         * @description Agents no longer see the skill, and another skill can use its name. All versions are kept: restore one to make the skill active again. Archiving an archived skill has no effect. Needs an access token for an organization that you are a member of.
          */
         delete: operations["archiveSkill"];
         options?: never;
         head?: never;
         /**
          * Edit a skill
-         * @description Changes the text, the domains, or both; send at least one. Operations apply in order to the whole SKILL.md, each to the result of the one before. If one doesn’t match, or the result isn’t a valid skill, nothing changes. Every version is kept. Built-in skills can’t be changed. Needs an access token for an organization that you are a member of.
+         * @description Changes the text, the domains, or both; send at least one. Operations apply in order to the whole SKILL.md, each to the result of the previous one. If an operation doesn’t match, or the result isn’t a valid skill, nothing changes. Every version is kept. Built-in skills can’t be changed. Needs an access token for an organization that you are a member of.
          */
         patch: operations["patchSkill"];
         trace?: never;
@@ -973,7 +973,7 @@ export interface paths {
         };
         /**
          * List the versions of a skill
-         * @description Returns every version, the newest first, without its text. Needs an access token for an organization that you are a member of.
+         * @description Returns all versions, newest first, without their text. Needs an access token for an organization that you are a member of.
          */
         get: operations["listSkillVersions"];
         put?: never;
@@ -993,7 +993,7 @@ export interface paths {
         };
         /**
          * Get a version of a skill
-         * @description Returns the text and the domains as they were in this version. Needs an access token for an organization that you are a member of.
+         * @description Returns the text and domains of this version. Needs an access token for an organization that you are a member of.
          */
         get: operations["getSkillVersion"];
         put?: never;
@@ -1015,7 +1015,7 @@ export interface paths {
         put?: never;
         /**
          * Restore an earlier version of a skill
-         * @description Copies an earlier version into a new one, so that no version is lost. An archived skill becomes active again; if another skill has its name now, the response is a 409, and if the plan has no room, `PAYMENT_REQUIRED`. Needs an access token for an organization that you are a member of.
+         * @description Saves an earlier version as a new one, so no version is lost. An archived skill becomes active again: the response is a 409 if another skill now has its name, and `PAYMENT_REQUIRED` if the plan’s skill limit is reached. Needs an access token for an organization that you are a member of.
          */
         post: operations["restoreSkill"];
         delete?: never;
@@ -1033,7 +1033,7 @@ export interface paths {
         };
         /**
          * List refused requests
-         * @description Look here if a widget, a directory or a connector doesn’t work: each entry names the check that failed, what was expected and what was sent. Inlay keeps the last 200 different refusals; a repeated one increases `count`. New ones appear within a few seconds. Requests with an unknown key aren’t included, because they belong to no organization. Needs an access token for an organization in which you have the admin role.
+         * @description Look here if a widget, a directory or a connector doesn’t work: each entry names the check that failed, what was expected and what was sent. Inlay keeps the last 200 distinct refusals; a repeated refusal increases its `count`. New refusals appear within a few seconds. Requests with an unknown key aren’t included, because they don’t belong to an organization. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listRefusals"];
         put?: never;
@@ -1053,7 +1053,7 @@ export interface paths {
         };
         /**
          * List settings that need attention
-         * @description A key without allowed origins, in an organization without allowed domains, works on any website, and its usage counts for no site. A warning disappears when you fix the setting. Needs an access token for an organization in which you have the admin role.
+         * @description A key without allowed origins, in an organization without allowed domains, works on any website, and its usage isn’t counted for any site. A warning disappears when you fix the setting. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listWarnings"];
         put?: never;
@@ -1080,7 +1080,7 @@ export interface paths {
         post?: never;
         /**
          * Remove the organization’s GitHub app
-         * @description Deletes the app’s credentials here and goes back to the platform’s app. The app still exists on GitHub, where its owner can delete it. The response is a 404 if no app is configured. Needs an access token for an organization in which you have the admin role.
+         * @description Deletes the app’s credentials from Inlay and reverts to the platform’s app. The app still exists on GitHub, where its owner can delete it. The response is a 404 if no app is configured. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["removeGithubApp"];
         options?: never;
@@ -1117,7 +1117,7 @@ export interface paths {
         };
         /**
          * Get usage per day
-         * @description Returns one entry for each UTC day of the range, oldest first, for charts. Days without traffic are included with zeros. A range can have at most ten years. The response is a 404 if `site_id` isn’t a site of the organization. Needs an access token for an organization that you are a member of.
+         * @description Returns one entry for each UTC day of the range, oldest first, ready to chart. Days without traffic are included with zeros. A range can be at most ten years long. The response is a 404 if `site_id` isn’t one of the organization’s sites. Needs an access token for an organization that you are a member of.
          */
         get: operations["getDailyUsage"];
         put?: never;
@@ -1137,7 +1137,7 @@ export interface paths {
         };
         /**
          * Get the organization’s usage totals
-         * @description Returns the sum over a range of UTC days, of the whole organization or of one site. The response is a 404 if `site_id` isn’t a site of the organization. Needs an access token for an organization that you are a member of.
+         * @description Returns totals for a range of UTC days, for the whole organization or for one site. The response is a 404 if `site_id` isn’t one of the organization’s sites. Needs an access token for an organization that you are a member of.
          */
         get: operations["getUsageStats"];
         put?: never;
@@ -1157,7 +1157,7 @@ export interface paths {
         };
         /**
          * List usage per site
-         * @description Returns the totals of each site over a range of UTC days, those with the most tokens first. Needs an access token for an organization that you are a member of.
+         * @description Returns totals per site for a range of UTC days, sites with the most tokens first. Needs an access token for an organization that you are a member of.
          */
         get: operations["listSiteUsage"];
         put?: never;
@@ -1177,7 +1177,7 @@ export interface paths {
         };
         /**
          * List usage per end user
-         * @description Returns the totals of each end user over a range of UTC days, those with the most tokens first. Usage of anonymous visitors and of erased end users is only included in the organization’s totals. Needs an access token for an organization that you are a member of.
+         * @description Returns totals per end user for a range of UTC days, end users with the most tokens first. Usage by anonymous visitors and erased end users counts only toward the organization’s totals. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUserUsage"];
         put?: never;
@@ -1197,7 +1197,7 @@ export interface paths {
         };
         /**
          * Get an end user’s usage totals
-         * @description Returns the sum of everything since the end user’s first visit. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
+         * @description Returns the end user’s totals since their first visit. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
          */
         get: operations["getEndUserUsageStats"];
         put?: never;
@@ -1217,7 +1217,7 @@ export interface paths {
         };
         /**
          * List an end user’s usage
-         * @description Returns one entry for each response of a model, newest first. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
+         * @description Returns one entry for each model response, newest first. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUserUsageHistory"];
         put?: never;
@@ -1237,7 +1237,7 @@ export interface paths {
         };
         /**
          * List threads
-         * @description A thread is one conversation with the agent. Returns what is known about each thread, not its messages. Threads with the latest activity come first. Needs an access token for an organization that you are a member of.
+         * @description A thread is one conversation with the agent. Returns each thread’s metadata, without its messages. The most recently active threads come first. Needs an access token for an organization that you are a member of.
          */
         get: operations["listThreads"];
         put?: never;
@@ -1257,7 +1257,7 @@ export interface paths {
         };
         /**
          * List an end user’s threads
-         * @description Returns what is known about each thread of one end user, not its messages. Threads with the latest activity come first. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
+         * @description Returns the metadata of each of the end user’s threads, without the messages. The most recently active threads come first. The response is a 404 if the end user doesn’t exist or has been erased. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUserThreads"];
         put?: never;
@@ -1277,7 +1277,7 @@ export interface paths {
         };
         /**
          * Get thread totals
-         * @description Returns counts over all threads of the organization except deleted ones. Needs an access token for an organization that you are a member of.
+         * @description Returns totals for all of the organization’s threads, except deleted ones. Needs an access token for an organization that you are a member of.
          */
         get: operations["getThreadAnalytics"];
         put?: never;
@@ -1297,7 +1297,7 @@ export interface paths {
         };
         /**
          * Get a thread
-         * @description Returns a thread with any status, including `deleted`. The messages aren’t included. Needs an access token for an organization that you are a member of.
+         * @description Returns a thread, whatever its status, including `deleted`. The messages aren’t included. Needs an access token for an organization that you are a member of.
          */
         get: operations["getThread"];
         put?: never;
@@ -1341,13 +1341,13 @@ export interface paths {
         };
         /**
          * List directories
-         * @description Returns the organization’s directories, the oldest first, without their bearer tokens. Needs an access token for an organization that you are a member of.
+         * @description Returns the organization’s directories, oldest first, without their bearer tokens. Needs an access token for an organization that you are a member of.
          */
         get: operations["listDirectories"];
         put?: never;
         /**
          * Connect a directory
-         * @description Enter the `scim_base_url` and the `bearer_token` of the response in your directory’s SCIM settings. The token is shown only this once. Needs a plan with SCIM, otherwise the response is `PAYMENT_REQUIRED`. A domain can have one active directory: a second one is a 409. Needs an access token for an organization in which you have the admin role.
+         * @description Enter the `scim_base_url` and the `bearer_token` from the response in your directory’s SCIM settings. The token is shown only once. Requires a plan with SCIM; otherwise the response is `PAYMENT_REQUIRED`. A domain can have only one active directory; a second one is a 409. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["createDirectory"];
         delete?: never;
@@ -1372,14 +1372,14 @@ export interface paths {
         post?: never;
         /**
          * Disconnect a directory
-         * @description Deletes the directory with the users and groups that it sent. Its bearer token stops working. To connect it again, create a new directory. Needs an access token for an organization in which you have the admin role.
+         * @description Deletes the directory and the users and groups that it sent. Its bearer token stops working. To connect it again, create a new directory. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["deleteDirectory"];
         options?: never;
         head?: never;
         /**
          * Change, activate or deactivate a directory
-         * @description Fields that you leave out stay as they are. Activating needs a plan with SCIM, otherwise the response is `PAYMENT_REQUIRED`. A domain can have one active directory: a second one is a 409. Needs an access token for an organization in which you have the admin role.
+         * @description Fields that you leave out stay as they are. Activating a directory requires a plan with SCIM; otherwise the response is `PAYMENT_REQUIRED`. A domain can have only one active directory; a second one is a 409. Needs an access token for an organization in which you have the admin role.
          */
         patch: operations["updateDirectory"];
         trace?: never;
@@ -1433,7 +1433,7 @@ export interface paths {
         };
         /**
          * List audit events
-         * @description Returns the changes in the organization, newest first, and whether the trail is intact. Needs a plan with audit logs. Pass `next_cursor` as `cursor` to get the next page; filters can be combined. Needs an access token for an organization in which you have the admin role.
+         * @description Returns the changes in the organization, newest first, and whether the trail is intact. Requires a plan with audit logs. Pass `next_cursor` as `cursor` to get the next page; filters can be combined. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listAuditEvents"];
         put?: never;
@@ -1453,7 +1453,7 @@ export interface paths {
         };
         /**
          * Export audit events as JSON Lines
-         * @description Streams every event after a head, oldest first, one JSON object per line: for a SIEM. Needs a plan with audit logs. Store the `head` of the last line, and pass it as `from` next time. A response ends with the newest event, or after five minutes; it is complete if it ends without a connection error. The response is a 409 with `AUDIT_HEAD_NOT_FOUND` if the trail doesn’t contain `from`. Needs an access token for an organization in which you have the admin role.
+         * @description Streams every event after a head, oldest first, one JSON object per line, for a SIEM. Requires a plan with audit logs. Store the `head` of the last line and pass it as `from` next time. The response ends with the newest event, or after five minutes; it’s complete if it ends without a connection error. The response is a 409 with `AUDIT_HEAD_NOT_FOUND` if the trail doesn’t contain `from`. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["exportAuditEvents"];
         put?: never;
@@ -1485,7 +1485,7 @@ export interface components {
              */
             status: 403;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default Access denied
              */
             message: string;
@@ -1505,7 +1505,7 @@ export interface components {
             id: string;
             /** @description Position in the organization’s trail, from 1 without gaps */
             sequence: number;
-            /** @description Email address of the user who made the change, or the part of the service that did */
+            /** @description Email address of the user who made the change, or the name of the component that did */
             actor: string;
             /** @description What was done, such as `publishable_key.created` */
             action: string;
@@ -1540,8 +1540,8 @@ export interface components {
              */
             status: 409;
             /**
-             * @description Explanation for a person to read
-             * @default The organization’s audit trail doesn’t contain this head. It belongs to another organization, or events were changed or removed: ask the operator to run `npx inlay audit verify --from` with it.
+             * @description Human-readable explanation
+             * @default The organization’s audit trail doesn’t contain this head. It belongs to another organization, or events were changed or removed. Ask the operator to run `npx inlay audit verify --from` with it.
              */
             message: string;
             /** @description Details of the error */
@@ -1583,7 +1583,7 @@ export interface components {
              */
             status: 401;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default Authentication required
              */
             message: string;
@@ -1613,7 +1613,7 @@ export interface components {
              */
             status: 404;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default This installation has no billing provider
              */
             message: string;
@@ -1629,31 +1629,31 @@ export interface components {
         Connector: {
             /** @description ID of the connector */
             id: string;
-            /** @description Prefix of its tools, which are named `<name>.<tool>` */
+            /** @description Name of the connector. Its tools are named `<name>.<tool>`. */
             name: string;
             /**
-             * @description `id_jag`: your identity provider vouches for users. `oauth`: each user consents on their own.
+             * @description `id_jag`: your identity provider vouches for users. `oauth`: each user gives consent.
              * @enum {string}
              */
             kind: "id_jag" | "oauth";
             /** @description MCP endpoint of the tool server, and its resource ID */
             server_url: string;
-            /** @description Client ID that Inlay has at the tool server; null if Inlay registers itself */
+            /** @description Inlay’s client ID at the tool server; null if Inlay registers itself */
             client_id: string | null;
             /** @description Last four characters of the client secret; null without one */
             client_secret_last4: string | null;
-            /** @description Client ID that Inlay has at your identity provider; null if it is the same as `client_id` */
+            /** @description Inlay’s client ID at your identity provider; null if it’s the same as `client_id` */
             idp_client_id: string | null;
             /** @description Last four characters of that client’s secret; null without one */
             idp_client_secret_last4: string | null;
-            /** @description Scopes that Inlay asks for; if empty, those that the server requires */
+            /** @description Scopes that Inlay requests; if empty, the scopes that the server requires */
             scopes: string[];
             /**
-             * @description Audience of the assertion: the server’s resource ID, or the issuer of its tokens if that is different
+             * @description Audience of the assertion: the server’s resource ID (`resource`), or the issuer of its tokens (`issuer`)
              * @enum {string}
              */
             audience_mode: "resource" | "issuer";
-            /** @description Tools that an admin has marked as read-only, by their names at the server. They run without asking the user, like tools whose annotations say `readOnlyHint`. */
+            /** @description Tools that an admin has marked as read-only, by their names at the server. They run without asking the user, like tools with the annotation `readOnlyHint`. */
             read_only_tools: string[];
             /**
              * @description Tools of a `disabled` connector can’t be called
@@ -1686,7 +1686,7 @@ export interface components {
                  * @enum {string}
                  */
                 status: "ok" | "failed" | "skipped";
-                /** @description What was found, or what is wrong */
+                /** @description What the step found, or why it failed */
                 message: string;
             }[];
         };
@@ -1703,11 +1703,11 @@ export interface components {
             /** @description Domain of the email addresses in the directory */
             domain: string;
             /**
-             * @description `active` accepts changes over SCIM; `inactive` refuses them
+             * @description `active` accepts changes over SCIM; `inactive` rejects them
              * @enum {string}
              */
             status: "active" | "inactive";
-            /** @description Address to enter in your directory’s SCIM settings */
+            /** @description URL to enter in your directory’s SCIM settings */
             scim_base_url: string;
             /** @description Number of users in the directory */
             user_count: number;
@@ -1723,13 +1723,13 @@ export interface components {
              * @description When the directory’s settings were last changed
              */
             updated_at: string;
-            /** @description Token for the SCIM client; shown only this once */
+            /** @description Token for the SCIM client; shown only once */
             bearer_token: string;
         };
         CreatedPublishableKey: {
-            /** @description ID of the key; anonymous visitors have it as their user ID */
+            /** @description ID of the key; also the user ID of anonymous visitors */
             id: string;
-            /** @description Name that tells your keys apart */
+            /** @description Name to distinguish your keys */
             name: string;
             /** @description First 12 characters of the key, for display */
             key_prefix: string;
@@ -1737,7 +1737,7 @@ export interface components {
             allowed_origins: string[];
             /** @description Whether an admin can see the full key again */
             can_reveal: boolean;
-            /** @description When the key was revoked; null while it works */
+            /** @description When the key was revoked; null if it’s active */
             revoked_at: string | null;
             /** @description When a ticket was last issued for the key; null if never */
             last_used_at: string | null;
@@ -1757,7 +1757,7 @@ export interface components {
             date: string;
             /** @description Number of requests to a model on this day */
             total_requests: number;
-            /** @description Prompt and completion tokens of this day */
+            /** @description Prompt and completion tokens on this day */
             total_tokens: number;
         };
         Directory: {
@@ -1773,11 +1773,11 @@ export interface components {
             /** @description Domain of the email addresses in the directory */
             domain: string;
             /**
-             * @description `active` accepts changes over SCIM; `inactive` refuses them
+             * @description `active` accepts changes over SCIM; `inactive` rejects them
              * @enum {string}
              */
             status: "active" | "inactive";
-            /** @description Address to enter in your directory’s SCIM settings */
+            /** @description URL to enter in your directory’s SCIM settings */
             scim_base_url: string;
             /** @description Number of users in the directory */
             user_count: number;
@@ -1795,9 +1795,9 @@ export interface components {
             updated_at: string;
         };
         DirectoryGroup: {
-            /** @description ID of the group in this directory */
+            /** @description ID of the directory group in Inlay */
             id: string;
-            /** @description ID that your directory gave the group; null if it sent none */
+            /** @description The group’s ID in your directory; null if it didn’t send one */
             external_id: string | null;
             /** @description Name of the group */
             display_name: string;
@@ -1819,7 +1819,7 @@ export interface components {
             has_active_directory: boolean;
             /** @description Number of connected directories */
             directory_count: number;
-            /** @description The active directory; left out if there is none. If several are active, the oldest. */
+            /** @description The active directory, or the oldest if several are active; omitted if none is active */
             active_directory?: {
                 /** @description ID of the directory */
                 id: string;
@@ -1839,17 +1839,17 @@ export interface components {
             };
         };
         DirectoryUser: {
-            /** @description ID of the user in this directory */
+            /** @description ID of the directory user in Inlay */
             id: string;
-            /** @description ID that your directory gave the user; null if it sent none */
+            /** @description The user’s ID in your directory; null if it didn’t send one */
             external_id: string | null;
-            /** @description SCIM user name, often an email address */
+            /** @description SCIM `userName`, often an email address */
             user_name: string;
             /** @description Primary email address */
             email: string;
             /** @description Display name */
             name: string;
-            /** @description Whether your directory says that the user is active */
+            /** @description Whether the user is active in your directory */
             active: boolean;
             /**
              * Format: date-time
@@ -1879,7 +1879,7 @@ export interface components {
              */
             status: 409;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default Resource already exists
              */
             message: string;
@@ -1903,7 +1903,7 @@ export interface components {
             external_id: string;
             /** @description Email address from the ID token; empty if the token has none */
             email: string;
-            /** @description The other claims about the user, such as name and groups, as JSON text. At most 8 KiB: the largest claims are left out first. */
+            /** @description The other claims about the user, such as name and groups, as a JSON string of at most 8 KiB. If they exceed that, the largest claims are omitted. */
             metadata: string;
             /**
              * Format: date-time
@@ -1926,7 +1926,7 @@ export interface components {
             end_user_id: string;
             /** @description The user’s ID at your identity provider */
             external_id: string;
-            /** @description Email address; empty if the identity provider sent none */
+            /** @description Email address; empty if the identity provider didn’t send one */
             email: string;
             /** @description Number of requests to a model */
             total_requests: number;
@@ -1942,7 +1942,7 @@ export interface components {
             id: string;
             /** @description Position in the organization’s trail, from 1 without gaps */
             sequence: number;
-            /** @description Email address of the user who made the change, or the part of the service that did */
+            /** @description Email address of the user who made the change, or the name of the component that did */
             actor: string;
             /** @description What was done, such as `publishable_key.created` */
             action: string;
@@ -1965,20 +1965,20 @@ export interface components {
         FullSkillVersion: {
             /** @description Version number */
             version: number;
-            /** @description Email address of the user who made this version */
+            /** @description Email address of the user who created this version */
             created_by: string;
             /**
              * Format: date-time
-             * @description When this version was made
+             * @description When this version was created
              */
             created_at: string;
             /** @description The whole SKILL.md of this version */
             content: string;
-            /** @description Hostnames where this version was offered */
+            /** @description Hostnames where this version was available */
             domains: string[];
         };
         GithubApp: {
-            /** @description Whether the organization has an app of its own. If false, the platform’s app is used and all other fields are null. */
+            /** @description Whether the organization has its own app. If false, the platform’s app is used and all other fields are null. */
             configured: boolean;
             /** @description GitHub organization that owns the app */
             github_org_name: string | null;
@@ -1986,7 +1986,7 @@ export interface components {
             app_id: number | null;
             /** @description Name of the app in GitHub URLs */
             app_slug: string | null;
-            /** @description Page of the app on GitHub */
+            /** @description URL of the app on GitHub */
             app_url: string | null;
             /** @description Connected repository, as `owner/name`; null if none is connected */
             repository: string | null;
@@ -1998,9 +1998,9 @@ export interface components {
             success: boolean;
             /** @description The submitted organization name */
             github_org_name: string;
-            /** @description Address on GitHub to post the form to */
+            /** @description GitHub URL to post the form to */
             registration_url: string;
-            /** @description Description of the app for GitHub, as JSON text */
+            /** @description The GitHub app manifest, as a JSON string */
             manifest: string;
         };
         GithubAppRemoval: {
@@ -2011,26 +2011,26 @@ export interface components {
         };
         GovernanceConfig: {
             /**
-             * @description `byo` for an interceptor of your own, `vendor_default` for the vendor’s
+             * @description `byo` for your own interceptor, `vendor_default` for the vendor’s
              * @enum {string}
              */
             provider_key: "vendor_default" | "byo";
-            /** @description Address that Inlay asks about each tool call; empty until set */
+            /** @description URL of the interceptor, which Inlay asks about each tool call; empty until set */
             interceptor_url: string;
             /** @description Name of the interceptor; empty until set */
             interceptor_name: string;
-            /** @description Last four characters of the API key, to recognize it; empty without a key */
+            /** @description Last four characters of the API key; empty if no key is stored */
             api_key_last4: string;
             /** @description Whether an API key is stored */
             has_api_key: boolean;
-            /** @description Whether the provider is asked */
+            /** @description Whether the provider checks tool calls */
             is_enabled: boolean;
             /**
              * @description Result of the last test of this connection; empty if it hasn’t been tested
              * @enum {string}
              */
             last_test_status: "success" | "notify" | "failure" | "";
-            /** @description Message of the last test; empty if there was none */
+            /** @description Message from the last test; empty if there is none */
             last_test_message: string;
             /** @description When this connection was last tested; null if it hasn’t been tested */
             last_test_at: string | null;
@@ -2047,11 +2047,11 @@ export interface components {
         };
         GovernanceProvider: {
             /**
-             * @description `active`: every tool call is checked. `bypassed`: no provider is configured, or it is disabled, so calls are not checked. `misconfigured`: the provider is enabled, but incomplete, so calls are refused, or its last test failed.
+             * @description `active`: every tool call is checked. `bypassed`: no provider is configured, or it’s disabled, so calls aren’t checked. `misconfigured`: the provider is enabled, but its configuration is incomplete, so every call is blocked, or its last test failed.
              * @enum {string}
              */
             effective_status: "active" | "bypassed" | "misconfigured";
-            /** @description Why it has this status, in plain words */
+            /** @description Explanation of the status */
             reason: string;
             /** @description The configuration; null if nothing is configured */
             config: components["schemas"]["GovernanceConfig"] | null;
@@ -2062,12 +2062,12 @@ export interface components {
              * @enum {string}
              */
             provider_key: "vendor_default" | "byo";
-            /** @description Address that was tested */
+            /** @description URL that was tested */
             interceptor_url: string;
-            /** @description Name that was tested */
+            /** @description Interceptor name that was tested */
             interceptor_name: string;
             /**
-             * @description `success`: the call would pass. `notify`: it would pass and be reported. `failure`: the interceptor refused it, couldn’t be reached, or sent an invalid response.
+             * @description `success`: the interceptor allowed the call. `notify`: it allowed and reported the call. `failure`: it blocked the call, couldn’t be reached, or sent an invalid response.
              * @enum {string}
              */
             status: "success" | "notify" | "failure";
@@ -2075,10 +2075,10 @@ export interface components {
             message: string;
             /** @description Policies that the sample call violates */
             violations: {
-                /** @description ID of the policy, in the provider’s words */
+                /** @description ID of the policy at the provider */
                 policy_id: string;
                 /**
-                 * @description How serious it is: `notify` reports the call, `failure` refuses it
+                 * @description Severity: `notify` reports the call, `failure` blocks it
                  * @enum {string}
                  */
                 status: "success" | "notify" | "failure";
@@ -2089,11 +2089,11 @@ export interface components {
             latency_ms: number;
         };
         HubSource: {
-            /** @description ID of the open page; pass it as `source_id` to call a tool of this page */
+            /** @description ID of the open page; pass it as `source_id` to call a tool on this page */
             sourceId: string;
-            /** @description ID of the browser tab that the page is open in */
+            /** @description ID of the page’s browser tab */
             tabId: string;
-            /** @description Origin of the page, as the ticket exchange saw it; empty outside of a browser */
+            /** @description Origin of the page, as seen by the ticket exchange; empty outside a browser */
             origin: string;
             /** @description Title of the page, written by the page: don’t trust it */
             title: string;
@@ -2113,9 +2113,9 @@ export interface components {
             lastSeenAt: string;
         };
         HubTool: {
-            /** @description Name to call the tool by; tools of connectors are named `<connector>.<tool>` */
+            /** @description Name to call the tool by; a connector’s tools are named `<connector>.<tool>` */
             name: string;
-            /** @description Name of the tool for people, written by the page: untrusted text */
+            /** @description Display name of the tool, written by the page: untrusted text */
             title?: string;
             /** @description What the tool does, written by the page: untrusted text */
             description: string;
@@ -2125,26 +2125,26 @@ export interface components {
             };
             /** @description Hints from the page or the tool server about what the tool does. They are claims, not guarantees. */
             annotations?: {
-                /** @description Name of the tool for people */
+                /** @description Display name of the tool */
                 title?: string;
                 /** @description The tool changes nothing */
                 readOnlyHint?: boolean;
                 /** @description The tool may delete or overwrite something */
                 destructiveHint?: boolean;
-                /** @description Calling the tool again with the same arguments changes nothing more */
+                /** @description Calling the tool again with the same arguments has no further effect */
                 idempotentHint?: boolean;
-                /** @description The tool reaches systems outside of the page or server */
+                /** @description The tool reaches systems outside the page or server */
                 openWorldHint?: boolean;
                 /** @description The tool has effects beyond the page, such as a purchase */
                 consequentialHint?: boolean;
-                /** @description The result may contain text that others wrote */
+                /** @description The result may contain text written by third parties */
                 untrustedContentHint?: boolean;
             };
             /** @description Open pages that offer the tool; only with `include_sources` */
             sources?: components["schemas"]["HubSource"][];
         };
         IdentityProviderConfig: {
-            /** @description Vendor of the identity provider; null if the organization trusts none yet */
+            /** @description Vendor of the identity provider; null if not set */
             idp_type: ("okta" | "azure" | "auth0" | "google" | "workos" | "firebase" | "onelogin" | "logto" | "custom_oidc") | null;
             /** @description Client IDs that ID tokens can be issued for; null if not set */
             allowed_audiences: string[] | null;
@@ -2152,17 +2152,17 @@ export interface components {
             idp_domain: string | null;
             /** @description Issuer URL of a `custom_oidc` provider; null if not set */
             idp_issuer: string | null;
-            /** @description Origins that can embed the widget with any key that has no origins of its own */
+            /** @description Origins that can embed the widget with any key that doesn’t have its own origins */
             allowed_domains: string[];
         };
         IdentityProviderTest: {
             /** @description Whether the provider can be used */
             success: boolean;
-            /** @description Issuer that ID tokens must name; null on failure */
+            /** @description Issuer that ID tokens must have; null on failure */
             issuer: string | null;
-            /** @description Address of the provider’s signing keys; null on failure */
+            /** @description URL of the provider’s signing keys; null on failure */
             jwks_uri: string | null;
-            /** @description What failed and what was expected; null on success */
+            /** @description Why the test failed; null on success */
             error: string | null;
         };
         IdpNotConfiguredError: {
@@ -2182,8 +2182,8 @@ export interface components {
              */
             status: 403;
             /**
-             * @description Explanation for a person to read
-             * @default The organization trusts no identity provider yet
+             * @description Human-readable explanation
+             * @default The organization has no identity provider yet
              */
             message: string;
             /** @description Details of the error */
@@ -2212,7 +2212,7 @@ export interface components {
              */
             status: 500;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default An Inlay error occurred
              */
             message: string;
@@ -2242,7 +2242,7 @@ export interface components {
              */
             status: 400;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default The request body is missing or malformed
              */
             message: string;
@@ -2253,9 +2253,9 @@ export interface components {
                  * @constant
                  */
                 code: "INVALID_BODY";
-                /** @description Name of the field that is wrong; empty for the whole body */
+                /** @description Name of the invalid field; empty for the whole body */
                 field: string;
-                /** @description What is wrong with it */
+                /** @description Why the field is invalid */
                 details: string;
             };
         };
@@ -2276,7 +2276,7 @@ export interface components {
              */
             status: 401;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default The publishable key is not valid
              */
             message: string;
@@ -2306,7 +2306,7 @@ export interface components {
              */
             status: 401;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default The ID token could not be verified
              */
             message: string;
@@ -2416,7 +2416,7 @@ export interface components {
              */
             status: 403;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default Organization context required
              */
             message: string;
@@ -2471,7 +2471,7 @@ export interface components {
              */
             status: 403;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default This origin may not use the publishable key
              */
             message: string;
@@ -2501,7 +2501,7 @@ export interface components {
              */
             status: 403;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default Subscription required
              */
             message: string;
@@ -2523,7 +2523,7 @@ export interface components {
             description: string;
             /** @description Features that the plan includes */
             features: components["schemas"]["PlanFeatures"];
-            /** @description How much the plan includes */
+            /** @description Limits of the plan */
             limits: components["schemas"]["PlanLimits"];
             /**
              * Format: date-time
@@ -2543,7 +2543,7 @@ export interface components {
             scim: boolean;
             /** @description The audit trail */
             audit_logs: boolean;
-            /** @description Domains of your own */
+            /** @description Custom domains */
             custom_domains: boolean;
             /** @description Whether more end users are available */
             end_users: boolean;
@@ -2560,13 +2560,13 @@ export interface components {
                 /** @description What the plan is for */
                 description: string;
             };
-            /** @description Features that the plan includes; with `include` set to `features` or `all` */
+            /** @description Features that the plan includes; returned if `include` is `features` or `all` */
             features?: components["schemas"]["PlanFeatures"];
-            /** @description How much the plan includes; not with `include` set to `basic` */
+            /** @description Limits of the plan; omitted if `include` is `basic` */
             limits?: components["schemas"]["PlanLimits"];
-            /** @description How much of the plan is used; with `include` set to `usage` or `all` */
+            /** @description How much of the plan is used; returned if `include` is `usage` or `all` */
             usage?: {
-                /** @description Members and open invitations */
+                /** @description Number of members and open invitations */
                 seats_used: number;
                 /** @description Number of end users */
                 end_users_used: number;
@@ -2608,9 +2608,9 @@ export interface components {
             }[];
         };
         PublishableKey: {
-            /** @description ID of the key; anonymous visitors have it as their user ID */
+            /** @description ID of the key; also the user ID of anonymous visitors */
             id: string;
-            /** @description Name that tells your keys apart */
+            /** @description Name to distinguish your keys */
             name: string;
             /** @description First 12 characters of the key, for display */
             key_prefix: string;
@@ -2618,7 +2618,7 @@ export interface components {
             allowed_origins: string[];
             /** @description Whether an admin can see the full key again */
             can_reveal: boolean;
-            /** @description When the key was revoked; null while it works */
+            /** @description When the key was revoked; null if it’s active */
             revoked_at: string | null;
             /** @description When a ticket was last issued for the key; null if never */
             last_used_at: string | null;
@@ -2638,19 +2638,19 @@ export interface components {
             surface: "ticket" | "id_token" | "scim" | "delegated_identity";
             /** @description Name of the check that failed */
             step: string;
-            /** @description Error code that the caller got */
+            /** @description Error code that the caller received */
             code: string;
             /** @description What is wrong and how to fix it */
             message: string;
-            /** @description What would have passed; null if that can’t be said */
+            /** @description What would have passed the check; null if unknown */
             expected: string | null;
-            /** @description What was sent instead, without secrets; null if that can’t be said */
+            /** @description What was sent instead, without secrets; null if unknown */
             seen: string | null;
-            /** @description Origin of the page; null if there was none */
+            /** @description Origin of the page; null if the request had none */
             origin: string | null;
             /** @description ID of the publishable key; null if none was used */
             publishable_key_id: string | null;
-            /** @description How often this happened */
+            /** @description Number of times this happened */
             count: number;
             /**
              * Format: date-time
@@ -2680,7 +2680,7 @@ export interface components {
              */
             status: 404;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default Resource not found
              */
             message: string;
@@ -2693,12 +2693,12 @@ export interface components {
                 code: "RESOURCE_NOT_FOUND";
                 /** @description Type of the resource, such as `publishable_key` */
                 resource: string;
-                /** @description ID that was not found */
+                /** @description ID that wasn’t found */
                 resourceId: string;
             };
         };
         SavedSkill: {
-            /** @description ID of the skill; the `location` of a built-in skill */
+            /** @description ID of the skill, or the `location` of a built-in skill */
             id: string;
             /** @description Name from the frontmatter, NFKC-normalized */
             name: string;
@@ -2708,21 +2708,21 @@ export interface components {
             body: string;
             /** @description The whole SKILL.md, unchanged */
             content: string;
-            /** @description License from the frontmatter; null if it has none */
+            /** @description License from the frontmatter; null if not set */
             license: string | null;
-            /** @description Runtime requirements from the frontmatter; null if it has none */
+            /** @description Runtime requirements from the frontmatter; null if not set */
             compatibility: string | null;
-            /** @description Tool names from the frontmatter, separated by spaces; null if it has none */
+            /** @description Tool names from the frontmatter, separated by spaces; null if not set */
             allowed_tools: string | null;
-            /** @description Key-value pairs from the frontmatter. Numbers and booleans keep their type; a number that JSON would write differently, such as `1.10`, is text. Null if there are none */
+            /** @description Key-value pairs from the frontmatter; null if not set. Numbers and booleans keep their type, but a number that JSON would write differently, such as `1.10`, becomes a string. */
             metadata: {
                 [key: string]: unknown;
             } | null;
-            /** @description Hostnames where the skill is offered; `["*"]` means everywhere */
+            /** @description Hostnames where the skill is available; `["*"]` means everywhere */
             domains: string[];
             /** @description Address of a built-in skill, such as `builtin://skill-creator-webmcp`; null for your own skills */
             location: string | null;
-            /** @description Version number: 1 for a new skill, one more with every change */
+            /** @description Version number; starts at 1 and increases by 1 with every change */
             version: number;
             /** @description Estimated size of the body in an agent’s context: its bytes divided by four */
             tokens: number;
@@ -2738,7 +2738,7 @@ export interface components {
             updated_at: string;
             /** @description When the skill was archived; null while it is active */
             archived_at: string | null;
-            /** @description Frontmatter fields that Inlay doesn’t know and keeps; left out if there are none */
+            /** @description Frontmatter fields that Inlay doesn’t recognize but keeps; omitted if there are none */
             warnings?: string[];
         };
         Site: {
@@ -2757,9 +2757,9 @@ export interface components {
             last_seen_at: string | null;
         };
         SiteUsage: {
-            /** @description ID of the site; null for usage outside of any site */
+            /** @description ID of the site; null for usage that doesn’t belong to a site */
             site_id: string | null;
-            /** @description Origin of the site; null for usage outside of any site */
+            /** @description Origin of the site; null for usage that doesn’t belong to a site */
             origin: string | null;
             /** @description Number of requests to a model */
             total_requests: number;
@@ -2771,7 +2771,7 @@ export interface components {
             total_tokens: number;
         };
         Skill: {
-            /** @description ID of the skill; the `location` of a built-in skill */
+            /** @description ID of the skill, or the `location` of a built-in skill */
             id: string;
             /** @description Name from the frontmatter, NFKC-normalized */
             name: string;
@@ -2781,21 +2781,21 @@ export interface components {
             body: string;
             /** @description The whole SKILL.md, unchanged */
             content: string;
-            /** @description License from the frontmatter; null if it has none */
+            /** @description License from the frontmatter; null if not set */
             license: string | null;
-            /** @description Runtime requirements from the frontmatter; null if it has none */
+            /** @description Runtime requirements from the frontmatter; null if not set */
             compatibility: string | null;
-            /** @description Tool names from the frontmatter, separated by spaces; null if it has none */
+            /** @description Tool names from the frontmatter, separated by spaces; null if not set */
             allowed_tools: string | null;
-            /** @description Key-value pairs from the frontmatter. Numbers and booleans keep their type; a number that JSON would write differently, such as `1.10`, is text. Null if there are none */
+            /** @description Key-value pairs from the frontmatter; null if not set. Numbers and booleans keep their type, but a number that JSON would write differently, such as `1.10`, becomes a string. */
             metadata: {
                 [key: string]: unknown;
             } | null;
-            /** @description Hostnames where the skill is offered; `["*"]` means everywhere */
+            /** @description Hostnames where the skill is available; `["*"]` means everywhere */
             domains: string[];
             /** @description Address of a built-in skill, such as `builtin://skill-creator-webmcp`; null for your own skills */
             location: string | null;
-            /** @description Version number: 1 for a new skill, one more with every change */
+            /** @description Version number; starts at 1 and increases by 1 with every change */
             version: number;
             /** @description Estimated size of the body in an agent’s context: its bytes divided by four */
             tokens: number;
@@ -2820,10 +2820,10 @@ export interface components {
             type: "replace";
             /** @description Text to find */
             before: string;
-            /** @description Text to put in its place; empty deletes it */
+            /** @description Replacement text; an empty string deletes the match */
             after: string;
             /**
-             * @description How often the text must occur, neither more nor less
+             * @description Exact number of times the text must occur
              * @default 1
              */
             expected_matches: number;
@@ -2844,7 +2844,7 @@ export interface components {
              */
             position: "before" | "after";
             /**
-             * @description How often the text must occur, neither more nor less
+             * @description Exact number of times the text must occur
              * @default 1
              */
             expected_matches: number;
@@ -2857,13 +2857,13 @@ export interface components {
             /** @description Text to find and delete */
             before: string;
             /**
-             * @description How often the text must occur, neither more nor less
+             * @description Exact number of times the text must occur
              * @default 1
              */
             expected_matches: number;
         };
         SkillSummary: {
-            /** @description ID of the skill; the `location` of a built-in skill */
+            /** @description ID of the skill, or the `location` of a built-in skill */
             id: string;
             /** @description Name from the frontmatter */
             name: string;
@@ -2873,11 +2873,11 @@ export interface components {
         SkillVersion: {
             /** @description Version number */
             version: number;
-            /** @description Email address of the user who made this version */
+            /** @description Email address of the user who created this version */
             created_by: string;
             /**
              * Format: date-time
-             * @description When this version was made
+             * @description When this version was created
              */
             created_at: string;
         };
@@ -2932,9 +2932,9 @@ export interface components {
             id: string;
             /** @description ID of the end user; null for an anonymous visitor */
             end_user_id: string | null;
-            /** @description ID of the site where the thread was started; null if it was none */
+            /** @description ID of the site where the thread started; null if it didn’t start on a site */
             site_id: string | null;
-            /** @description Title; null until there is one */
+            /** @description Title; null until one is set */
             title: string | null;
             /**
              * @description `regular`, `archived`, or `deleted`
@@ -2945,7 +2945,7 @@ export interface components {
             message_count: number;
             /** @description Prompt and completion tokens of all messages */
             total_tokens: number;
-            /** @description When the last message was sent; null if there is none yet */
+            /** @description When the last message was sent; null if the thread has no messages yet */
             last_message_at: string | null;
             /**
              * Format: date-time
@@ -2961,7 +2961,7 @@ export interface components {
         ThreadAnalytics: {
             /** @description Number of threads */
             total_threads: number;
-            /** @description Number of messages in them */
+            /** @description Number of messages in these threads */
             total_messages: number;
             /** @description Prompt and completion tokens of all messages */
             total_tokens: number;
@@ -2971,9 +2971,9 @@ export interface components {
             archived_threads: number;
         };
         ThreadList: {
-            /** @description Threads of this page of the list */
+            /** @description Threads on this page of the list */
             threads: components["schemas"]["Thread"][];
-            /** @description Number of threads that match */
+            /** @description Total number of matching threads */
             total: number;
         };
         Ticket: {
@@ -3005,7 +3005,7 @@ export interface components {
              */
             status: 401;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default The ID token has expired
              */
             message: string;
@@ -3019,7 +3019,7 @@ export interface components {
             };
         };
         ToolCall: {
-            /** @description The call’s id, which the page and the governance provider get too */
+            /** @description ID of the call. The page and the governance provider get the same ID. */
             id: string;
             /**
              * Format: date-time
@@ -3030,40 +3030,40 @@ export interface components {
             user_id: string;
             /** @description Email address of that user at the time of the call */
             user_email: string;
-            /** @description The OAuth client; null for tokens that weren’t issued to one */
+            /** @description ID of the OAuth client; null if the token wasn’t issued to one */
             client_id: string | null;
-            /** @description Name of that client at the time of the call; null if it has none */
+            /** @description Name of the client at the time of the call; null if it has none */
             client_name: string | null;
-            /** @description Null if no such tool was found */
+            /** @description Where the tool was found; null if it wasn’t found */
             source_type: ("page" | "connector") | null;
-            /** @description The origin of the page, or the name of the connector */
+            /** @description Origin of the page or name of the connector; null if the tool wasn’t found */
             source: string | null;
-            /** @description Name of the tool; tools of connectors are named `<connector>.<tool>` */
+            /** @description Name of the tool; a connector’s tools are named `<connector>.<tool>` */
             tool: string;
-            /** @description SHA-256 of the definition that the page gave; null for tools of connectors */
+            /** @description SHA-256 of the tool’s definition; null for a connector’s tool that ran without asking the user */
             definition_hash: string | null;
-            /** @description An HMAC-SHA-256 with a key of the server. The same arguments have the same hash in an organization. */
+            /** @description Keyed hash of the arguments. Equal arguments have equal hashes within an organization. */
             arguments_hash: string;
             /**
-             * @description What the user said to the call, as their browser reports it. `not_needed`: they weren’t asked. `allowed`, `declined`: they were asked. `always_allowed`: they had allowed this tool before, in this definition. `unknown`: the call ended before they answered, or before it reached them.
+             * @description The user’s decision about the call, as reported by their browser. `not_needed`: the user wasn’t asked. `allowed`, `declined`: the user was asked. `always_allowed`: the user has a permission for this definition of the tool. `unknown`: the call ended before the user answered or was asked.
              * @enum {string}
              */
             approval: "not_needed" | "allowed" | "always_allowed" | "declined" | "unknown";
-            /** @description When the user allowed or declined this call; null if they didn’t */
+            /** @description When the user allowed or declined the call; null if they did neither */
             approval_at: string | null;
             /**
-             * @description `refused` before the tool ran, `result_refused` after it; `none` if no provider was asked
+             * @description Decision of the governance provider: `refused` before the tool ran, `result_refused` after it ran, `none` if no provider was asked
              * @enum {string}
              */
             governance: "none" | "allowed" | "refused" | "result_refused";
             /**
-             * @description How the call ended. `tool_error`: the tool ran and reported an error. `failed`: there was no result.
+             * @description How the call ended. `tool_error`: the tool ran and reported an error. `failed`: the tool returned no result.
              * @enum {string}
              */
             outcome: "succeeded" | "tool_error" | "failed" | "refused" | "cancelled" | "timed_out";
-            /** @description Why there is no result; null if the tool returned one */
+            /** @description Why the call has no result; null if the tool returned one */
             failure_code: string | null;
-            /** @description Time from the call to its end, in milliseconds */
+            /** @description Duration of the call, in milliseconds */
             duration_ms: number;
         };
         ToolCallContents: {
@@ -3071,7 +3071,7 @@ export interface components {
             id: string;
             /** @description The arguments as JSON */
             arguments: string;
-            /** @description The result as JSON; null if the call has none */
+            /** @description The result as JSON; null if the call has no result */
             result: string | null;
             /**
              * Format: date-time
@@ -3080,7 +3080,7 @@ export interface components {
             expires_at: string;
         };
         ToolCallSettings: {
-            /** @description For how many days arguments and results of tool calls are kept; 0 keeps none, which is the default */
+            /** @description How many days to keep the arguments and results of tool calls. 0, the default, keeps none. */
             contents_days: number;
         };
         UndefinedError: {
@@ -3093,7 +3093,7 @@ export interface components {
             code: string;
             /** @description HTTP status */
             status: number;
-            /** @description Explanation for a person to read */
+            /** @description Human-readable explanation */
             message: string;
             /** @description Details of the error, if there are any */
             data?: unknown;
@@ -3103,7 +3103,7 @@ export interface components {
             id: string;
             /** @description ID of the end user */
             end_user_id: string;
-            /** @description ID of the site; null for usage outside of any site */
+            /** @description ID of the site; null for usage that doesn’t belong to a site */
             site_id: string | null;
             /** @description Tokens sent to the model */
             prompt_tokens: number;
@@ -3113,7 +3113,7 @@ export interface components {
             total_tokens: number;
             /** @description Name of the model */
             model: string;
-            /** @description Why the model stopped, in the provider’s words, such as `stop` or `length` */
+            /** @description Why the model stopped, as its provider reports it, such as `stop` or `length` */
             finish_reason: string;
             /**
              * Format: date-time
@@ -3148,7 +3148,7 @@ export interface components {
              */
             status: 400;
             /**
-             * @description Explanation for a person to read
+             * @description Human-readable explanation
              * @default Invalid request data
              */
             message: string;
@@ -3159,9 +3159,9 @@ export interface components {
                  * @constant
                  */
                 code: "VALIDATION_ERROR";
-                /** @description Dotted path of the field that is wrong; empty for the whole body */
+                /** @description Dotted path of the invalid field; empty for the whole body */
                 field: string;
-                /** @description What is wrong with it */
+                /** @description Why the field is invalid */
                 details: string;
             };
         };
@@ -3179,7 +3179,7 @@ export interface components {
             origins: {
                 /** @description Origin that used the key */
                 origin: string;
-                /** @description How often it was used there */
+                /** @description Number of times it was used there */
                 count: number;
                 /**
                  * Format: date-time
@@ -3245,7 +3245,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3295,7 +3295,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Always true; a failure has an error response instead */
+                        /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
                 };
@@ -3393,7 +3393,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                /** @description Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3512,7 +3512,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3585,7 +3585,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3594,7 +3594,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3628,7 +3628,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -3647,7 +3647,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Always true; a failure has an error response instead */
+                        /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
                 };
@@ -3661,7 +3661,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3670,7 +3670,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3704,7 +3704,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -3768,7 +3768,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3777,7 +3777,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3827,7 +3827,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Always true; a failure has an error response instead */
+                        /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
                 };
@@ -3841,7 +3841,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3850,7 +3850,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3918,7 +3918,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3951,7 +3951,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                /** @description Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4017,7 +4017,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4026,7 +4026,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4060,7 +4060,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -4079,7 +4079,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Always true; a failure has an error response instead */
+                        /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
                 };
@@ -4093,7 +4093,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4102,7 +4102,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4198,7 +4198,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -4217,7 +4217,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Always true; a failure has an error response instead */
+                        /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
                 };
@@ -4231,7 +4231,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4265,7 +4265,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -4284,7 +4284,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Always true; a failure has an error response instead */
+                        /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
                 };
@@ -4298,7 +4298,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4332,7 +4332,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -4368,7 +4368,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4445,7 +4445,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4478,7 +4478,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                /** @description Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4495,7 +4495,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name that tells your keys apart, 1 to 100 characters */
+                    /** @description Name to distinguish your keys, 1 to 100 characters */
                     name: string;
                     /**
                      * @description Origins where the key can be used, such as `https://app.example.com` or `https://*.example.com`; at most 20. If empty, the organization’s allowed domains apply.
@@ -4548,7 +4548,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4557,7 +4557,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4566,7 +4566,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4600,7 +4600,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -4639,7 +4639,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4648,7 +4648,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4682,7 +4682,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -4747,7 +4747,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4756,7 +4756,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4790,7 +4790,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -4823,7 +4823,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4832,7 +4832,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4880,7 +4880,7 @@ export interface operations {
                 "application/json": {
                     /** @description The organization’s publishable key */
                     publishable_key: string;
-                    /** @description ID token of the signed-in user, from the organization’s identity provider, up to 16 KiB; leave it out for an anonymous visitor */
+                    /** @description ID token of the signed-in user, from the organization’s identity provider, up to 16 KiB; omit it for an anonymous visitor */
                     id_token?: string;
                     /** @description Origin of the page that embeds the widget. Only used if the `Origin` header is missing or is Inlay’s own, as in the widget’s frame. */
                     embedding_origin?: string;
@@ -4924,7 +4924,7 @@ export interface operations {
                     "application/json": components["schemas"]["InvalidKeyError"] | components["schemas"]["InvalidTokenError"] | components["schemas"]["TokenExpiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. `ORIGIN_NOT_ALLOWED`: This origin may not use the publishable key. `IDP_NOT_CONFIGURED`: The organization trusts no identity provider yet. */
+            /** @description `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. `ORIGIN_NOT_ALLOWED`: This origin may not use the publishable key. `IDP_NOT_CONFIGURED`: The organization has no identity provider yet. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4993,7 +4993,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5044,13 +5044,13 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Vendor of the identity provider, or `custom_oidc` for any other OpenID provider. `idp_vendor_1` to `idp_vendor_8` are other names for the eight vendors, in this order: `okta`, `azure` (Entra ID), `auth0`, `google`, `workos`, `firebase`, `onelogin`, `logto`. They are accepted in requests for clients that use the neutral names; responses always have the vendor’s name. */
+                    /** @description Vendor of the identity provider, or `custom_oidc` for any other OpenID provider. `idp_vendor_1` to `idp_vendor_8` are aliases for the eight vendors, in this order: `okta`, `azure` (Entra ID), `auth0`, `google`, `workos`, `firebase`, `onelogin`, `logto`. Requests can use either name; responses always use the vendor’s name. */
                     idp_type?: ("okta" | "azure" | "auth0" | "google" | "workos" | "firebase" | "onelogin" | "logto" | "custom_oidc" | "idp_vendor_1" | "idp_vendor_2" | "idp_vendor_3" | "idp_vendor_4" | "idp_vendor_5" | "idp_vendor_6" | "idp_vendor_7" | "idp_vendor_8") | null;
-                    /** @description Client IDs that your application has at the identity provider, compared with the token’s `aud`. Required in production; null accepts any, in development only. Firebase defaults to the project ID. */
+                    /** @description Client IDs of your application at the identity provider, compared with the token’s `aud`. Required in production; in development, null accepts any audience. For Firebase, defaults to the project ID. */
                     allowed_audiences?: string[] | null;
-                    /** @description Your tenant at the provider: `acme.okta.com`, an Entra tenant ID, `acme.us.auth0.com`, a WorkOS client ID, a Firebase project ID, `acme.onelogin.com`, `acme.logto.app`. For Google it is optional and limits sign-in to that Workspace domain. */
+                    /** @description Your tenant at the provider: `acme.okta.com`, an Entra tenant ID, `acme.us.auth0.com`, a WorkOS client ID, a Firebase project ID, `acme.onelogin.com`, `acme.logto.app`. Optional for Google, where it limits sign-in to that Workspace domain. */
                     idp_domain?: string | null;
-                    /** @description Issuer URL of a `custom_oidc` provider, exactly as its discovery document says it; `https` in production */
+                    /** @description Issuer URL of a `custom_oidc` provider, exactly as in its discovery document; `https` in production */
                     idp_issuer?: string | null;
                     /** @description Origins that can embed the widget, such as `https://app.example.com`; replaces the old list */
                     allowed_domains?: string[];
@@ -5098,7 +5098,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5107,7 +5107,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5116,7 +5116,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5162,15 +5162,15 @@ export interface operations {
                  */
                 "application/json": {
                     /**
-                     * @description Vendor of the identity provider, or `custom_oidc` for any other OpenID provider. `idp_vendor_1` to `idp_vendor_8` are other names for the eight vendors, in this order: `okta`, `azure` (Entra ID), `auth0`, `google`, `workos`, `firebase`, `onelogin`, `logto`. They are accepted in requests for clients that use the neutral names; responses always have the vendor’s name.
+                     * @description Vendor of the identity provider, or `custom_oidc` for any other OpenID provider. `idp_vendor_1` to `idp_vendor_8` are aliases for the eight vendors, in this order: `okta`, `azure` (Entra ID), `auth0`, `google`, `workos`, `firebase`, `onelogin`, `logto`. Requests can use either name; responses always use the vendor’s name.
                      * @enum {string}
                      */
                     idp_type: "okta" | "azure" | "auth0" | "google" | "workos" | "firebase" | "onelogin" | "logto" | "custom_oidc" | "idp_vendor_1" | "idp_vendor_2" | "idp_vendor_3" | "idp_vendor_4" | "idp_vendor_5" | "idp_vendor_6" | "idp_vendor_7" | "idp_vendor_8";
-                    /** @description Your tenant at the provider: `acme.okta.com`, an Entra tenant ID, `acme.us.auth0.com`, a WorkOS client ID, a Firebase project ID, `acme.onelogin.com`, `acme.logto.app`. For Google it is optional and limits sign-in to that Workspace domain. */
+                    /** @description Your tenant at the provider: `acme.okta.com`, an Entra tenant ID, `acme.us.auth0.com`, a WorkOS client ID, a Firebase project ID, `acme.onelogin.com`, `acme.logto.app`. Optional for Google, where it limits sign-in to that Workspace domain. */
                     idp_domain?: string | null;
-                    /** @description Issuer URL of a `custom_oidc` provider, exactly as its discovery document says it; `https` in production */
+                    /** @description Issuer URL of a `custom_oidc` provider, exactly as in its discovery document; `https` in production */
                     idp_issuer?: string | null;
-                    /** @description Client IDs that your application has at the identity provider, compared with the token’s `aud`. Required in production; null accepts any, in development only. Firebase defaults to the project ID. */
+                    /** @description Client IDs of your application at the identity provider, compared with the token’s `aud`. Required in production; in development, null accepts any audience. For Firebase, defaults to the project ID. */
                     allowed_audiences?: string[] | null;
                 };
             };
@@ -5211,7 +5211,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5277,7 +5277,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5366,7 +5366,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5433,7 +5433,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5467,7 +5467,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -5486,7 +5486,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Always true; a failure has an error response instead */
+                        /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
                 };
@@ -5500,7 +5500,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5509,7 +5509,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5601,7 +5601,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5610,7 +5610,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5644,7 +5644,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -5681,7 +5681,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5690,7 +5690,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5724,7 +5724,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -5743,7 +5743,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Always true; a failure has an error response instead */
+                        /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
                 };
@@ -5757,7 +5757,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5766,7 +5766,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5813,7 +5813,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "effective_status": "active",
-                     *       "reason": "The governance provider decides on every tool call.",
+                     *       "reason": "The governance provider checks every tool call.",
                      *       "config": {
                      *         "provider_key": "byo",
                      *         "interceptor_url": "https://policies.example.com/decide",
@@ -5841,7 +5841,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5850,7 +5850,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5897,7 +5897,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "effective_status": "bypassed",
-                     *       "reason": "No governance provider is configured: tool calls are not checked.",
+                     *       "reason": "No governance provider is configured, so tool calls aren’t checked.",
                      *       "config": null
                      *     }
                      */
@@ -5913,7 +5913,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5962,20 +5962,20 @@ export interface operations {
                  */
                 "application/json": {
                     /**
-                     * @description `byo` for an interceptor of your own, `vendor_default` for the vendor’s
+                     * @description `byo` for your own interceptor, `vendor_default` for the vendor’s
                      * @enum {string}
                      */
                     provider_key?: "vendor_default" | "byo";
                     /**
                      * Format: uri
-                     * @description HTTPS address that Inlay asks about each tool call
+                     * @description HTTPS URL of the interceptor, which Inlay asks about each tool call
                      */
                     interceptor_url?: string;
                     /** @description Name of the interceptor, 1 to 200 characters */
                     interceptor_name?: string;
-                    /** @description API key for the interceptor, 8 to 2000 characters. It is stored encrypted and never returned. */
+                    /** @description API key for the interceptor, 8 to 2000 characters. It’s stored encrypted and never returned. */
                     api_key?: string;
-                    /** @description Whether to ask the provider about tool calls */
+                    /** @description Whether the provider checks tool calls */
                     is_enabled?: boolean;
                 };
             };
@@ -5990,7 +5990,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "effective_status": "active",
-                     *       "reason": "The governance provider decides on every tool call.",
+                     *       "reason": "The governance provider checks every tool call.",
                      *       "config": {
                      *         "provider_key": "byo",
                      *         "interceptor_url": "https://policies.example.com/decide",
@@ -6027,7 +6027,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6075,18 +6075,18 @@ export interface operations {
                  */
                 "application/json": {
                     /**
-                     * @description `byo` for an interceptor of your own, `vendor_default` for the vendor’s
+                     * @description `byo` for your own interceptor, `vendor_default` for the vendor’s
                      * @enum {string}
                      */
                     provider_key?: "vendor_default" | "byo";
                     /**
                      * Format: uri
-                     * @description HTTPS address that Inlay asks about each tool call
+                     * @description HTTPS URL of the interceptor, which Inlay asks about each tool call
                      */
                     interceptor_url?: string;
                     /** @description Name of the interceptor, 1 to 200 characters */
                     interceptor_name?: string;
-                    /** @description API key for the interceptor, 8 to 2000 characters. It is stored encrypted and never returned. */
+                    /** @description API key for the interceptor, 8 to 2000 characters. It’s stored encrypted and never returned. */
                     api_key?: string;
                 };
             };
@@ -6130,7 +6130,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6219,7 +6219,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6314,7 +6314,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6363,7 +6363,7 @@ export interface operations {
                      * @enum {string}
                      */
                     feature: "sso" | "scim" | "audit_logs" | "custom_domains" | "end_users" | "seats";
-                    /** @description For `seats` and `end_users`: the number to compare with the limit, instead of what the organization uses now */
+                    /** @description For `seats` and `end_users`: the number to compare with the limit, instead of the organization’s current usage */
                     current_usage?: number;
                 };
             };
@@ -6413,7 +6413,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6482,7 +6482,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6548,7 +6548,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6617,7 +6617,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6626,7 +6626,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6683,7 +6683,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6759,7 +6759,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6846,7 +6846,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6967,7 +6967,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6976,7 +6976,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7008,19 +7008,19 @@ export interface operations {
     listToolCalls: {
         parameters: {
             query?: {
-                /** @description Maximum number of calls in a page */
+                /** @description Maximum number of calls per page */
                 limit?: number;
-                /** @description The `next_cursor` of the page before */
+                /** @description The `next_cursor` of the previous page */
                 cursor?: string;
-                /** @description Only calls of this user */
+                /** @description Only calls by this user */
                 user_id?: string;
-                /** @description Only calls of the tool with this name */
+                /** @description Only calls to the tool with this name */
                 tool?: string;
-                /** @description Only calls that ended like this */
+                /** @description Only calls with this outcome */
                 outcome?: "succeeded" | "tool_error" | "failed" | "refused" | "cancelled" | "timed_out";
-                /** @description Only calls from this date or time on */
+                /** @description Only calls at or after this date or time */
                 start_date?: string;
-                /** @description Only calls up to this date, inclusive, or time */
+                /** @description Only calls at or before this date or time; a date includes the whole day */
                 end_date?: string;
                 /** @description Format of the response */
                 format?: "json" | "csv" | "jsonl";
@@ -7064,9 +7064,9 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description The calls, the newest first */
+                        /** @description The calls, newest first */
                         tool_calls: components["schemas"]["ToolCall"][];
-                        /** @description For the next page; null on the last one */
+                        /** @description Cursor of the next page; null on the last page */
                         next_cursor: string | null;
                     };
                     "text/csv": string;
@@ -7091,7 +7091,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7152,7 +7152,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7231,7 +7231,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7265,7 +7265,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -7298,7 +7298,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7307,7 +7307,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7393,7 +7393,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7426,7 +7426,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                /** @description Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7444,7 +7444,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Prefix of its tools: 1 to 32 lower-case letters, digits and hyphens */
+                    /** @description Prefix of the tools’ names: 1 to 32 lowercase letters, digits and hyphens */
                     name: string;
                     /**
                      * @description `id_jag` for your own tool servers, `oauth` for third-party servers
@@ -7456,23 +7456,23 @@ export interface operations {
                      * @description MCP endpoint of the tool server; can’t be changed later
                      */
                     server_url: string;
-                    /** @description Client ID that Inlay has at the tool server; required for `id_jag` */
+                    /** @description Inlay’s client ID at the tool server; required for `id_jag` */
                     client_id?: string;
                     /** @description Secret of that client, 8 to 2000 characters; required for `id_jag`. It is stored encrypted and never returned. */
                     client_secret?: string;
-                    /** @description Client ID that Inlay has at your identity provider, if it is different; only for `id_jag` */
+                    /** @description Inlay’s client ID at your identity provider, if it differs from `client_id`; only for `id_jag` */
                     idp_client_id?: string;
                     /** @description Secret of that client; required with `idp_client_id` */
                     idp_client_secret?: string;
-                    /** @description Scopes to ask for. Default for `id_jag`: `mcp:tools:read` and `mcp:tools:call`. */
+                    /** @description Scopes to request. Default for `id_jag`: `mcp:tools:read` and `mcp:tools:call`. */
                     scopes?: string[];
                     /**
-                     * @description Audience of the assertion: the server’s resource ID, or the issuer of its tokens if that is different
+                     * @description Audience of the assertion: the server’s resource ID (`resource`), or the issuer of its tokens (`issuer`)
                      * @default resource
                      * @enum {string}
                      */
                     audience_mode?: "resource" | "issuer";
-                    /** @description Tools to mark as read-only, by their names at the server: they run without asking the user. Default: none. */
+                    /** @description Tools to mark as read-only, by their names at the server. They run without asking the user. Default: none. */
                     read_only_tools?: string[];
                 };
             };
@@ -7528,7 +7528,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7537,7 +7537,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7571,7 +7571,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -7619,7 +7619,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7628,7 +7628,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7662,7 +7662,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -7681,7 +7681,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Always true; a failure has an error response instead */
+                        /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
                 };
@@ -7695,7 +7695,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7704,7 +7704,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7738,7 +7738,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -7753,20 +7753,20 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description New prefix of its tools */
+                    /** @description New prefix of the tools’ names */
                     name?: string;
                     /** @description New secret of the client at the tool server */
                     client_secret?: string;
-                    /** @description New secret of the client at the identity provider; only if there is an `idp_client_id` */
+                    /** @description New secret of the client at the identity provider; only if the connector has an `idp_client_id` */
                     idp_client_secret?: string;
-                    /** @description New scopes; replaces the old list */
+                    /** @description New scopes, which replace the current list */
                     scopes?: string[];
                     /**
                      * @description Audience of the assertion
                      * @enum {string}
                      */
                     audience_mode?: "resource" | "issuer";
-                    /** @description Tools to mark as read-only, by their names at the server; replaces the old list */
+                    /** @description Tools to mark as read-only, by their names at the server, which replace the current list */
                     read_only_tools?: string[];
                     /**
                      * @description Tools of a `disabled` connector can’t be called
@@ -7826,7 +7826,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7835,7 +7835,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7844,7 +7844,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7878,7 +7878,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -7930,7 +7930,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7939,7 +7939,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7996,7 +7996,7 @@ export interface operations {
                      */
                     offset?: number;
                     /**
-                     * @description Only skills whose name or description contains this text; upper and lower case don’t matter
+                     * @description Return only skills whose name or description contains this text, ignoring case
                      * @default
                      */
                     query?: string;
@@ -8040,7 +8040,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8073,7 +8073,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                /** @description Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -8142,7 +8142,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8151,7 +8151,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8185,7 +8185,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the skill; the `location` of a built-in skill */
+                /** @description ID of the skill, or the `location` of a built-in skill */
                 id: string;
             };
             cookie?: never;
@@ -8232,7 +8232,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8241,7 +8241,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8275,7 +8275,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the skill; the `location` of a built-in skill */
+                /** @description ID of the skill, or the `location` of a built-in skill */
                 id: string;
             };
             cookie?: never;
@@ -8322,7 +8322,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8331,7 +8331,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8365,7 +8365,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the skill; the `location` of a built-in skill */
+                /** @description ID of the skill, or the `location` of a built-in skill */
                 id: string;
             };
             cookie?: never;
@@ -8398,9 +8398,9 @@ export interface operations {
                         /** @description Changes in the order to apply them, 1 to 50 */
                         operations: components["schemas"]["SkillPatchOperation"][];
                     };
-                    /** @description New list of hostnames where the skill is offered; `["*"]` means everywhere */
+                    /** @description New list of hostnames where the skill is available; `["*"]` means everywhere */
                     domains?: string[];
-                    /** @description Version that you have edited; if the skill has changed since, the response is a 409 and nothing changes */
+                    /** @description Version that your edit is based on; if the skill has changed since, the response is a 409 and nothing changes */
                     expected_version?: number;
                 };
             };
@@ -8455,7 +8455,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8464,7 +8464,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8473,7 +8473,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8512,7 +8512,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -8538,9 +8538,9 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Versions of this page of the list */
+                        /** @description Versions on this page of the list */
                         versions: components["schemas"]["SkillVersion"][];
-                        /** @description Number of versions */
+                        /** @description Total number of versions */
                         total: number;
                     };
                 };
@@ -8563,7 +8563,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8572,7 +8572,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8606,7 +8606,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
                 /** @description Version number */
                 version: string;
@@ -8644,7 +8644,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8653,7 +8653,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8686,11 +8686,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                /** @description Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description ID of the skill; the `location` of a built-in skill */
+                /** @description ID of the skill, or the `location` of a built-in skill */
                 id: string;
             };
             cookie?: never;
@@ -8758,7 +8758,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8767,7 +8767,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8776,7 +8776,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8847,9 +8847,9 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Refusals of this page of the list */
+                        /** @description Refusals on this page of the list */
                         refusals: components["schemas"]["Refusal"][];
-                        /** @description Number of refusals that are kept */
+                        /** @description Total number of refusals */
                         total: number;
                     };
                 };
@@ -8872,7 +8872,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8950,7 +8950,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9017,7 +9017,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9088,7 +9088,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9097,7 +9097,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9106,7 +9106,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9191,7 +9191,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9200,7 +9200,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9209,7 +9209,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9241,11 +9241,11 @@ export interface operations {
     getDailyUsage: {
         parameters: {
             query?: {
-                /** @description Only include usage on this site */
+                /** @description Return only usage on this site */
                 site_id?: string;
-                /** @description First UTC day, as a date or as a time on that day. Default: 30 days up to `end_date`. */
+                /** @description First UTC day, as a date or a time on that day. Default: 29 days before `end_date`, for a range of 30 days. */
                 start_date?: string;
-                /** @description Last UTC day, inclusive, as a date or as a time on that day. Default: today. */
+                /** @description Last UTC day, inclusive, as a date or a time on that day. Default: today. */
                 end_date?: string;
             };
             header?: never;
@@ -9290,7 +9290,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9299,7 +9299,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9331,11 +9331,11 @@ export interface operations {
     getUsageStats: {
         parameters: {
             query?: {
-                /** @description Only include usage on this site */
+                /** @description Return only usage on this site */
                 site_id?: string;
-                /** @description First UTC day, as a date or as a time on that day. Default: 30 days up to `end_date`. */
+                /** @description First UTC day, as a date or a time on that day. Default: 29 days before `end_date`, for a range of 30 days. */
                 start_date?: string;
-                /** @description Last UTC day, inclusive, as a date or as a time on that day. Default: today. */
+                /** @description Last UTC day, inclusive, as a date or a time on that day. Default: today. */
                 end_date?: string;
             };
             header?: never;
@@ -9379,7 +9379,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9388,7 +9388,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9424,9 +9424,9 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
-                /** @description First UTC day, as a date or as a time on that day. Default: 30 days up to `end_date`. */
+                /** @description First UTC day, as a date or a time on that day. Default: 29 days before `end_date`, for a range of 30 days. */
                 start_date?: string;
-                /** @description Last UTC day, inclusive, as a date or as a time on that day. Default: today. */
+                /** @description Last UTC day, inclusive, as a date or a time on that day. Default: today. */
                 end_date?: string;
             };
             header?: never;
@@ -9482,7 +9482,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9518,9 +9518,9 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
-                /** @description First UTC day, as a date or as a time on that day. Default: 30 days up to `end_date`. */
+                /** @description First UTC day, as a date or a time on that day. Default: 29 days before `end_date`, for a range of 30 days. */
                 start_date?: string;
-                /** @description Last UTC day, inclusive, as a date or as a time on that day. Default: today. */
+                /** @description Last UTC day, inclusive, as a date or a time on that day. Default: today. */
                 end_date?: string;
             };
             header?: never;
@@ -9577,7 +9577,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9644,7 +9644,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9653,7 +9653,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9724,9 +9724,9 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Usage events of this page of the list */
+                        /** @description Usage events on this page of the list */
                         events: components["schemas"]["UsageEvent"][];
-                        /** @description Number of usage events of the end user */
+                        /** @description Total number of usage events of the end user */
                         total: number;
                     };
                 };
@@ -9749,7 +9749,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9758,7 +9758,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9794,7 +9794,7 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
-                /** @description Only threads with this status. Default: all except deleted ones. */
+                /** @description Return only threads with this status. Default: all except deleted ones. */
                 status?: "regular" | "archived" | "deleted";
             };
             header?: never;
@@ -9849,7 +9849,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9885,12 +9885,12 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
-                /** @description Only threads with this status. Default: all except deleted ones. */
+                /** @description Return only threads with this status. Default: all except deleted ones. */
                 status?: "regular" | "archived" | "deleted";
             };
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -9943,7 +9943,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9952,7 +9952,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10017,7 +10017,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10051,7 +10051,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -10090,7 +10090,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10099,7 +10099,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10133,7 +10133,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -10199,7 +10199,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10208,7 +10208,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10279,7 +10279,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10288,7 +10288,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10365,7 +10365,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10398,7 +10398,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe: a value of your choice, such as a UUID, that is new for each thing you create. For 24 hours, a request with the same key and the same input gets the response of the first one, with the header `Idempotent-Replayed: true`, and creates nothing. Another input with the same key is a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is being answered, or if it ended without a known outcome, the key is a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was refused leaves the key free. Keys are separate for each caller, organization and operation. */
+                /** @description Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -10469,7 +10469,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10478,7 +10478,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10512,7 +10512,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -10551,7 +10551,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10560,7 +10560,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10594,7 +10594,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -10613,7 +10613,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Always true; a failure has an error response instead */
+                        /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
                 };
@@ -10627,7 +10627,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10636,7 +10636,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10670,7 +10670,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -10696,7 +10696,7 @@ export interface operations {
                     /** @description Domain of the email addresses in the directory */
                     domain?: string;
                     /**
-                     * @description `active` accepts changes over SCIM; `inactive` refuses them
+                     * @description `active` accepts changes over SCIM; `inactive` rejects them
                      * @enum {string}
                      */
                     status?: "active" | "inactive";
@@ -10745,7 +10745,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10754,7 +10754,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10763,7 +10763,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `DUPLICATE_RESOURCE`: it already exists, or conflicts with another one; `data.resource` says what. */
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10802,7 +10802,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -10833,7 +10833,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Users of this page of the list */
+                        /** @description Users on this page of the list */
                         users: components["schemas"]["DirectoryUser"][];
                         /** @description Number of users in the directory */
                         total: number;
@@ -10858,7 +10858,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10867,7 +10867,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10906,7 +10906,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or one of another organization, is a 404. */
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
                 id: string;
             };
             cookie?: never;
@@ -10934,7 +10934,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Groups of this page of the list */
+                        /** @description Groups on this page of the list */
                         groups: components["schemas"]["DirectoryGroup"][];
                         /** @description Number of groups in the directory */
                         total: number;
@@ -10959,7 +10959,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10968,7 +10968,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `RESOURCE_NOT_FOUND`: it doesn’t exist, or belongs to another organization. */
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11002,17 +11002,17 @@ export interface operations {
             query?: {
                 /** @description Maximum number of events to return */
                 limit?: number;
-                /** @description The `next_cursor` of the page before */
+                /** @description The `next_cursor` of the previous page */
                 cursor?: string;
-                /** @description Only changes by this actor */
+                /** @description Return only changes by this actor */
                 actor?: string;
-                /** @description Only this action, such as `member.removed` */
+                /** @description Return only this action, such as `member.removed` */
                 action?: string;
-                /** @description Only changes of this resource */
+                /** @description Return only changes to this resource */
                 target?: string;
-                /** @description Only changes at or after this time; a date means the start of that UTC day */
+                /** @description Return only changes at or after this time; a date means the start of that UTC day */
                 start_date?: string;
-                /** @description Only changes up to this time; a date includes that whole UTC day */
+                /** @description Return only changes up to this time; a date includes that whole UTC day */
                 end_date?: string;
             };
             header?: never;
@@ -11053,7 +11053,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Events of this page of the list */
+                        /** @description Events on this page of the list */
                         events: components["schemas"]["AuditEvent"][];
                         /** @description Cursor of the next page; null on the last page */
                         next_cursor: string | null;
@@ -11080,7 +11080,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11112,7 +11112,7 @@ export interface operations {
     exportAuditEvents: {
         parameters: {
             query?: {
-                /** @description Only events after this one: `head` of an exported event, or of the list’s `verification` */
+                /** @description Return only events after this one: the `head` of an exported event, or of the list’s `verification` */
                 from?: string;
             };
             header?: never;
@@ -11163,7 +11163,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the token carries no organization; sign in again and choose one. */
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11172,7 +11172,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `AUDIT_HEAD_NOT_FOUND`: The organization’s audit trail doesn’t contain this head. It belongs to another organization, or events were changed or removed: ask the operator to run `npx inlay audit verify --from` with it.. */
+            /** @description `AUDIT_HEAD_NOT_FOUND`: The organization’s audit trail doesn’t contain this head. It belongs to another organization, or events were changed or removed. Ask the operator to run `npx inlay audit verify --from` with it.. */
             409: {
                 headers: {
                     [name: string]: unknown;
