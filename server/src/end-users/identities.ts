@@ -63,7 +63,7 @@ export function createIdentities(service: Service): Identities {
 
   return {
     async recognise(organizationId, idToken, trusted) {
-      // The key includes the provider, because a token is only valid for the provider that verified it.
+      // The key includes the provider, because a token that one provider issued isn't valid for another.
       const key = `${organizationId}:${fingerprint(`${describeProvider(trusted)}\n${idToken}`)}`
       const load = () => verify(organizationId, idToken, trusted)
       const recognised = known.get(key) ?? ((await known.load(key, load)) as Recognised)

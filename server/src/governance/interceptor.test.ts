@@ -130,7 +130,9 @@ describe('blocks the call on', () => {
   test('a timeout', async () => {
     const { url } = await startInterceptor(() => undefined)
     const answer = await ask(url, { timeoutMs: 50 })
-    expect(answer).toEqual(refusal(expect.stringMatching(/did not answer in full within 50 ms.*respond faster/)))
+    expect(answer).toEqual(
+      refusal(expect.stringMatching(/did not send a complete response within 50 ms.*respond faster/)),
+    )
   })
 
   test('a response that is too large', async () => {

@@ -132,7 +132,9 @@ function sendFailure(service: Service, error: unknown, response: ServerResponse,
   else sendJson(response, status, headers, body)
 }
 
-/** Returns the error response for anything that was thrown. Errors that aren't a `Failure` are only logged. */
+/**
+ * Returns the error response for anything that was thrown. Only a `Failure` shows its message; the log has the rest.
+ */
 export function describeFailure({ log }: Service, error: unknown, { requestId, headers }: Observation) {
   const failure = error instanceof Failure ? error : internalError(error)
   const { status } = failure.envelope

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 
 /**
- * The errors that every operation can return. The key is `data.code`, which is unique; the outer code and the status
+ * The errors that operations share. The key is `data.code`, which is unique; the outer code and the status
  * are not. Errors of a single capability are defined in that capability.
  */
 export const errorTable = {

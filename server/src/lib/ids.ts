@@ -33,8 +33,8 @@ let pool = ''
 let used = 0
 
 /**
- * Random base64url characters, 6 bits each. They come from a pool, because the system takes about as long for a few
- * bytes as for many.
+ * Random base64url characters, 6 bits each. Uses a pool, because the system needs about as much time for many bytes as
+ * for a few.
  */
 export function randomText(length: number): string {
   if (used + length > pool.length) {

@@ -104,7 +104,7 @@ function requireBounds(text: string, maxDepth: number): void {
 
 const tooDeep = (maxDepth: number) => new InvalidJson(`Nested deeper than ${maxDepth} levels`)
 
-/** Throws the reason that a text is rejected. The text is well-formed, so a few characters reveal its structure. */
+/** Throws if the text must be rejected. The text is well-formed JSON, so a few characters reveal its structure. */
 function checkStructure(text: string, maxDepth: number) {
   const stack: (Set<string> | null)[] = []
   let keys: Set<string> | null = null

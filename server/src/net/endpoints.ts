@@ -13,7 +13,7 @@ interface Endpoint {
 /**
  * Explains why an endpoint from a document can't be used, or returns undefined. It must be https, unless the document
  * was fetched over plain http, as in development. Even then users are only redirected to loopback, because safe-fetch
- * doesn't check redirects of a browser.
+ * can't check them.
  */
 export function findEndpointProblem({ name, address, namedBy, isLink = false }: Endpoint): string | undefined {
   const url = typeof address === 'string' ? URL.parse(address) : null

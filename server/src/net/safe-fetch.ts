@@ -115,7 +115,7 @@ async function readRequest(input: string | URL | Request, init: RequestInit | un
   return { method: request.method as 'GET', headers, body }
 }
 
-/** Derived from the URL and the body. A different `host` would also be checked against the certificate. */
+/** Set from the URL and the body. undici would check the certificate against a different `host`. */
 const ofConnection = new Set([
   ...['host', 'connection', 'keep-alive', 'upgrade', 'expect', 'te', 'trailer'],
   ...['content-length', 'transfer-encoding'],
@@ -143,7 +143,7 @@ function decode(body: Readable, contentEncoding: string | string[] = ''): Readab
   const streams = encodings.reverse().map((encoding) => decoders.get(encoding)?.())
   const known = streams.filter((stream) => stream !== undefined)
   if (known.length === 0 || known.length < streams.length) return body
-  // The last stream reports the failures of all.
+  // The last stream reports the failures of every stream.
   return pipeline([body, ...known], () => undefined) as unknown as Readable
 }
 
@@ -175,7 +175,7 @@ async function* limitBody(body: AsyncIterable<Uint8Array>, maxBytes: number, hos
   let size = 0
   for await (const chunk of body) {
     size += chunk.byteLength
-    if (size > maxBytes) throw new SafeFetchError('too_large', `${host} answered with more than ${maxBytes} bytes`)
+    if (size > maxBytes) throw new SafeFetchError('too_large', `${host} sent more than ${maxBytes} bytes`)
     yield chunk
   }
 }
@@ -335,7 +335,7 @@ function explainDnsFailure(host: string, cause?: NodeJS.ErrnoException) {
 }
 
 function explainTimeout(host: string, timeoutMs: number, cause: unknown) {
-  return new SafeFetchError('timeout', `${host} did not answer in full within ${timeoutMs} ms`, { cause })
+  return new SafeFetchError('timeout', `${host} did not send a complete response within ${timeoutMs} ms`, { cause })
 }
 
 const tlsCode = /CERT|CRL|SSL|TLS|EPROTO|UNABLE_TO|INVALID_(CA|PURPOSE)|PATH_LENGTH|HOSTNAME_MISMATCH/
@@ -345,7 +345,7 @@ function explainFailure(host: string, error: unknown): SafeFetchError {
   if (cause instanceof SafeFetchError) return cause
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
   if (tlsCode.test(code)) return new SafeFetchError('tls', `${host} has no valid TLS certificate (${code})`, { cause })
-  if (code.includes('TIME')) return new SafeFetchError('timeout', `${host} did not answer in time`, { cause })
+  if (code.includes('TIME')) return new SafeFetchError('timeout', `${host} did not respond in time`, { cause })
   const detail = code || (cause instanceof Error ? cause.message : String(cause))
   return new SafeFetchError('connection', `The request to ${host} failed (${detail})`, { cause })
 }

@@ -161,7 +161,7 @@ describe.each(['2026-07-28', '2025-11-25'])('a streamed response of a server of 
     [
       'gets too large',
       (stream) => stream.say({ ...progressOf(stream, 2), padding: 'x'.repeat(1024 * 1024) }),
-      /^raw: .* answered with more than 1048576 bytes$/,
+      /^raw: .* sent more than 1048576 bytes$/,
     ],
   ])('fails the call at once if it %s', async (_, spoil, message) => {
     const { stream } = await startServer()

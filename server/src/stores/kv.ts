@@ -5,8 +5,8 @@ import { serviceUnavailable } from '../lib/errors.ts'
 import type { Secrets } from '../lib/secrets.ts'
 
 /**
- * Short-lived state: sessions, tickets, caches, signing keys. Values are JSON, encrypted and bound to their key's name.
- * Stored in a file on one machine, and in Redis or Valkey for several; both give the same guarantees.
+ * Short-lived state: sessions, used tickets, caches, signing keys. Values are JSON, encrypted and bound to their key's
+ * name. Stored in a file on one machine, and in Redis or Valkey for several; both give the same guarantees.
  */
 export interface Kv {
   get<T>(key: string): Promise<T | undefined>
@@ -19,7 +19,7 @@ export interface Kv {
   delete(key: string): Promise<void>
   /** Increments a counter and returns it. The time to live starts at the first count and isn't extended. */
   count(key: string, ttlSeconds?: number): Promise<number>
-  /** Seals values again that an older secret sealed. Safe to repeat. Returns the number of changed values. */
+  /** Reseals values that were sealed with an older secret. Safe to repeat. Returns the number of changed values. */
   reseal(): Promise<number>
   ping(): Promise<void>
   close(): Promise<void>

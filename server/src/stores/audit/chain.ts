@@ -13,7 +13,7 @@ export interface AuditRow {
   created_at: string
 }
 
-/** The key id of rows from before hashes were keyed, which the database can compute: `audit_hash`. */
+/** The key id of rows from before hashes were keyed. The database can compute those hashes (`audit_hash`). */
 export const plainHash = 'sha256'
 /** The hash that precedes the first row of a chain: SHA-256 of an empty string. */
 export const emptyChain = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'

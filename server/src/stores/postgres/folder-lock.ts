@@ -6,7 +6,7 @@ const busy = 5
 
 /**
  * Makes this process the only owner of a data folder, or returns undefined if the folder already has one. The kernel
- * releases the lock when the process ends, however it ends, and never earlier.
+ * releases the lock when the process ends, however it ends. If only PostgreSQL ends, the lock stays.
  *
  * Uses SQLite because Node can't lock files itself. Nothing is ever written to the file.
  */
