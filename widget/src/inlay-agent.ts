@@ -276,7 +276,7 @@ export class InlayAgent extends PageElement {
 
   /** Passes the identity to the frame. */
   async #identify(): Promise<void> {
-    if (this.#isForgotten) return this.#report('TOKEN_EXPIRED', 'The ID token is needed again. Pass it to setAuth.')
+    if (this.#isForgotten) return this.#report('TOKEN_EXPIRED', 'A new ID token is needed. Pass it to setAuth.')
     const source = this.#idToken
     const port = this.#port
     const canRenew = typeof source === 'function'

@@ -129,4 +129,4 @@ const abilitiesOf = ({ resources, organization }: ConsentView): string[] => [
 const strong = (text: string) => `<strong>${escapeHtml(text)}</strong>`
 
 const otherAccount = (email: string) =>
-  `<p>Signed in as ${escapeHtml(email)}. <a href="?account=other">Use another account</a> or <a href="/oauth/logout">sign out</a></p>`
+  `<p>Signed in as ${escapeHtml(email)}. <a href="?account=other">Use another account</a> or <a href="/oauth/logout">sign out</a>.</p>`

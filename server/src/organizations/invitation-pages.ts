@@ -81,14 +81,14 @@ export async function decideInvitation(
     if (error instanceof Failure && error.envelope.status === 403) return `${error.envelope.data?.reason}.`
     throw error
   }
-  return `You are now ${roleText(known.role)} of ${name}.`
+  return `You’re now ${roleText(known.role)} of ${name}.`
 }
 
 const showSignedOut = (c: Context): Response =>
   c.body(
     page(
       'Sign in',
-      '<h1>Sign in to see your invitations</h1><p>This page was open too long, or you signed out.</p><p><a class="button" href="/invitations">Sign in</a></p>',
+      '<h1>Sign in to see your invitations</h1><p>This page has expired, or you signed out.</p><p><a class="button" href="/invitations">Sign in</a></p>',
     ),
     400,
     pageHeaders,

@@ -208,7 +208,7 @@ describe('the invitations page', () => {
     await invite()
     await browser.open(new URL('/invitations', app.url))
     await browser.press('Accept')
-    expect(browser.text).toContain('You are now a member of Demo.')
+    expect(browser.text).toContain('You’re now a member of Demo.')
     const { body } = await app.request('GET', '/organizations', { token: await app.tokenFor(invitee) })
     expect(body).toMatchObject([{ slug: 'demo' }])
   })

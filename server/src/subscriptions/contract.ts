@@ -17,14 +17,14 @@ export const SubscriptionStatus = z.enum([
 const Subscription = z
   .strictObject({
     id: z.string().describe('ID of the subscription at the billing provider'),
-    status: SubscriptionStatus.describe('State of the subscription, in the billing provider’s words'),
+    status: SubscriptionStatus.describe('Status of the subscription, as reported by the billing provider'),
     plan_id: z.string().describe('ID of the plan that the subscription pays for'),
     product_id: z.string().describe('ID of the product at the billing provider'),
     customer_id: z.string().describe('ID of the customer at the billing provider'),
     current_period_end: Timestamp.nullable().describe(
       'When the period that is paid for ends; null if the provider doesn’t say',
     ),
-    cancel_at: Timestamp.nullable().describe('When the subscription is going to end; null if it renews'),
+    cancel_at: Timestamp.nullable().describe('When the subscription ends; null if it renews'),
     created_at: Timestamp.describe('When the subscription was created'),
     updated_at: Timestamp.describe('When the subscription was last changed'),
   })
@@ -41,7 +41,7 @@ const StatusView = z
     current_period_end: Timestamp.nullable().describe(
       'When the period that is paid for ends; null without a subscription, or if the provider doesn’t say',
     ),
-    cancel_at: Timestamp.nullable().describe('When the subscription is going to end; null if it renews'),
+    cancel_at: Timestamp.nullable().describe('When the subscription ends; null if it renews'),
   })
   .meta({ id: 'SubscriptionStatus' })
 
@@ -115,9 +115,9 @@ export const syncSubscription = operation({
   method: 'post',
   path: '/subscriptions/sync',
   access: 'org',
-  summary: 'Read subscriptions again from the billing provider',
+  summary: 'Sync subscriptions from the billing provider',
   description:
-    'Use this if a purchase or a cancellation doesn’t show up. The organization’s plan changes to what is paid for. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider.',
+    'Use this if a purchase or a cancellation doesn’t show up. The organization’s plan is updated to match its subscriptions. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider.',
   response: z.strictObject({
     synced: z.int().describe('Number of subscriptions that the provider has'),
     deleted: z.int().describe('Number of subscriptions that the provider no longer has'),

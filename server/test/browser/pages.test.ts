@@ -181,7 +181,7 @@ describe('an organization', () => {
     await seeHeading(page, 'Invitations')
     await page.getByText('admin@demo.test invited you to join Demo (demo) as an admin.').waitFor()
     await press(page, 'Accept')
-    await page.getByRole('status').filter({ hasText: 'You are now an admin of Demo.' }).waitFor()
+    await page.getByRole('status').filter({ hasText: 'You’re now an admin of Demo.' }).waitFor()
     await page.getByText('You have no open invitations.').waitFor()
   })
 
