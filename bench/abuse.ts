@@ -1,9 +1,9 @@
-// What can a stranger cost a server, and for how long does access outlive its end?
+// Measures what an attacker can cost a server, and how long access lasts after it was revoked.
 //
 //   node bench/abuse.ts [--only=<text>] [--checkout=<folder of another version, with its dependencies installed>]
 //
-// Every attack is bounded in count and time and goes to a server of its own on this machine's loopback. Run it in two
-// checkouts, or with --checkout, to compare versions.
+// Every attack is bounded in count and time, and has its own server on this machine's loopback. To compare versions,
+// run it in two checkouts, or with --checkout.
 
 import { once } from 'node:events'
 import { readdirSync, statSync } from 'node:fs'
@@ -19,7 +19,7 @@ type Inlay = Awaited<ReturnType<typeof startInlay>>
 const origin = 'https://shop.example.com'
 const megabytes = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MB`
 
-/** What a server allocates for its first requests and never again must not count. */
+/** Sends requests first, so that one-time allocations don't count. */
 async function warmUp({ port, token }: Inlay): Promise<void> {
   const headers = { authorization: `Bearer ${token}` }
   for (const path of ['/api/users/me', '/api/spec.json']) {
@@ -28,7 +28,7 @@ async function warmUp({ port, token }: Inlay): Promise<void> {
   }
 }
 
-/** The most that a process has had resident during some work, above what it had before. */
+/** The maximum growth of a process's resident memory during some work. */
 async function growthDuring(pid: number, work: () => Promise<unknown>): Promise<number> {
   const before = residentOf(pid)
   let most = before
@@ -54,7 +54,7 @@ async function open({ port }: Inlay): Promise<Socket> {
 const unreadConnections = 12
 const pipelined = 1_500
 
-/** Requests without waiting for responses, on connections that are never read. */
+/** Sends pipelined requests on connections that it never reads. */
 async function leaveResponsesUnread(inlay: Inlay, path: string, headers = ''): Promise<number> {
   const request = `GET ${path} HTTP/1.1\r\nhost: localhost\r\n${headers}\r\n`
   const sockets: Socket[] = []
@@ -74,7 +74,7 @@ async function leaveResponsesUnread(inlay: Inlay, path: string, headers = ''): P
 const hostileSenders = 4
 const measuredRequests = 300
 
-/** The response times of a well-behaved client, one request after the other. */
+/** The response times of a well-behaved client that sends one request at a time. */
 async function politeLatencies({ port, token }: Inlay): Promise<number[]> {
   const headers = { authorization: `Bearer ${token}` }
   const latencies: number[] = []
@@ -87,7 +87,7 @@ async function politeLatencies({ port, token }: Inlay): Promise<number[]> {
   return latencies
 }
 
-/** p50 of a client, without and with others that post bodies of a megabyte with many keys. */
+/** p50 of a client, alone and while others post bodies of one megabyte with many keys. */
 async function sendHostileBodies(inlay: Inlay): Promise<{ alone: number; under: number }> {
   await politeLatencies(inlay)
   const alone = quantile(await politeLatencies(inlay), 0.5)
@@ -100,7 +100,7 @@ async function sendHostileBodies(inlay: Inlay): Promise<{ alone: number; under: 
 
 const registrations = 300
 
-/** Bytes that the data folder grows by for each registration that anybody may make. */
+/** Growth of the data folder, in bytes per anonymous client registration. */
 async function register({ port, dataDir }: Inlay): Promise<{ bytes: number; accepted: number }> {
   const size = () => {
     const files = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
@@ -164,7 +164,7 @@ async function pingWithoutReading(inlay: Inlay, key: string): Promise<number> {
 
 const pagesWithTools = 30
 
-/** Bytes for each page whose tools take up as much as a page may say of them, the same in all pages. */
+/** Bytes per page, for pages that all offer the same tools of almost the maximum size. */
 async function describeManyTools(inlay: Inlay, key: string): Promise<number> {
   const pages: Page[] = []
   const growth = await growthDuring(inlay.pid, async () => {
@@ -192,7 +192,7 @@ const manyProperties = Object.fromEntries(
 
 const longestWaitSeconds = 75
 
-/** A key is revoked in the database, and no node is told: as when the message about it is lost. */
+/** Revokes a key in the database only, as if the message to the nodes were lost. */
 async function revokeUnheard(inlay: Inlay, key: { id: string; key: string }): Promise<string> {
   const { closed, socket } = await openPage(inlay, key.key)
   const client = new pg.Client({ host: join(inlay.dataDir, 'postgres/socket'), user: 'inlay', database: 'inlay' })
@@ -235,15 +235,15 @@ const attacks: [name: string, run: (inlay: Inlay) => Promise<string>][] = [
     },
   ],
   [
-    'memory for a million pings of a socket that does not read',
+    'memory for a million pings of a socket that doesn’t read',
     async (inlay) => megabytes(await pingWithoutReading(inlay, (await makeKey(inlay)).key)),
   ],
   [
-    'memory per page with the same 400 tools of 9 KB, and what parsing them leaves behind',
+    'memory per page with the same 400 tools of 9 KB, including garbage from parsing them',
     async (inlay) => megabytes(await describeManyTools(inlay, (await makeKey(inlay)).key)),
   ],
   [
-    'time until a socket closes whose key was revoked unheard',
+    'time until a socket closes if the message about its revoked key is lost',
     async (inlay) => revokeUnheard(inlay, await makeKey(inlay)),
   ],
 ]

@@ -1,10 +1,10 @@
-// What does it cost to call a remote tool as somebody else, when their access token is known already, next to the same MCP
-// client that calls the server with the token in hand? And how long does each step take when nothing is known?
+// Measures the overhead of calling a remote tool as a user whose access token is cached, compared with the same MCP
+// client that calls the server directly. Also measures each step with empty caches.
 //
 //   node bench/delegation-calls.ts [--rounds=7] [--calls=50]
 //
-// The identity provider and the tool server are the examples, each in a process of its own; Inlay runs in this one, once on
-// the file store and once on Redis. One call at a time; the ways take turns within each round.
+// The identity provider and the tool server are the examples, each in its own process. Inlay runs in this process, once
+// on the file store and once on Redis. Calls are sequential, and the variants take turns within each round.
 
 import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -36,9 +36,9 @@ interface Way {
   call(): Promise<unknown>
 }
 
-// --- the ways
+// --- the variants
 
-/** Inlay on one store, with a connector to the example, where the demo's administrator is signed in at a page. */
+/** Inlay on one store, with a connector to the example, and a page where the demo's administrator is signed in. */
 async function startInlay(store: string, settings: Record<string, string>) {
   const examples = await startExampleProcesses()
   atEnd.push(examples.stop)
@@ -47,7 +47,7 @@ async function startInlay(store: string, settings: Record<string, string>) {
   atEnd.push(stop)
   const user = await findUserByEmail(service, 'admin@demo.test')
   const organizationId = user && (await findOrganization(service, user.id, 'demo'))
-  if (!user || !organizationId) throw new Error('There is no demo')
+  if (!user || !organizationId) throw new Error('The demo data is missing')
   const { api, mcp } = resources(url)
   const token = await issueAccessToken(service, {
     userId: user.id,
@@ -68,10 +68,10 @@ async function startInlay(store: string, settings: Record<string, string>) {
   return { service, caller, setup, token, mcpUrl: mcp }
 }
 
-/** The flow as the hub has it, each step by itself. */
+/** Runs the hub's flow step by step. */
 async function takeSteps(service: Service, caller: OrgCaller, setup: Setup) {
   const [connector] = setup.connectors
-  if (!connector) throw new Error('There is no connector')
+  if (!connector) throw new Error('The connector is missing')
   const took: Record<string, number> = {}
   const time = async <T>(step: string, work: () => Promise<T>): Promise<T> => {
     const start = performance.now()
@@ -80,7 +80,7 @@ async function takeSteps(service: Service, caller: OrgCaller, setup: Setup) {
     return result
   }
   const delegation = openConnector(service, connector)
-  const { identity, trusted } = await time('the ID token held', () => requireIdentity(service, caller, setup))
+  const { identity, trusted } = await time('read the stored ID token', () => requireIdentity(service, caller, setup))
   const metadata = await time('metadata of the tool server', () => readServerMetadata(service, connector.server_url))
   const assertion = await time('exchange at the identity provider', async () =>
     requestAssertion(service, await findProvider(service, trusted), identity.id_token, delegation, metadata),
@@ -105,16 +105,16 @@ async function startWays(store: string, settings: Record<string, string>) {
   const requestInit = { headers: { authorization: `Bearer ${token}` } }
   await agent.connect(new StreamableHTTPClientTransport(new URL(mcpUrl), { requestInit }))
   const ways: Way[] = [
-    { name: 'the server itself, token in hand', call: () => client.callTool({ name: tool, arguments: {} }) },
+    { name: 'directly to the server', call: () => client.callTool({ name: tool, arguments: {} }) },
     {
-      name: 'the hub, as the person',
+      name: 'through the hub',
       async call() {
         const found = await remoteTools.find(caller, `orders.${tool}`)
         return found?.call({}, toolCall, 'bench')
       },
     },
     {
-      name: 'an agent’s client, over /mcp and the hub',
+      name: 'from an MCP client through /mcp and the hub',
       call: () => agent.callTool({ name: 'hub_call_tool', arguments: { tool_name: `orders.${tool}`, args: {} } }),
     },
   ]
@@ -141,7 +141,7 @@ async function compareWays(store: string, ways: Way[]): Promise<void> {
     for (const [way, own] of medians) own.push(await measure(way))
   }
   const [direct = []] = medians.values()
-  console.log(`\n| A call, ${store} | ms | Over the server itself (quartiles) |\n| --- | ---: | ---: |`)
+  console.log(`\n| Call, ${store} | ms | Overhead (quartiles) |\n| --- | ---: | ---: |`)
   for (const [{ name }, own] of medians) {
     const over = own.map((ms, round) => (100 * ms) / (direct[round] ?? Number.NaN) - 100)
     const [low, middle, high] = [0.25, 0.5, 0.75].map((share) => quantile(over, share).toFixed(1))
@@ -152,7 +152,7 @@ async function compareWays(store: string, ways: Way[]): Promise<void> {
 async function showSteps(store: string, steps: () => ReturnType<typeof takeSteps>): Promise<void> {
   const runs: Record<string, number>[] = []
   for (let run = 0; run < Number(options.calls); run++) runs.push((await steps()).took)
-  console.log(`\n| A call with nothing known, ${store} | ms |\n| --- | ---: |`)
+  console.log(`\n| Call with empty caches, ${store} | ms |\n| --- | ---: |`)
   for (const step of Object.keys(runs[0] ?? {})) {
     const times = runs.map((took) => took[step] ?? Number.NaN)
     console.log(`| ${step} | ${quantile(times, 0.5).toFixed(2)} |`)

@@ -1,9 +1,9 @@
-// How many calls of a page's tool does one server process carry, from an MCP client over the hub and a socket to the page
-// and back, next to node:http and ws alone?
+// Measures how many calls per second one server process carries from an MCP client through the hub and a socket to a
+// page and back, compared with plain node:http and ws.
 //
 //   node bench/hub.ts [--rounds=7] [--seconds=3] [--connections=32] [--only=<pattern>] [--profile=<folder>]
 //
-// See load.ts for how. The pages, one for each of fifty tools, are in a process of their own.
+// load.ts explains the method. Fifty pages, with one tool each, run in a separate process.
 
 import { startTestProvider } from '../server/test/oidc-provider.ts'
 import { type Contender, compare, peer, postRequest, startInlay, variety } from './load.ts'

@@ -1,9 +1,9 @@
-// Does anything that was acknowledged get lost when the server or its PostgreSQL is killed under concurrent writes?
+// Checks that no acknowledged write is lost when the server or its PostgreSQL is killed during concurrent writes.
 //
 //   node bench/kills.ts [--server=200] [--postgres=50]
 //
-// Eight clients create keys all the time. A killed server is started again by this script, a killed PostgreSQL by the
-// server. The suite runs a smaller round (`server/test/processes/kill.test.ts`).
+// Eight clients create keys continuously. This script restarts a killed server, and the server restarts a killed
+// PostgreSQL. The tests run a smaller version (`server/test/processes/kill.test.ts`).
 
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ const { values } = parseArgs({
   options: { server: { type: 'string', default: '200' }, postgres: { type: 'string', default: '50' } },
 })
 const folder = mkdtempSync(join(tmpdir(), 'inlay-kills-'))
-// PostgreSQL runs as another user when this runs as root.
+// If this runs as root, PostgreSQL runs as another user, which needs access.
 chmodSync(folder, 0o755)
 const started = performance.now()
 try {
@@ -30,7 +30,7 @@ try {
   for (const [kind, times] of Object.entries(recoveries)) {
     const sorted = times.toSorted((a, b) => a - b)
     const at = (share: number) => ((sorted[Math.ceil(sorted.length * share) - 1] ?? 0) / 1000).toFixed(2)
-    console.log(`${kind}: ${times.length} kills, writes again after ${at(0.5)} s (median), ${at(1)} s (longest)`)
+    console.log(`${kind}: ${times.length} kills, time to next write ${at(0.5)} s (median), ${at(1)} s (longest)`)
   }
   console.log(`${((performance.now() - started) / 60_000).toFixed(1)} minutes`)
   if (report.lost.length > 0 || report.halves.length > 0) process.exitCode = 1

@@ -1,8 +1,8 @@
-// What the benchmarks of servers share: starting them, putting load on them, and the table.
+// Shared by the server benchmarks: starts servers, puts load on them, and prints the table.
 //
-// Every server is a process of its own, Inlay started as an operator would (`inlay start`, log level info, log in a
-// file) on a temporary data folder. The load comes from this process over connections that are kept open: each sends its
-// next request when it has the whole answer, which must be a 200. With --profile Inlay writes CPU profiles.
+// Every server is a separate process. Inlay is started as an operator would (`inlay start`, log level info, log in a
+// file), on a temporary data folder. The load comes from this process over keep-alive connections: each sends its next
+// request when it has received the whole response, which must be a 200. With --profile, Inlay writes CPU profiles.
 
 import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -30,7 +30,7 @@ const rounds = Number(options.rounds)
 const seconds = Number(options.seconds)
 const connections = Number(options.connections)
 const warmUpSeconds = 1
-/** Keys, people, clients, messages: so many of each take turns. */
+/** The number of different keys, users, clients and messages that take turns. */
 export const variety = 50
 
 export interface Contender {
@@ -44,7 +44,7 @@ interface Sample {
   perSecond: number
   p50: number
   p99: number
-  /** Of the server's process, in microseconds per request. */
+  /** CPU time of the server's process, in microseconds per request. */
   cpu: number
 }
 
@@ -53,7 +53,7 @@ const processes: ChildProcess[] = []
 
 // --- the servers
 
-/** A server of another kind; its file is named from this folder. */
+/** Starts another kind of server. `file` is relative to this folder. */
 export const peer = async (file: string, argument: string) => {
   const child = fork(new URL(file, import.meta.url), [argument], { stdio: 'ignore' })
   processes.push(child)
@@ -69,11 +69,11 @@ export const postRequest = (path: string, body: string, headers: Record<string, 
   return Buffer.from(`POST ${path} HTTP/1.1\r\n${head.join('')}\r\n${body}`)
 }
 
-/** What oidc-provider is asked for, wherever it is a peer. */
+/** The request that oidc-provider gets in all benchmarks. */
 export const askForToken = ({ client_id, client_secret }: { client_id: string; client_secret: string }) =>
   postRequest('/token', `grant_type=client_credentials&client_id=${client_id}&client_secret=${client_secret}`, form)
 
-/** Of this checkout, or of the one that `--checkout` names: another version to compare with. */
+/** The command of this checkout, or of the one in `--checkout`, to compare versions. */
 const inlay = join(options.checkout ?? fileURLToPath(new URL('..', import.meta.url)), 'server/bin/inlay.mjs')
 
 export async function startInlay(store: string, settings: Record<string, string> = {}) {
@@ -115,7 +115,7 @@ export async function startRedis(): Promise<string> {
   return `unix:${socket}`
 }
 
-/** What a server answers, for the raw one to repeat. */
+/** Captures a server's response, so that the raw server can repeat it. */
 export async function exampleAnswer({ port, requests: [request] }: Contender): Promise<string> {
   const [head = '', body = ''] = request?.toString().split('\r\n\r\n') ?? []
   const [start = '', ...lines] = head.split('\r\n')
@@ -142,7 +142,7 @@ async function measure({ port, pid, requests }: Contender, duration: number): Pr
   return { perSecond: latencies.length / elapsed, p50: at(0.5), p99: at(0.99), cpu }
 }
 
-/** One connection. Hardly more than the bytes are looked at, so that the load costs less than what it is put on. */
+/** One connection. It barely parses responses, so that the load generator uses less CPU time than the server. */
 function converse(port: number, takeRequest: () => Buffer, end: number, latencies: number[]): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1')
@@ -160,10 +160,10 @@ function converse(port: number, takeRequest: () => Buffer, end: number, latencie
       if (headEnd < 0) return
       if (!received.startsWith('HTTP/1.1 200')) {
         socket.destroy()
-        return reject(new Error(`Not an answer: ${received}`))
+        return reject(new Error(`Unexpected response: ${received}`))
       }
       const length = Number(/\r\ncontent-length: (\d+)/i.exec(received)?.[1])
-      // Whoever does not say how long the answer is sends it in chunks, of which the last is empty.
+      // A response without a length is sent in chunks, and the last chunk is empty.
       if (Number.isNaN(length) ? !received.endsWith('\r\n0\r\n\r\n') : received.length < headEnd + 4 + length) return
       const now = performance.now()
       latencies.push(now - asked)
@@ -174,11 +174,11 @@ function converse(port: number, takeRequest: () => Buffer, end: number, latencie
   })
 }
 
-/** Bytes of memory that a process has resident. */
+/** Resident memory of a process, in bytes. */
 export const residentOf = (pid: number): number =>
   Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) * 1024
 
-/** Microseconds that a process has used, with all its threads. Linux tells; elsewhere it stays unknown. */
+/** CPU time of a process with all its threads, in microseconds. Only available on Linux. */
 export function cpuOf(pid: number): number {
   const file = `/proc/${pid}/stat`
   if (!existsSync(file)) return Number.NaN
@@ -217,7 +217,7 @@ function printTable(samples: Map<Contender, Sample[]>): void {
 async function runRounds(start: () => Promise<Contender[]>): Promise<void> {
   const contenders = (await start()).filter(({ name }) => new RegExp(options.only).test(name))
   const samples = new Map<Contender, Sample[]>(contenders.map((contender) => [contender, []]))
-  console.log(`Load of the machine before: ${loadavg().map((load) => load.toFixed(1))}`)
+  console.log(`Load average before: ${loadavg().map((load) => load.toFixed(1))}`)
   for (let round = 0; round < rounds; round++) {
     for (const [contender, own] of samples) {
       await measure(contender, round === 0 ? 3 * warmUpSeconds : warmUpSeconds / 2)
@@ -227,7 +227,7 @@ async function runRounds(start: () => Promise<Contender[]>): Promise<void> {
   printTable(samples)
 }
 
-/** Measures every server in turn within each round, against the first, and prints what came out. */
+/** Measures all servers in turn within each round, compares them with the first, and prints the results. */
 export async function compare(start: () => Promise<Contender[]>): Promise<void> {
   try {
     await runRounds(start)

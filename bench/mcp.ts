@@ -1,9 +1,10 @@
-// How many tool calls does one server process answer, with a token, a tenant and all nineteen tools, next to what
-// node:http itself manages and what the libraries for MCP servers need for twenty tools and nobody to check?
+// Measures how many tool calls per second one server process handles, with a token, a tenant and all nineteen tools,
+// compared with plain node:http, and with MCP server libraries that have twenty tools and no authentication.
 //
 //   node bench/mcp.ts [--rounds=7] [--seconds=3] [--connections=32] [--only=<pattern>] [--profile=<folder>]
 //
-// See load.ts for how. Clients are of the era that is named; where none is, of the newest that the server knows.
+// load.ts explains the method. Clients use the protocol revision in the name, or else the newest that the server
+// supports.
 
 import { type Contender, compare, exampleAnswer, peer, postRequest, startInlay, variety } from './load.ts'
 
@@ -16,7 +17,7 @@ const envelope = {
   'io.modelcontextprotocol/clientCapabilities': {},
 }
 
-/** A tool call as clients of an era send it. */
+/** A tool call, as clients of a protocol revision send it. */
 function toolCall(era: Era, id: number, name: string, args: object, headers: Record<string, string> = {}): Buffer {
   const params = { name, arguments: args, ...(era === '2026-07-28' && { _meta: envelope }) }
   const modern = { 'mcp-method': 'tools/call', 'mcp-name': name }

@@ -1,9 +1,9 @@
-// What do idle sockets cost one server process: memory for each, and time for pinging them, next to ws alone?
+// Measures what idle sockets cost one server process: memory per socket and CPU time for pings, compared with plain ws.
 //
 //   node bench/sockets.ts [--sockets=10000]
 //
-// Every socket is a page that has said hello and offers a tool; they are in a process of their own. Memory is what the
-// server's process has resident after all are open, less what it had before. Pings are Inlay's own, every 15 seconds.
+// Every socket is a page that has sent `hello` and offers a tool; the pages run in a separate process. Memory is the
+// growth of the server's resident memory after all sockets are open. Pings are Inlay's own, every 15 seconds.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { cpuOf, options, peer, residentOf, startInlay, stopAll } from './load.ts'

@@ -1,11 +1,11 @@
-// Which SQL client is faster on the asOrg path: `pg` (named prepared statements, pipelined or not) or `postgres`?
-// Every tenant query is begin, set_config('inlay.organization_id'), statements, commit under forced row level security.
+// Compares SQL clients for tenant queries: `pg` (named prepared statements, pipelined or not) and `postgres`.
+// Every tenant query is begin, set_config('inlay.organization_id'), statements, commit, with forced row-level security.
 //
 //   node bench/sql-clients.ts [--rounds=3] [--seconds=3]     # on a busy machine: --rounds=16 --seconds=0.5
 //
 // It starts its own PostgreSQL in a temporary folder (unix socket only), and removes it at the end.
-// "RT" is the number of round trips of one transaction. The limit is one prepared statement, without a transaction,
-// as the superuser whom row level security does not apply to: what tenancy costs is the distance to it.
+// "RT" is the number of round trips per transaction. The limit is one prepared statement without a transaction, as the
+// superuser, who bypasses row-level security. The distance to the limit is the cost of tenancy.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -32,7 +32,7 @@ const rowsPerOrganization = 2000
 
 type Statement = { name: string; text: string; values: string[] }
 type Variant = { kind: 'select' | 'write'; name: string; run: (org: string, item: string) => Promise<number> }
-type AsOrg = (org: string, statements: Statement[]) => Promise<number> // how many rows the first statement touched
+type AsOrg = (org: string, statements: Statement[]) => Promise<number> // rows that the first statement affected
 type Sample = { perSecond: number; p50: number; p99: number; cpu: number }
 
 const idOf = (org: number, row: number) =>
@@ -97,14 +97,14 @@ async function startServer(folder: string): Promise<ChildProcess> {
       await client.end()
       return child
     } catch (error) {
-      const refused = error instanceof pg.DatabaseError && error.severity === 'ERROR' // our own schema is wrong
+      const refused = error instanceof pg.DatabaseError && error.severity === 'ERROR' // a mistake in this file's schema
       if (attempt === 100 || child.exitCode !== null || refused) throw error
       await sleep(100)
     }
   }
 }
 
-// --- the ways to be asOrg
+// --- the variants
 
 type Way = 'no pipeline' | 'commit after' | 'commit along'
 
@@ -119,11 +119,11 @@ const pgAsOrg =
       if (way === 'no pipeline') for (const query of together) results.push(await client.query(query))
       else results.push(...(await Promise.all(together.map((query) => client.query(query)))))
       if (way !== 'commit along') results.push(await client.query('commit'))
-      if (results.at(-1)?.command !== 'COMMIT') throw new Error('the transaction was rolled back')
+      if (results.at(-1)?.command !== 'COMMIT') throw new Error('The transaction was rolled back')
       client.release()
       return results[2]?.rowCount ?? 0
     } catch (error) {
-      client.release(true) // a benchmark does not recover: the connection goes with its transaction
+      client.release(true) // drop the connection with its transaction; a benchmark doesn't recover
       throw error
     }
   }
@@ -183,7 +183,7 @@ async function measure(variant: Variant, duration: number): Promise<Sample> {
     for (let before = performance.now(); before < end; ) {
       const org = 1 + Math.floor(Math.random() * organizations)
       const row = 1 + Math.floor(Math.random() * rowsPerOrganization)
-      if ((await variant.run(idOf(org, 0), idOf(org, row))) !== 1) throw new Error(`${variant.name}: not one row`)
+      if ((await variant.run(idOf(org, 0), idOf(org, row))) !== 1) throw new Error(`${variant.name}: expected one row`)
       const after = performance.now()
       latencies.push(after - before)
       before = after
@@ -191,7 +191,7 @@ async function measure(variant: Variant, duration: number): Promise<Sample> {
   }
   await Promise.all(Array.from({ length: workers }, worker))
   const elapsed = (performance.now() - start) / 1000
-  const { user, system } = process.cpuUsage(cpuBefore) // of this process: what the client itself costs
+  const { user, system } = process.cpuUsage(cpuBefore) // this process's CPU time is the cost of the client
   latencies.sort((a, b) => a - b)
   const at = (share: number) => (latencies[Math.floor(latencies.length * share)] ?? Number.NaN) * 1000
   return { perSecond: latencies.length / elapsed, p50: at(0.5), p99: at(0.99), cpu: (user + system) / latencies.length }
@@ -224,7 +224,7 @@ async function main(folder: string): Promise<void> {
     for (const variant of ofKind) {
       const of = (key: keyof Sample) =>
         Math.round(quantile(samples.get(variant)?.map((sample) => sample[key]) ?? [], 0.5))
-      // The ratio is taken within a round, so that what else the machine did in that round cancels out
+      // Ratios are calculated within a round, so that other load on the machine cancels out.
       const ratios = Array.from({ length: rounds }, (_, i) => rate(variant, i) / rate(ofKind[0] ?? variant, i))
       const [low, middle, high] = [0.25, 0.5, 0.75].map((share) => quantile(ratios, share).toFixed(2))
       const cells = [variant.name, of('perSecond'), of('p50'), of('p99'), of('cpu'), `${middle} (${low}-${high})`]

@@ -1,9 +1,10 @@
-// How many tickets does one server process hand out, next to what node:http itself manages and what others need for
-// comparable work: verifying an API key (better-auth), and an opaque token for a client's credentials (oidc-provider)?
+// Measures how many tickets per second one server process issues, compared with plain node:http and with comparable
+// work of other libraries: verifying an API key (better-auth), and issuing an opaque token for client credentials
+// (oidc-provider).
 //
 //   node bench/ticket.ts [--rounds=7] [--seconds=3] [--connections=32] [--only=<text>] [--profile=<folder>]
 //
-// See load.ts for how. Redis is the machine's own, on a unix socket.
+// load.ts explains the method. Redis is the machine's own installation, on a unix socket.
 
 import { startTestProvider } from '../server/test/oidc-provider.ts'
 import {
@@ -20,7 +21,7 @@ import {
 
 const origin = 'https://shop.example.com'
 
-/** Inlay on one store, asked by strangers and by people who were there before, from a page that the key allows. */
+/** Inlay on one store, with requests of visitors and of known end users, from an origin that the key allows. */
 async function inlayContenders(store: string, settings: Record<string, string>): Promise<Contender[]> {
   const provider = await startTestProvider()
   const { pid, port, call } = await startInlay(store, settings)
@@ -44,7 +45,7 @@ async function inlayContenders(store: string, settings: Record<string, string>):
   ]
 }
 
-/** The same for others, which keep what they keep in their own memory or on Redis. */
+/** The peers, with their data in memory or in Redis. */
 async function peerContenders(store: string, redisUrl?: string): Promise<Contender[]> {
   const options = JSON.stringify({ count: variety, redisUrl })
   const betterAuth = await peer('./ticket-peers/better-auth.ts', options)

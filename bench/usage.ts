@@ -1,13 +1,13 @@
-// What does it cost to record usage, and do the sums keep reads flat while the events grow a hundredfold?
+// Measures the cost of recording usage, and whether the sums keep reads fast while events grow a hundredfold.
 //
 //   node bench/usage.ts [--events=100000,1000000,10000000] [--seconds=3]
 //
-// It starts its own PostgreSQL in a temporary folder through the product's own stores, and removes it at the end. There is
-// an organization for every number of events, over 90 days, 10 sites and 1 000 end users. The first one's are recorded as
-// the service does it, and the sums that this left are compared with a recount; the others are loaded by SQL with sums
-// from the same recount. Reads are the service's own functions, next to the same question put to the events. All
-// organizations are read in turn within each round, and the growth is taken within a round, so that what else the machine
-// does cancels out.
+// It starts its own PostgreSQL in a temporary folder with the product's own stores, and removes it at the end. Each
+// number of events has its own organization, with 90 days, 10 sites and 1 000 end users. The first organization's
+// events are recorded the way the service does it, and its sums are compared with a recount. The others are loaded with
+// SQL, with sums from the same recount. Reads use the service's own functions, compared with the same query on the
+// events. All organizations are read in turn within each round, and growth is calculated within a round, so that other
+// load on the machine cancels out.
 
 import { randomInt } from 'node:crypto'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
@@ -85,7 +85,7 @@ const inventEvent = ({ id, sites, endUsers }: Tenant, moment: number): UsageReco
 
 // --- recording
 
-/** Events per second; today's, so that all writers meet at the same sums. */
+/** Events per second. All events are of today, so that all writers update the same sums. */
 async function measureRate(writers: number, write: () => Promise<number>): Promise<number> {
   const started = performance.now()
   const end = started + seconds * 1000
@@ -158,7 +158,7 @@ async function load(owner: pg.Client, tenant: Tenant, count: number): Promise<vo
   for (const [table, query] of Object.entries(recount)) await owner.query(`insert into ${table} ${query}`, [tenant.id])
 }
 
-/** Foreign keys are triggers, and what is loaded here fits them; an index is built faster than it grows. */
+/** Disables foreign keys, which the loaded data satisfies, and rebuilds indexes afterwards, which is faster. */
 async function loadFast(owner: pg.Client, work: () => Promise<void>): Promise<void> {
   const index = `select indexdef as create from pg_indexes where indexname = 'usage_events_of_end_user'`
   const { rows } = await owner.query<{ create: string }>(index)
@@ -242,7 +242,7 @@ async function timeOf(read: () => Promise<unknown>): Promise<number> {
 const quantile = (values: number[], share: number) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN
 
-/** Milliseconds by round and organization. */
+/** Milliseconds, by round and organization. */
 async function measureRounds(rounds: number, reads: (() => Promise<unknown>)[]): Promise<number[][]> {
   const measured: number[][] = []
   for (let round = 0; round < rounds; round += 1) {
@@ -290,7 +290,7 @@ const format = (value: number) =>
   value >= 100 ? Math.round(value).toLocaleString('en').replaceAll(',', ' ') : value.toFixed(value >= 10 ? 1 : 2)
 
 const folder = mkdtempSync(join(tmpdir(), 'inlay-usage-'))
-// PostgreSQL runs as another user when this runs as root.
+// If this runs as root, PostgreSQL runs as another user, which needs access.
 chmodSync(folder, 0o755)
 try {
   const config = readConfig({ INLAY_DATA_DIR: folder })

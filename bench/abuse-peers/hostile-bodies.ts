@@ -1,4 +1,4 @@
-// Senders of large bodies with many keys, in a process of their own: they must not slow down the client that is measured.
+// Sends large bodies with many keys. It's a separate process, so that it doesn't slow down the measured client.
 import { connect } from 'node:net'
 
 const { port, hostileSenders } = JSON.parse(process.argv[2] ?? '') as { port: number; hostileSenders: number }
@@ -10,7 +10,7 @@ const request = Buffer.from(`${head}content-length: ${body.length}\r\n\r\n${body
 
 async function attack(): Promise<void> {
   for (;;) {
-    // The next body follows whatever comes, even the end of the connection.
+    // Send the next body after any response, even after the connection was closed.
     await new Promise<unknown>((done) => {
       const socket = connect(port, '127.0.0.1', () => socket.write(request))
       socket.setTimeout(2_000, () => socket.destroy())

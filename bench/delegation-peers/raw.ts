@@ -1,5 +1,5 @@
-// The limit: node:http that verifies one assertion and signs one token, and asks nothing else. With node:crypto, where the
-// verification happens on another thread or on the one that serves, or with jose.
+// The limit: a node:http server that verifies one assertion and signs one token, without other checks. It verifies with
+// node:crypto, on another thread or on the main thread, or with jose.
 import { createHmac, createPublicKey, verify } from 'node:crypto'
 import { createServer } from 'node:http'
 import { promisify } from 'node:util'
@@ -32,7 +32,7 @@ async function withNode(assertion: string): Promise<string> {
   const signature = Buffer.from(assertion.slice(end + 1), 'base64url')
   const isValid =
     way === 'threads' ? await verifyElsewhere(hash, signed, key, signature) : verify(hash, signed, key, signature)
-  if (!isValid) throw new Error('Not valid')
+  if (!isValid) throw new Error('The assertion is invalid')
   const claims = claimsOf(read(assertion.slice(assertion.indexOf('.') + 1, end)))
   const input = `${header}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`
   return `${input}.${createHmac('sha256', secret).update(input).digest('base64url')}`

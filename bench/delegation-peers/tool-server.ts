@@ -1,5 +1,5 @@
-// A tool server as its author would write it with node:http. The load sends the same assertions again and again, so what
-// was claimed counts as new every time, at the price of a new one.
+// A tool server, written with node:http as its author would. The load repeats the same assertions, so the replay store
+// accepts them every time, at the cost of new ones.
 import { createServer } from 'node:http'
 import { serve } from '../../tool-server/src/node.ts'
 import { rememberInMemory } from '../../tool-server/src/replays.ts'

@@ -1,5 +1,5 @@
-// The limit: node:http and ws, and nothing that checks anything. Takes a tool call, sends it to the page that has the
-// tool, and answers with what comes back.
+// The limit: node:http and ws without any checks. Receives a tool call, forwards it to the page that has the tool, and
+// responds with the result.
 import { createServer } from 'node:http'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { announce } from '../ticket-peers/announce.ts'

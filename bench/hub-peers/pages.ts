@@ -1,5 +1,5 @@
-// Pages that are open: each is a socket with one tool, `tool_<number>`, that answers with its arguments. Inlay wants a
-// ticket for each, which is asked for with `exchange`; the bare server wants none.
+// Open pages: each is a socket with one tool, `tool_<number>`, that returns its arguments. Inlay requires a ticket for
+// each socket, which is requested with `exchange`. The bare server doesn't.
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 

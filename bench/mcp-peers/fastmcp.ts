@@ -1,10 +1,10 @@
-// FastMCP without sessions, answering JSON.
+// FastMCP without sessions, with JSON responses.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { FastMCP } from 'fastmcp'
 import { description, input, names, run } from './tools.ts'
 
-/** It wants to be told a port, so one that is free is looked for. */
+/** FastMCP requires a port number, so this finds a free one. */
 const probe = createServer().listen(0, '127.0.0.1')
 await new Promise((resolve) => probe.once('listening', resolve))
 const { port } = probe.address() as AddressInfo

@@ -1,4 +1,4 @@
-// As the SDK's documentation has servers without sessions: a server and a transport for every request.
+// A server without sessions, as in the SDK's documentation: it creates a server and a transport for every request.
 import { createServer } from 'node:http'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'

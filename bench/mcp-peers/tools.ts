@@ -1,6 +1,6 @@
 import { echo } from '../../server/src/diagnostics/tools.ts'
 
-/** Twenty tools, of which the load calls the first. */
+/** Twenty tools. The load calls the first. */
 export const names = ['echo', ...Array.from({ length: 19 }, (_, index) => `echo_${index}`)]
 
 export const { title, description, input, output, annotations } = echo

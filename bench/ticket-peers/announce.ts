@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** Listens, and tells the parent process where, and what else it has to know. */
+/** Listens, and sends the port and other details to the parent process. */
 export function announce(server: Server, more: Record<string, unknown> = {}): void {
   server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port, ...more }))
   process.on('disconnect', () => process.exit())

@@ -1,6 +1,6 @@
-// API keys of better-auth. Its verification is a function of the server without a route, so the thinnest route there
-// can be is put in front of it. Of its stores the fastest is `secondaryStorage`, here a map or Redis, with the write of
-// "last used" after the answer; its limits of rate are off.
+// Verifies API keys of better-auth. Verification is a server function without a route, so this adds a minimal one. It
+// uses the fastest store, `secondaryStorage`, with a map or Redis, writes "last used" after the response, and turns
+// rate limits off.
 import { createServer } from 'node:http'
 import { apiKey } from '@better-auth/api-key'
 import { betterAuth } from 'better-auth'
@@ -22,7 +22,7 @@ const onRedis = redis && {
   delete: async (key: string) => void (await redis.del(key)),
 }
 const unused = () => {
-  throw new Error('Verification does not need it')
+  throw new Error('Not used by verification')
 }
 const auth = betterAuth({
   baseURL: 'http://localhost',

@@ -1,5 +1,5 @@
-// oidc-provider's token endpoint: an opaque access token for a client's credentials, kept by its own in-memory adapter or,
-// as JSON, by the few lines on Redis that such a token needs.
+// oidc-provider's token endpoint: issues an opaque access token for client credentials, stored by its own in-memory
+// adapter or by a minimal Redis adapter, as JSON.
 import { createServer } from 'node:http'
 import { type Adapter, type AdapterPayload, Provider } from 'oidc-provider'
 import { announce } from './announce.ts'
@@ -15,7 +15,7 @@ const clients = Array.from({ length: count }, (_, index) => ({
   token_endpoint_auth_method: 'client_secret_post' as const,
 }))
 const unused = () => {
-  throw new Error('Credentials do not need it')
+  throw new Error('Not used by the client credentials grant')
 }
 const onRedis =
   redis &&

@@ -1,4 +1,4 @@
-// The limit: node:http that reads the request and answers with the very bytes that Inlay answered with.
+// The limit: a node:http server that reads the request and responds with the same bytes as Inlay.
 import { createServer } from 'node:http'
 import { announce } from './announce.ts'
 
