@@ -89,7 +89,7 @@ describe.each(tenantOperations)('%s', (_, operation) => {
     expect(body).toEqual(envelope('ACCESS_DENIED', { reason: 'You are not a member of this organization' }))
   })
 
-  // Abuse case 5: this member is an admin of another organization.
+  // This member is an admin of another organization.
   test(operation.access === 'admin' ? 'rejects a member' : 'works for a member', async () => {
     const params = await samples[operation.id]?.prepare?.(app, 'demo')
     const before = await auditLength('demo')
@@ -104,7 +104,6 @@ describe.each(tenantOperations)('%s', (_, operation) => {
   })
 })
 
-// Abuse case 1.
 describe.each(withPath)('%s', (_, operation) => {
   test('treats another organization’s id exactly like an unknown one, and changes nothing', async () => {
     const params = (await samples[operation.id]?.prepare?.(app, 'other')) ?? {}

@@ -22,7 +22,6 @@ describe('a token of the sign-in provider', () => {
     expect((await call(await token('bob'))).status).toBe(200)
   })
 
-  // Abuse case 40.
   test('with a made-up key id is refused, and many of them cause at most one fetch in 30 seconds', async () => {
     expect((await call(await token('ann'))).status).toBe(200)
     const { privateKey } = await generateKeyPair('RS256')

@@ -34,7 +34,6 @@ async function signed(claims: Record<string, unknown>, header: Record<string, un
 
 const listKeys = (token: string) => app.request('GET', '/publishable-keys', { token })
 
-// Abuse case 3.
 describe('the organization of a token', () => {
   test.each([
     ['org_id', () => ({ org_id: demo }), 200, undefined],
@@ -119,7 +118,6 @@ describe('a token is refused', () => {
   })
 })
 
-// Abuse case 4.
 test.each([
   ['the query', '/publishable-keys?organization_id=ORG', {}],
   ['a header', '/publishable-keys', { 'x-organization-id': 'ORG', 'x-org-id': 'ORG' }],

@@ -134,7 +134,6 @@ describe('the list', () => {
     })
   })
 
-  // Abuse case 2.
   test('returns nothing from another organization', async () => {
     const other = await app.organization('other')
     await app.service.database.asOrg(other, async (sql) => {
@@ -148,7 +147,6 @@ describe('the list', () => {
   })
 })
 
-// Abuse case 62.
 describe('the export', () => {
   const read = async (query = '', as = token) => app.request('GET', `/audit-events/export${query}`, { token: as })
 

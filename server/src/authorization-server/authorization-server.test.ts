@@ -53,7 +53,6 @@ describe('an authorization request', () => {
     })
   })
 
-  // Abuse case 38.
   test.each([
     [`${webUri}/`],
     [`${webUri}?a=b`],
@@ -80,7 +79,6 @@ describe('an authorization request', () => {
     expect(browser.left).toBeUndefined()
   })
 
-  // Abuse case 38.
   test.each<[string, Record<string, string | undefined>, string]>([
     ['without PKCE', { code_challenge: undefined, code_challenge_method: undefined }, 'invalid_request'],
     ['with plain PKCE', { code_challenge_method: 'plain' }, 'invalid_request'],
@@ -172,7 +170,6 @@ describe('tokens', () => {
     expect(headers.get('www-authenticate')).toMatch(/^Bearer error="insufficient_scope", scope="inlay", resource_met/)
   })
 
-  // Abuse case 33.
   test('an ID token is not accepted as an access token', async () => {
     const { id_token } = await obtain(await register(app.url), 'admin@demo.test', { scope: 'openid inlay' })
     expect((await app.request('GET', '/users/me', { token: String(id_token) })).status).toBe(401)
@@ -196,7 +193,6 @@ describe('tokens', () => {
   })
 })
 
-// Abuse case 37.
 describe('DNS rebinding', () => {
   const statusFor = (host: string, path: string, local = app.local) =>
     new Promise<number | undefined>((resolve, reject) => {

@@ -278,7 +278,6 @@ describe('a client with a metadata document', () => {
     expect(attempt.browser.left).toBeUndefined()
   })
 
-  // Abuse case 48.
   test.each(['https://10.0.0.1/client.json', 'https://169.254.169.254/client.json', 'https://[fd00::1]/client.json'])(
     'is not fetched from %s, and no connection is made',
     async (id) => {

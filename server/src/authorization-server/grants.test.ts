@@ -24,7 +24,6 @@ function passSeconds(seconds: number): void {
 const status = async (token: string) => (await app.request('GET', '/users/me', { token })).status
 
 describe('a code', () => {
-  // Abuse case 38.
   test('works once, and a second use revokes the grant', async () => {
     const config = await register(app.url)
     const attempt = await prepare(config)
@@ -35,7 +34,6 @@ describe('a code', () => {
     expect(await status(tokens.access_token)).toBe(401)
   })
 
-  // Abuse case 38.
   test('works for exactly one of many concurrent uses, and then the grant is revoked', async () => {
     const config = await register(app.url)
     const attempt = await prepare(config)
@@ -262,7 +260,6 @@ describe('a grant ends', () => {
   })
 })
 
-// Abuse case 40.
 test('rotates signing keys under load without a failure', async () => {
   const own = await startHttpService()
   onTestFinished(() => own.close())

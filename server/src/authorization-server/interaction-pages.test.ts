@@ -27,7 +27,6 @@ test('logs what happened without secrets', async () => {
 describe('pages', () => {
   const evil = '<script>alert(1)</script>"\'&'
 
-  // Abuse case 39.
   test('escape a client’s name', async () => {
     const { browser } = await begin({ client_name: evil })
     expect(browser.html).not.toContain('<script')
@@ -39,7 +38,6 @@ describe('pages', () => {
     expect(browser.text).toContain('Allow <script>alert(1)</script>"\'&?')
   })
 
-  // Abuse case 39.
   test('cannot be framed, cached or scripted, and only post to us and redirect to the client', async () => {
     const { browser } = await begin()
     for (const step of ['', 'admin@demo.test']) {
@@ -53,7 +51,6 @@ describe('pages', () => {
     }
   })
 
-  // Abuse case 37.
   test.each(['https://evil.example.com', 'null', ''])('reject a form from the origin "%s"', async (origin) => {
     const { browser } = await begin()
     await browser.press('admin@demo.test', {}, { origin })

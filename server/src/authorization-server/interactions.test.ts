@@ -91,7 +91,6 @@ describe('signing in', () => {
     expect(attempt.verifier).toBeTruthy()
   })
 
-  // Abuse case 39.
   test('is not needed again for a second client, but consent is', async () => {
     const { attempt, browser } = await begin()
     await allow(attempt, 'admin@demo.test')

@@ -188,7 +188,6 @@ describe('the page', () => {
   )
 
   test.each<[string, object, Record<string, string>, number]>([
-    // Abuse case 37.
     ['from another origin', {}, { origin: 'https://evil.example.com' }, 403],
     ['without an origin', {}, { origin: '' }, 403],
     ['without its secret', { xsrf: '' }, {}, 400],

@@ -254,7 +254,6 @@ describe('an update', () => {
     expect((await patch(body.id, { name: 'crm' })).status).toBe(409)
   })
 
-  // Abuse case 11.
   test('of different fields at the same time keeps all changes', async () => {
     const { body } = await create()
     const changes = { name: 'sales', client_secret: 'another-secret', scopes: ['one'], audience_mode: 'issuer' }
@@ -370,7 +369,6 @@ describe('a test', () => {
     ])
   })
 
-  // Abuse case 48.
   test.each(['https://127.0.0.1/mcp', 'https://10.0.0.1/mcp', 'https://[::1]/mcp', 'https://169.254.169.254/latest'])(
     'doesn’t reach private networks that the operator doesn’t allow: %s',
     async (server_url) => {

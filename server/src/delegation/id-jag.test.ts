@@ -81,7 +81,6 @@ const isGranted = (value: unknown) =>
     .filter(Boolean)
     .every((scope) => expected.scopes.includes(scope))
 
-// Abuse case 45.
 test('tokens are cached for at most an hour, whatever expires_in is', () => {
   const anything = fc.oneof(fc.anything(), fc.double(), fc.integer())
   fc.assert(

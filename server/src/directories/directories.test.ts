@@ -109,7 +109,6 @@ describe('creating', () => {
     expect((await read('/directories')).directories).toContainEqual(rest)
   })
 
-  // Abuse case 18.
   test('stores only a hash of the token', async () => {
     const { id, bearer_token } = await created()
     const rows = await app.service.database.asOrg(await app.organization('demo'), async (sql) => [
@@ -200,7 +199,6 @@ describe('updating', () => {
     expect((await update(before.id, changes)).body).toEqual({ ...before, ...changes, updated_at: timestamp })
   })
 
-  // Abuse case 11.
   test('keeps all concurrent changes to different fields', async () => {
     const { id } = await created()
     const changes = { name: 'Both', type: 'google' }
@@ -304,7 +302,6 @@ describe('users and groups', () => {
     ])
   })
 
-  // Abuse case 14.
   describe.each(['users', 'groups'])('%s', (kind) => {
     test.each([
       ['', 50],

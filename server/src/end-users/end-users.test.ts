@@ -63,7 +63,6 @@ describe('the list', () => {
     expect(body.users.map(({ id }: { id: string }) => id)).toEqual(length ? ids.slice(from, from + length) : [])
   })
 
-  // Abuse case 14.
   test.each([
     ['limit=0', 'limit'],
     ['limit=101', 'limit'],

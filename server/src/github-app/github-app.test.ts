@@ -51,7 +51,6 @@ describe('starting a registration', () => {
     expect(await get(), 'the app is not configured yet').toEqual(notConfigured)
   })
 
-  // Abuse case 15.
   test('takes its URLs from the configuration, never from the request', async () => {
     const production = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
     const { body } = await production.request('POST', '/org-github-apps/manifest-start', {

@@ -95,7 +95,7 @@ describe('asking', () => {
   })
 })
 
-// Abuse cases 48 to 51: any failure blocks the call, with a reason that explains what to do.
+// Any failure blocks the call, with a reason that explains what to do.
 describe('blocks the call on', () => {
   const failing: LookupAll = (_hostname, _options, callback) =>
     callback(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), [])

@@ -96,7 +96,6 @@ describe('configuring', () => {
     expect(config).toEqual({ ...before, ...expected, updated_at: timestamp })
   })
 
-  // Abuse case 11.
   test('keeps all concurrent changes to different fields, including the first change', async () => {
     const fields = Object.entries(complete).map(([field, value]) => ({ [field]: value }))
     const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => patch(fields[n % fields.length])))
@@ -390,7 +389,6 @@ describe('testing', () => {
   })
 })
 
-// Abuse case 35.
 describe('the saved key', () => {
   const enterAgain = invalidField(
     'api_key',
@@ -447,7 +445,6 @@ describe('the saved key', () => {
     }
   })
 
-  // Abuse cases 18 and 63.
   test('is not in responses, rows or logs, even if the interceptor quotes it', async () => {
     const { url } = await startInterceptor(
       answerWith({ status: 'failure', message: `Bad key ${apiKey}`, violations: [] }),
@@ -464,7 +461,6 @@ describe('the saved key', () => {
   })
 })
 
-// Abuse case 61.
 test('rotating the secret reseals the saved key', async () => {
   const home = await useTestService()
   const admin = { token: await home.tokenFor('admin@demo.test', 'demo') }

@@ -59,7 +59,6 @@ test.each(['', '/mcp', '/api'].map((below) => `/.well-known/oauth-protected-reso
 
 const metadata = () => `scope="inlay", resource_metadata="${url}/.well-known/oauth-protected-resource/api"`
 
-// Abuse case 33.
 test('tells a client without a token where to get one', async () => {
   const { status, headers } = await app.request('GET', '/users/me')
   expect(status).toBe(401)
@@ -72,7 +71,6 @@ test('tells a client that its token is invalid', async () => {
   expect(headers.get('www-authenticate')).toBe(`Bearer error="invalid_token", ${metadata()}`)
 })
 
-// Abuse case 33.
 test('rejects a token for the MCP endpoint at the API', async () => {
   const person = (await app.request('GET', '/users/me', { token: await app.tokenFor('admin@demo.test') })).body
   const token = await issueAccessToken(app.service, {

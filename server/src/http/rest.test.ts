@@ -51,7 +51,6 @@ const errors: Record<ErrorCode, [Provoke, Record<string, unknown>]> = {
       }),
     { resource: 'member' },
   ],
-  // Abuse case 16.
   INTERNAL_ERROR: [() => withBrokenDatabase(() => app.request('GET', '/publishable-keys', { token })), {}],
 }
 
@@ -93,7 +92,6 @@ test('the log contains the details that callers do not see', async () => {
   expect(app.logged()).toMatch(/relation .{0,2}publishable_keys.{0,2} does not exist/)
 })
 
-// Abuse cases 10 and 13.
 describe('a body is rejected', () => {
   test.each([
     ['that is malformed', '{"name":', 'Malformed JSON at position 8'],
@@ -215,7 +213,6 @@ test.each([
   })
 })
 
-// Abuse case 15.
 test('forged host headers do not change any URL', async () => {
   const forged = { host: 'evil.example', 'x-forwarded-host': 'evil.example', forwarded: 'host=evil.example' }
   for (const path of ['/', '/api/spec.json', '/api/docs', '/oauth/jwks', '/api/users/me']) {
@@ -262,7 +259,6 @@ test('the readiness probe responds before queries to an unresponsive database ti
   }
 })
 
-// Abuse case 63.
 test('the log contains no secrets from requests or responses', async () => {
   const { body } = await app.request('POST', '/publishable-keys', { token, body: { name: 'canary' } })
   await app.request('POST', `/publishable-keys/${body.id}/reveal`, { token })

@@ -110,7 +110,6 @@ describe('visibility of pages', () => {
     }
   })
 
-  // Abuse case 28.
   test('another user’s source_id is not found, like one that never existed', async () => {
     const theirs = await shop.page({ sub: 'ann', email: 'ann@example.com', email_verified: true })
     await offer(theirs, 'add')
@@ -219,7 +218,6 @@ describe('the list of tools', () => {
     expect((await shop.request('GET', '/hub/tools', { token })).body).toEqual({ count: 2, tools })
   })
 
-  // Abuse case 31.
   test('contains titles on one line, truncated and without hidden characters', async () => {
     const page = await shop.page(member)
     const title = `Pay\u202e\n${'x'.repeat(400)}`
@@ -289,7 +287,6 @@ describe('a call', () => {
     expect(await me.call('add')).toEqual({ isError: false, ...rest, content: blocks, _meta })
   })
 
-  // Abuse case 31.
   test('returns every kind of MCP content unchanged', async () => {
     const result = {
       content: [
@@ -558,7 +555,6 @@ describe('a call', () => {
     expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['rejected']))
   })
 
-  // Abuse case 28.
   test('gets its own result; forged, duplicate and unknown results are dropped', async () => {
     const [mine, theirs] = [await shop.page(member), await shop.page({ sub: 'eve' })]
     await offer(mine, 'add')
@@ -576,7 +572,6 @@ describe('a call', () => {
     expect((await second).content[0]).toEqual({ type: 'text', text: 'two' })
   })
 
-  // Abuse case 29.
   test.each<[string, (page: Page) => void]>([
     ['navigates', (page) => page.socket.close(1001)],
     ['closes', (page) => page.socket.close(1000)],
@@ -595,7 +590,6 @@ describe('a call', () => {
     expect(reloaded.unread('tool/call')).toEqual([])
   })
 
-  // Abuse case 29.
   test('fails once when the page vanished without a message and its tab shows another page', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
@@ -702,7 +696,6 @@ describe('untrusted text of pages', () => {
     expect(({} as Record<string, unknown>).b).toBeUndefined()
   })
 
-  // Abuse case 31.
   test('hidden characters are removed and long texts are truncated', async () => {
     const hidden = '\u202e\u2066\u200b\u{e0041}\u0000\u001b[31m'
     const page = await shop.page(member, { hello: { title: `Ca${hidden}rt\n${'x'.repeat(400)}` } })
@@ -720,7 +713,6 @@ describe('untrusted text of pages', () => {
     expect(source?.title).toHaveLength(300)
   })
 
-  // Abuse case 31.
   test('a page can’t use the name of a built-in tool or a name with hidden characters', async () => {
     const page = await shop.page(member)
     const names = ['list_members', 'hub_call_tool', 'echo', 'ad\u202ed', ' add', 'add', 'add']
@@ -739,7 +731,6 @@ describe('untrusted text of pages', () => {
     expect((await me.tools()).map(({ name }) => name)).toEqual(['add'])
   })
 
-  // Abuse case 32.
   test('the hash changes with every change of the definition, but not with the order of keys', async () => {
     const page = await shop.page(member)
     const definition = {
@@ -811,7 +802,6 @@ describe('the governance provider', () => {
     ])
   })
 
-  // Abuse case 51.
   test.each<[string, Parameters<typeof startInterceptor>[0], RegExp]>([
     [
       'refuses',
@@ -861,7 +851,6 @@ describe('the governance provider', () => {
     })
   })
 
-  // Abuse case 32.
   test('a tool that changes between the decision and the call is not called', async () => {
     let page: Page | undefined
     const governed = await governedShop(async (request, response) => {

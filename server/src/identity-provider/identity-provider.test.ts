@@ -83,7 +83,6 @@ describe('the configuration', () => {
     expect(await read()).toEqual(before)
   })
 
-  // Abuse case 11.
   test('loses none of 50 concurrent changes of different fields', async () => {
     const fields = {
       idp_type: 'okta',

@@ -25,7 +25,6 @@ afterAll(() => app.close())
 const echo = (message: string, version: Version = '2026-07-28', id = 1) =>
   makeMessage(version, 'tools/call', { name: 'echo', arguments: { message } }, id)
 
-// Abuse case 33.
 describe('a token', () => {
   const challenge = (error: string) =>
     `Bearer ${error}scope="inlay", resource_metadata="http://localhost:8787/.well-known/oauth-protected-resource/mcp"`
@@ -79,7 +78,6 @@ describe('a token', () => {
   })
 })
 
-// Abuse case 37.
 describe('the Host and Origin headers', () => {
   const send = (service: TestService, headers: Record<string, string>) =>
     post(service, token, { ...echo('hi'), headers: { ...echo('hi').headers, ...headers } })
@@ -212,7 +210,6 @@ test('a trailing slash in the URL makes no difference', async () => {
   })
 })
 
-// Abuse case 36.
 test('a thousand concurrent requests with the same ID each get their own response', async () => {
   const other = await app.tokenFor('admin@other.test', 'other')
   const pairs = Array.from({ length: 1000 }, async (_, index) => {

@@ -98,7 +98,6 @@ test('callers without an organization get the built-in skills', async () => {
   expect((await ask('resources/read', { uri: builtIn }, { as })).contents).toHaveLength(1)
 })
 
-// Abuse case 1.
 test('another organization’s skill gets the same response as one that doesn’t exist', async () => {
   const { id } = await create(skillText('secret-plan'))
   const as = await app.tokenFor('admin@other.test', 'other')

@@ -54,7 +54,6 @@ test('offers exactly the tools of the interface, each with a sample', () => {
   expect(Object.keys(toolSamples)).toEqual(interfaceNames)
 })
 
-// Abuse case 34.
 describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool) => {
   const { valid, invalid } = toolSamples[name] ?? { valid: [], invalid: [] }
   const refusals = {
@@ -155,7 +154,6 @@ describe('results of the tools', () => {
     expect(await answer('get_organization', { id: 'x', slug: 'demo' })).toEqual(refused)
   })
 
-  // Abuse case 1.
   test('get_organization doesn’t reveal whether another tenant’s organization exists', async () => {
     const foreign = await app.organization('other')
     for (const key of [foreign, 'x', "' or 1=1", '00000000-0000-7000-8000-000000000000']) {
@@ -272,11 +270,9 @@ describe('results of the tools', () => {
       latency_ms: expect.any(Number),
     })
     expect(asked).toHaveLength(1)
-    // Abuse case 33.
     expect(JSON.stringify(asked), 'the caller’s token isn’t sent').not.toContain(tokens.admin)
   })
 
-  // Abuse case 35.
   test('the governance provider’s stored key is never sent to another host', async () => {
     const [own, foreign] = [await startInterceptor(), await startInterceptor()]
     const saved = { interceptor_url: own.url, interceptor_name: 'policies', api_key: 'key-12345678' }

@@ -115,7 +115,6 @@ test('both write one audit row each, even if a directory repeats the update', as
   ])
 })
 
-// Abuse case 53.
 describe('the last admin', () => {
   const lastAdmin = { envelope: { status: 409, data: { code: 'LAST_ADMIN' } } }
 
@@ -166,7 +165,7 @@ describe('an unknown member', () => {
   })
 })
 
-// Abuse case 25: the free plan has three seats.
+// The free plan has three seats.
 test('a deactivated member frees a seat, and needs one to be reactivated', async () => {
   const token = await app.tokenFor('admin@other.test', 'other')
   const trail = await trailIn('other')

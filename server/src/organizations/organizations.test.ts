@@ -182,7 +182,7 @@ describe('invitations', () => {
     expect((await app.request('POST', path, { token, body })).body.data.code).toBe('VALIDATION_ERROR')
   })
 
-  // Abuse case 25: the free plan has three seats, two of them taken.
+  // The free plan has three seats, two of them taken.
   test('use a seat each: of fifty concurrent ones, only as many succeed as there are seats', async () => {
     const app = await useTestService()
     const token = await app.tokenFor('admin@other.test', 'other')

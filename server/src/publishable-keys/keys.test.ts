@@ -47,7 +47,6 @@ describe('creating', () => {
     expect((await create(body)).status).toBe(200)
   })
 
-  // Abuse cases 10 and 12.
   test.each<[string, unknown, string]>([
     ['no name', {}, 'name'],
     ['an empty name', { name: '' }, 'name'],
@@ -109,7 +108,6 @@ describe('updating', () => {
     expect(body).toEqual({ ...before, ...expected })
   })
 
-  // Abuse case 11.
   test('different fields concurrently loses no change', async () => {
     const { id } = (await create({ name: 'Old' })).body
     const changes = Array.from({ length: 50 }, (_, n) =>
@@ -184,7 +182,6 @@ describe('revealing and revoking', () => {
   })
 })
 
-// Abuse case 2.
 test('another organization’s keys do not appear in the list', async () => {
   const before = await list()
   const other = await app.tokenFor('admin@other.test', 'other')
@@ -196,7 +193,6 @@ test('another organization’s keys do not appear in the list', async () => {
   expect(await list()).toEqual(before)
 })
 
-// Abuse case 18.
 test('a dump of the database contains no usable key', async () => {
   const { key } = (await create({ name: 'Secret' })).body
   const rows = await app.service.database.asOrg(await app.organization('demo'), async (sql) => [

@@ -213,7 +213,6 @@ describe('a call', () => {
     })
   })
 
-  // Abuse case 31.
   test('returns the server’s content unchanged and names the server in _meta', async () => {
     await world.addConnector()
     await world.connect()
@@ -396,7 +395,6 @@ describe('the list', () => {
     ])
   })
 
-  // Abuse case 50.
   test('doesn’t wait for a server that hangs', async () => {
     await world.addConnector()
     await world.connect()
@@ -407,7 +405,6 @@ describe('the list', () => {
     expect(await world.refusals()).toMatchObject([{ step: 'tools_list', message: expect.stringContaining('in time') }])
   })
 
-  // Abuse case 30.
   test('leaves out names that are too long, and servers with too many tools', async () => {
     await world.addConnector()
     await world.connect()
@@ -461,7 +458,7 @@ describe('a step that fails', () => {
     says?: { idp?: Partial<Delegation['idp']>; tools?: Partial<Delegation['tools']> }
   }
 
-  // Includes abuse case 44: another issued_token_type, a wider scope.
+  // Includes another issued_token_type and a wider scope.
   test.each<[string, string, Broken, RegExp]>([
     [
       'metadata of another resource',
@@ -703,7 +700,6 @@ describe('the token cache', () => {
     })
   })
 
-  // Abuse case 45.
   test.each([
     [300, 0],
     [301, 1],
@@ -760,7 +756,6 @@ describe('the token cache', () => {
     }
   })
 
-  // Abuse case 46.
   test('lets a hundred concurrent calls share one exchange', async () => {
     await world.addConnector()
     await world.connect()
@@ -770,7 +765,6 @@ describe('the token cache', () => {
     expect(world.tools.tokenRequests()).toHaveLength(1)
   })
 
-  // Abuse case 46.
   test('ignores a ciphertext that was moved to another user’s key', async () => {
     const connector = await world.addConnector()
     const ann = await world.connect({ sub: 'ann', email: 'admin@demo.test', email_verified: true })
@@ -814,7 +808,6 @@ describe('the token cache', () => {
     expect(await me.call('crm.whoami')).toEqual(asMember())
   })
 
-  // Abuse case 47.
   describe('ignores tokens', () => {
     test('of a deleted connector, even if another takes its name', async () => {
       const connector = await world.addConnector()

@@ -139,7 +139,7 @@ describe('opening a socket', () => {
     expect((await refusal(shop, offering(ticket))).status).toBe(401)
   })
 
-  // Abuse case 24; on two nodes in server/test/nodes.test.ts.
+  // On two nodes in server/test/nodes.test.ts.
   test('one of fifty concurrent requests with the same ticket succeeds', async () => {
     const ticket = await shop.ticket()
     const answers = await Promise.all(Array.from({ length: 50 }, () => refusal(shop, offering(ticket))))
@@ -229,7 +229,6 @@ describe('opening a socket', () => {
     })
   })
 
-  // Abuse case 26.
   test('tickets don’t appear in logs, refusals or metrics', async () => {
     const shop = await useShop()
     const tickets = [await shop.ticket(), await shop.ticket(member), await shop.ticket(member)]
@@ -346,7 +345,6 @@ describe('invalid messages close the socket', () => {
   })
 })
 
-// Abuse cases 27 and 30.
 describe('limits', () => {
   const schemaOf = (bytes: number) => ({ x: 'x'.repeat(bytes - 8) })
   const list = (tools: object[]) => ({ type: 'tools/list', tools }) as unknown as ClientMessageInput
@@ -428,7 +426,6 @@ describe('limits', () => {
     expect(await page.closed).toEqual({ code: 1008, reason: 'A message has too many fragments' })
   })
 
-  // Abuse case 27.
   test('a page that stops reading is closed and its calls fail, without affecting other pages', async () => {
     const page = await shop.page(member)
     await offer(page, 'add')
@@ -820,7 +817,6 @@ describe('an unannounced change in the database', () => {
   })
 })
 
-// Abuse case 19.
 describe('changes by an administrator', () => {
   test('revoking a key closes its sockets at once, and no others', async () => {
     const shop = await useShop()
@@ -901,7 +897,6 @@ describe('changes by an administrator', () => {
     expect((await pages.at(-1)?.next('tools/accepted'))?.refused, 'a page that leaves makes room').toEqual([])
   })
 
-  // Abuse case 59.
   test('a draining server closes its pages with different retry times', async () => {
     const shop = await useShop()
     const pages = await Promise.all(Array.from({ length: 20 }, () => shop.page(undefined)))

@@ -419,7 +419,6 @@ describe('a body is everything after the closing delimiter', () => {
 
 const keys = (count: number) => Array.from({ length: count }, (_, n) => `k${n}: v`)
 
-// Abuse case 54.
 describe('a malicious document is rejected', () => {
   const billionLaughs = [
     'a: &a [x, x, x]',

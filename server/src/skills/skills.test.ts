@@ -145,7 +145,6 @@ describe('creating', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(409)])
   })
 
-  // Abuse case 9.
   test('accepts a name that another organization uses', async () => {
     const { name } = await makeSkill()
     const other = await app.tokenFor('admin@other.test', 'other')
@@ -153,7 +152,7 @@ describe('creating', () => {
     expect(answer.status).toBe(200)
   })
 
-  // Abuse case 25: the free plan has ten skills.
+  // The free plan has ten skills.
   test('stops exactly at the plan’s limit, and archived skills do not count', async () => {
     const app = await useTestService()
     const token = await app.tokenFor('admin@other.test', 'other')
@@ -238,7 +237,6 @@ describe('listing', () => {
     [{ query: 'x'.repeat(200) }, []],
   ])('supports %j', async (body, expected) => expect(await names(body)).toEqual(expected))
 
-  // Abuse case 14.
   test.each([
     [{ limit: 0 }, 'limit'],
     [{ limit: 101 }, 'limit'],
@@ -430,7 +428,6 @@ describe('patching', () => {
     expect(answers.find(({ status }) => status !== 200)?.body).toEqual(stale(2))
   })
 
-  // Abuse case 11.
   test('keeps all concurrent edits of different places', async () => {
     const lines = Array.from({ length: 30 }, (_, n) => `line ${n}.\n`)
     const { id } = await makeSkill(newName(), lines.join(''))
@@ -537,7 +534,6 @@ test('every change writes an audit event with the actor', async () => {
   ])
 })
 
-// Abuse case 8.
 test('a version cannot be added to another organization’s skill', async () => {
   const { id } = await makeSkill()
   const write = app.service.database.asOrg(

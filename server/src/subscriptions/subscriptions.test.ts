@@ -374,7 +374,6 @@ describe('a sync', () => {
     expect(await customer.plan()).toBe('free')
   })
 
-  // Abuse case 52.
   test('that fails changes nothing', async () => {
     const customer = await makeCustomer()
     await syncWith(customer, async () => [provided(), provided({ id: 'sub_2' })])

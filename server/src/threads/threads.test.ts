@@ -57,7 +57,6 @@ test('concurrent messages are all counted', async () => {
   expect(await read(`/threads/${id}`)).toMatchObject({ message_count: 50, total_tokens: 100 })
 })
 
-// Abuse case 8.
 test('a thread cannot refer to another organization’s end user or site', async () => {
   const other = await app.organization('other')
   await expect(start(await addEndUser(app, other))).rejects.toMatchObject({ code: '23503' })

@@ -99,7 +99,6 @@ describe('the body', () => {
   })
 })
 
-// Abuse case 17.
 describe('the key', () => {
   test('gets the same response if it is malformed, mistyped, unknown or revoked', async () => {
     const { id, key } = await makeKey()
@@ -117,7 +116,6 @@ describe('the key', () => {
     expect(new Set(headers.map(String)).size).toBe(1)
   })
 
-  // Abuse case 19.
   test('is rejected within 30 seconds on a node that missed its revocation', async () => {
     const { id, key } = await makeKey()
     expect((await exchange({ publishable_key: key })).status).toBe(200)
@@ -143,10 +141,8 @@ describe('the origin', () => {
     ['neither', undefined, undefined, false],
     ['our frame, without a page', own, undefined, false],
     ['our frame, for another page', own, 'https://evil.example', false],
-    // Abuse case 20.
     ['a foreign page that names an allowed one', 'https://evil.example', origin, false],
     ['a sandboxed page that names an allowed one', 'null', origin, false],
-    // Abuse case 21.
     ['a suffix', 'https://shop.example.com.evil.example', undefined, false],
     ['a prefix', 'https://evilshop.example.com', undefined, false],
     ['another scheme', 'http://shop.example.com', undefined, false],
@@ -266,7 +262,6 @@ describe('an ID token', () => {
     expect((await signIn(await provider.idToken({ sub: 'bob' }))).status).toBe(200)
   })
 
-  // Abuse case 40.
   test('with an unknown key id causes at most one fetch in 30 seconds', async () => {
     const fetched = await provider.keyFetches()
     await signIn(await provider.idToken())
@@ -322,7 +317,6 @@ describe('an ID token', () => {
     expect((await signIn(idToken)).body.code).toBe(code)
   })
 
-  // Abuse cases 22 and 23.
   describe('is rejected', () => {
     const unsigned = (header: object, claims: object) =>
       [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.')
@@ -414,7 +408,6 @@ describe('an ID token', () => {
     })
   })
 
-  // Abuse case 25.
   test('of 50 new end users at once admits exactly as many as the plan allows, and later all who return', async () => {
     const other = await app.tokenFor('admin@other.test', 'other')
     const otherKey = (await makeKey({}, app, other)).key

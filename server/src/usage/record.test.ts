@@ -78,7 +78,6 @@ describe('recordUsage', () => {
     })
   })
 
-  // Abuse case 55.
   test('counts an event once, even if it is repeated in a batch, in another batch, or concurrently', async () => {
     const end_user_id = await addEndUser(app, demo)
     const events = Array.from({ length: 20 }, () => usageRecord(demo, { end_user_id }))
@@ -98,7 +97,6 @@ describe('recordUsage', () => {
     expect(await sumsOf(end_user_id)).toEqual({ requests: 1, prompt_tokens: 10, completion_tokens: 5 })
   })
 
-  // Abuse case 55.
   test.each<[string, string, Partial<UsageRecord>]>([
     ['a negative count', 'prompt_tokens', { prompt_tokens: -1 }],
     ['a fraction', 'completion_tokens', { completion_tokens: 1.5 }],
@@ -124,7 +122,6 @@ describe('recordUsage', () => {
     expect(await findWrongSums(app, demo)).toEqual([])
   })
 
-  // Abuse cases 8 and 55.
   test.each<[string, keyof UsageRecord, () => Promise<string>]>([
     ['end user', 'end_user_id', () => addEndUser(app, other)],
     [

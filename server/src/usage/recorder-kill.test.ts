@@ -7,7 +7,6 @@ import { testSecret } from '../../test/engines/engines.ts'
 import { useTestService } from '../../test/harness.ts'
 import { addEndUser, addSite, findWrongSums } from '../../test/usage-records.ts'
 
-// Abuse case 55.
 test.each([1, 100, 1_000])(
   'kill -9 after %i acknowledged events loses none of them, and all totals are exact',
   async (count) => {

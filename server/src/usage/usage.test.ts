@@ -68,7 +68,7 @@ beforeAll(async () => {
   ]
   await recordUsage(app.service, events)
 
-  // Abuse case 2: ten times the usage in another organization doesn't change these totals.
+  // Ten times the usage in another organization doesn't change these totals.
   const other = await app.organization('other')
   const theirs = await addEndUser(app, other)
   await recordUsage(
@@ -141,7 +141,6 @@ describe('daily usage', () => {
     ])
   })
 
-  // Abuse case 1.
   test.each<[string, () => string | Promise<string>]>([
     ['an unknown site', newId],
     ['another organization’s site', async () => addSite(app, await app.organization('other'))],
