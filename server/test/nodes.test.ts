@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import type { OrgCaller } from '../src/foundation/caller.ts'
-import type { FoundSource } from '../src/hub/switchboard.ts'
+import type { FoundSource } from '../src/stores/bus-messages.ts'
 import { connectRedis } from '../src/stores/redis.ts'
 import { type EngineProxy, startEngineProxy } from './engine-proxy.ts'
 import { testSecret } from './engines/engines.ts'

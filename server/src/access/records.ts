@@ -3,7 +3,7 @@ import type { SignIn } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import { cleanName } from '../lib/names.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import { keepNewest } from '../stores/keep-newest.ts'
 import type { Kv } from '../stores/kv.ts'
 

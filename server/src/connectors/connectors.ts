@@ -4,7 +4,7 @@ import type { Service } from '../foundation/service.ts'
 import { duplicate, invalid, notFound } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 

@@ -1,5 +1,5 @@
 import type { Service } from '../foundation/service.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 
 /**

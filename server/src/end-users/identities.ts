@@ -8,7 +8,7 @@ import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { requireRoom } from '../plans/plans.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 
@@ -39,7 +39,7 @@ export function createIdentities(service: Service): Identities {
     clock,
     limit: cachedTokens,
     topicsOf: ({ organizationId, endUserId }) => [
-      topics.provider(organizationId),
+      topics.identityProvider(organizationId),
       topics.endUser(endUserId),
       // ID tokens must be held once the organization has a connector.
       topics.connectors(organizationId),

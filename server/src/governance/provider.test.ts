@@ -4,7 +4,7 @@ import { startTestService, type TestService, useTestService } from '../../test/h
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { createSecrets } from '../lib/secrets.ts'
 import { resealColumns } from '../operator/reseal.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 
 let app: TestService
 let token: string

@@ -3,9 +3,9 @@ import type { OrgCaller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { ToolCall } from '../foundation/tool.ts'
 import { Failure, failure } from '../lib/errors.ts'
+import type { Asker, FoundSource, Owner, PageAnswer } from '../stores/bus-messages.ts'
 import { sortMembers } from '../untrusted/definitions.ts'
-import type { PageAnswer } from '../untrusted/results.ts'
-import type { Asker, FoundSource, Owner, Switchboard } from './switchboard.ts'
+import type { Switchboard } from './switchboard.ts'
 
 /** A connector's tool that may change something, and the call that the user has to allow. */
 export interface Approval {

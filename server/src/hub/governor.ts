@@ -2,7 +2,7 @@ import type { Service } from '../foundation/service.ts'
 import { askInterceptor, type Question } from '../governance/interceptor.ts'
 import { findInterceptor } from '../governance/provider.ts'
 import { type Failure, failure } from '../lib/errors.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 
 /** Asks the organization's governance provider, if it has one, about a call or its result. Throws if it refuses. */

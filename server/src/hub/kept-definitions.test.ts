@@ -2,8 +2,9 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { maxDefinitionBytes, type ToolDefinition } from '@inlay/protocol'
 import { expect, test } from 'vitest'
+import type { KeptTool } from '../stores/bus-messages.ts'
 import { addDefinitions, type PageTool } from '../untrusted/definitions.ts'
-import { KeptDefinitions, type KeptTool, pack, unpack } from './kept-definitions.ts'
+import { KeptDefinitions, pack, unpack } from './kept-definitions.ts'
 
 const none: ReadonlyMap<string, KeptTool> = new Map()
 

@@ -1,13 +1,5 @@
+import type { KeptTool } from '../stores/bus-messages.ts'
 import type { PageTool, Refused } from '../untrusted/definitions.ts'
-
-/** A page's tool as JSON text: a parsed schema takes about ten times the memory. */
-export interface KeptTool {
-  readonly name: string
-  readonly hash: string
-  readonly bytes: number
-  /** The `PageTool` as JSON. */
-  readonly text: string
-}
 
 export const pack = (tool: PageTool): KeptTool => ({
   name: tool.name,

@@ -1,22 +1,23 @@
 import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
+import { channels, type HubMessage, type NodeSignal } from '../stores/bus-messages.ts'
 
 /**
  * Messages between the hubs of several nodes, encrypted because they contain end users' data. A node announces itself
  * regularly while it holds sources or waits for calls; a node that stops announcing itself counts as down.
  */
-export interface Nodes<Message> {
+export interface Nodes {
   self: string
   /** The other nodes that hold sources. */
   others(): string[]
   isAlive(node: string): boolean
   /** Counts a node that hasn't announced itself yet as alive, as if it just had. */
   expect(node: string): void
-  send(node: string, message: Message): void
-  broadcast(message: Message): void
+  send(node: string, message: HubMessage): void
+  broadcast(message: HubMessage): void
   /** Undefined if the node doesn't reply in time. `toMessage` puts the request's ID into the message. */
-  ask<Answer>(node: string, toMessage: (ask: string) => Message): Promise<Answer | undefined>
+  ask<Answer>(node: string, toMessage: (ask: string) => HubMessage): Promise<Answer | undefined>
   /** Replies to another node's request. */
   answer(node: string, ask: string, answer: unknown): void
   /** Tells the other nodes that this one is alive, and whether it holds sources. */
@@ -24,15 +25,6 @@ export interface Nodes<Message> {
   close(): Promise<void>
 }
 
-type Signal =
-  /** The node is alive, with or without sources; `who` asks the other nodes to announce themselves. */
-  | { signal: 'holding' | 'empty' | 'who' }
-  /** One part of a reply. `from` is its offset in the text. */
-  | { signal: 'part'; ask: string; text: string; from: number; length: number }
-  | { signal: 'more'; ask: string; from: number }
-
-/** Increment the number when the messages change, so that nodes of different versions don't misread each other. */
-const channel = 'hub:3'
 const place = 'bus:hub'
 /** Timeout for a reply, which takes about a millisecond on a local network. */
 const answerWithinMs = 1_000
@@ -50,10 +42,10 @@ interface Question {
   settle(answer: unknown): void
 }
 
-export async function createNodes<Message extends object>(
+export async function createNodes(
   { bus, clock, secrets, log }: Service,
-  receive: (message: Message, from: string) => void,
-): Promise<Nodes<Message>> {
+  receive: (message: HubMessage, from: string) => void,
+): Promise<Nodes> {
   const self = newId()
   const heard = new Map<string, number>()
   /** Nodes that hold sources. A node that handed its last source to another node is still alive, but not listed. */
@@ -65,13 +57,16 @@ export async function createNodes<Message extends object>(
   const longAnswers = new Map<string, { text: string; timer: NodeJS.Timeout }>()
   let isAnnounced = false
 
-  function publish(to: string, message: Message | Signal): void {
+  function publish(to: string, message: HubMessage | NodeSignal): void {
     const sealed = secrets.seal(JSON.stringify({ from: self, message }), place)
     bus.publish(to, sealed).catch((error) => log.warn({ err: error }, 'Could not send a message to the other nodes'))
   }
 
   function read(sealed: string): void {
-    const { from, message } = JSON.parse(secrets.open(sealed, place)) as { from: string; message: Message | Signal }
+    const { from, message } = JSON.parse(secrets.open(sealed, place)) as {
+      from: string
+      message: HubMessage | NodeSignal
+    }
     if (from === self) return
     heard.set(from, clock())
     if (silent.size > 0) silent.delete(from)
@@ -79,10 +74,10 @@ export async function createNodes<Message extends object>(
     else receive(message, from)
   }
 
-  function readSignal(message: Signal, from: string): void {
+  function readSignal(message: NodeSignal, from: string): void {
     switch (message.signal) {
       case 'who':
-        if (isAnnounced) publish(nodeChannel(from), { signal: 'holding' })
+        if (isAnnounced) publish(channels.hubNode(from), { signal: 'holding' })
         break
       case 'holding':
         holders.add(from)
@@ -98,13 +93,13 @@ export async function createNodes<Message extends object>(
     }
   }
 
-  function readPart({ ask, text, from, length }: Signal & { signal: 'part' }, node: string): void {
+  function readPart({ ask, text, from, length }: NodeSignal & { signal: 'part' }, node: string): void {
     const question = questions.get(ask)
     if (!question || question.parts.length !== from) return
     question.parts += text
     question.timer.refresh()
     const read = question.parts.length
-    if (read < length) publish(nodeChannel(node), { signal: 'more', ask, from: read })
+    if (read < length) publish(channels.hubNode(node), { signal: 'more', ask, from: read })
     else question.settle(JSON.parse(question.parts).answer)
   }
 
@@ -117,7 +112,7 @@ export async function createNodes<Message extends object>(
   }
 
   const publishPart = (node: string, ask: string, text: string, from: number) =>
-    publish(nodeChannel(node), {
+    publish(channels.hubNode(node), {
       signal: 'part',
       ask,
       text: text.slice(from, from + maxPartLength),
@@ -130,8 +125,11 @@ export async function createNodes<Message extends object>(
     longAnswers.delete(ask)
   }
 
-  const unsubscribe = await Promise.all([bus.subscribe(channel, read), bus.subscribe(nodeChannel(self), read)])
-  publish(channel, { signal: 'who' })
+  const unsubscribe = await Promise.all([
+    bus.subscribe(channels.hub, read),
+    bus.subscribe(channels.hubNode(self), read),
+  ])
+  publish(channels.hub, { signal: 'who' })
 
   const forget = (node: string) => {
     for (const nodes of [heard, holders, silent]) nodes.delete(node)
@@ -148,9 +146,9 @@ export async function createNodes<Message extends object>(
     expect(node) {
       if (!heard.has(node)) heard.set(node, clock())
     },
-    send: (node, message) => publish(nodeChannel(node), message),
-    broadcast: (message) => publish(channel, message),
-    ask<Answer>(node: string, toMessage: (ask: string) => Message) {
+    send: (node, message) => publish(channels.hubNode(node), message),
+    broadcast: (message) => publish(channels.hub, message),
+    ask<Answer>(node: string, toMessage: (ask: string) => HubMessage) {
       if (silent.has(node)) return Promise.resolve(undefined)
       const ask = newId()
       return new Promise<Answer | undefined>((resolve) => {
@@ -164,7 +162,7 @@ export async function createNodes<Message extends object>(
           settle(undefined)
         }, answerWithinMs)
         questions.set(ask, { parts: '', timer, settle })
-        publish(nodeChannel(node), toMessage(ask))
+        publish(channels.hubNode(node), toMessage(ask))
       })
     },
     answer(node, ask, answer) {
@@ -176,11 +174,11 @@ export async function createNodes<Message extends object>(
       publishPart(node, ask, text, 0)
     },
     announce(holdsSources) {
-      publish(channel, { signal: holdsSources ? 'holding' : 'empty' })
+      publish(channels.hub, { signal: holdsSources ? 'holding' : 'empty' })
       isAnnounced = holdsSources
     },
     async close() {
-      if (isAnnounced) publish(channel, { signal: 'empty' })
+      if (isAnnounced) publish(channels.hub, { signal: 'empty' })
       for (const [, { settle }] of questions) settle(undefined)
       for (const ask of longAnswers.keys()) forgetAnswer(ask)
       // A node must be able to stop while Redis is unreachable.
@@ -188,5 +186,3 @@ export async function createNodes<Message extends object>(
     },
   }
 }
-
-const nodeChannel = (node: string) => `${channel}:${node}`

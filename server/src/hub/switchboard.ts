@@ -1,30 +1,36 @@
 import { type Approval, answerWithinMs, callDeadlineMs, longestCallMs } from '@inlay/protocol'
-import type { z } from 'zod'
 import type { OrgCaller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { ToolCall } from '../foundation/tool.ts'
 import { type Failure, failure } from '../lib/errors.ts'
 import { PassingMap } from '../lib/passing-map.ts'
-import type { PageAnswer } from '../untrusted/results.ts'
-import type { HubSource } from './contract.ts'
-import type { KeptTool } from './kept-definitions.ts'
+import type {
+  Asker,
+  CallFailure,
+  CallOrder,
+  Claim,
+  FoundSource,
+  Handover,
+  HubMessage,
+  KeptTool,
+  Outcome,
+  Owner,
+  PageAnswer,
+  Progress,
+  Sight,
+  SourceDescription,
+  Wanted,
+} from '../stores/bus-messages.ts'
 import { createNodes } from './nodes.ts'
-
-/** The user, end user or visitor that a page belongs to, within an organization. */
-export interface Owner {
-  organization_id: string
-  /** See `ownerOf`. */
-  person: string
-}
 
 /** A page that is connected to this node. */
 export interface LocalSource {
   id: string
   owner: Owner
   tools: ReadonlyMap<string, KeptTool>
-  /** Undefined if the page can't ask the user. `question` is a `Question.key`. */
+  /** Undefined if the page can't ask the user. `question` is a `CallQuestion.key`. */
   asker(question: string): Asker | undefined
-  describe(): z.input<typeof HubSource>
+  describe(): SourceDescription
   sight(): Sight
   /** Sends the call to the page. Returns false if the page is already running too many calls. */
   call(order: CallOrder, replyTo: string): boolean
@@ -35,76 +41,6 @@ export interface LocalSource {
   tabOpened(tabId: string): void
   /** Hands the session to the node that the page reconnected to. Undefined if the claim isn't valid. */
   release(claim: Claim): Handover | undefined
-}
-
-/** Whether the user sees the page, as reported by the page. Empty for widgets that don't report it. */
-export interface Sight {
-  inFront?: boolean
-  /** The current time while the page is in front; absent if it never was. */
-  lastInFrontAt?: number
-}
-
-export interface CallOrder {
-  call_id: string
-  name: string
-  args: Record<string, unknown>
-  definition_hash: string
-  client_name?: string
-  deadline: number
-  /** Set for a connector's tool: the page only asks the user and doesn't run it. */
-  question?: Question
-}
-
-/** Asks the user about a tool that doesn't run in the page. */
-interface Question {
-  connector: { name: string; origin: string }
-  title?: string
-  description: string
-  /** Identical for retries: derived from the tool, its arguments and the client. */
-  key: string
-}
-
-/** Ranks a page as the place to ask the user. */
-export interface Asker {
-  /** The page is already asking this question. */
-  isAsking: boolean
-  isVisible: boolean
-  /** When the page last became visible. */
-  shownAt: number
-}
-
-/** Selects pages: all without tools, all with their tools, those with one tool, or those that can ask a question. */
-type Wanted = 'sources' | 'tools' | { toolName: string; sourceId: string | undefined } | { question: string }
-
-/** A page on some node, with the tools that the search asked for. */
-export interface FoundSource {
-  node: string
-  source: z.input<typeof HubSource>
-  /** Absent if the node runs an older version. */
-  sight?: Sight
-  tools: KeptTool[]
-  asker?: Asker | undefined
-}
-
-/** Proves that a page may resume its session on another node. */
-export interface Claim {
-  session: string
-  secret: string
-  /** Identity, key and origin of the new ticket, which must match the session's. */
-  bearer: string
-}
-
-/** State that the other node needs to resume a session. */
-export interface Handover {
-  connectedAt: number
-  tools: KeptTool[]
-  calls: { order: CallOrder; replyTo: string; startedAt: number }[]
-}
-
-export interface Progress {
-  progress: number
-  total?: number
-  message?: string
 }
 
 /** Reasons why a call has no result. The tool may or may not have run, so the call is never retried. */
@@ -118,23 +54,7 @@ const callFailures = {
     `The user did not answer within ${answerWithinMs / 1000} seconds, so nothing was done. Ask the user to look at the open page, where the agent’s panel asks for approval, and call the tool again.`,
   ],
   CALL_CANCELLED: [499, 'The call was cancelled.'],
-} as const
-
-type CallFailure = keyof typeof callFailures
-type Outcome = PageAnswer | { failure: CallFailure }
-
-type Message =
-  | { kind: 'find'; ask: string; owner: Owner; wanted: Wanted }
-  | { kind: 'claim'; ask: string; claim: Claim }
-  | { kind: 'call'; sourceId: string; owner: Owner; order: CallOrder }
-  | { kind: 'cancel'; sourceId: string; callId: string; reason: string }
-  | { kind: 'asking'; callId: string }
-  | { kind: 'allowed'; sourceId: string; callId: string; approval: Approval | undefined }
-  | { kind: 'run'; sourceId: string; callId: string }
-  | { kind: 'progress'; callId: string; progress: Progress }
-  | { kind: 'settled'; callId: string; outcome: Outcome }
-  | { kind: 'moved'; callId: string }
-  | { kind: 'tab opened'; owner: Owner; tabId: string; sourceId: string }
+} as const satisfies Record<CallFailure, readonly [status: number, message: string]>
 
 interface PendingCall {
   caller: OrgCaller
@@ -175,7 +95,7 @@ export async function createSwitchboard(service: Service) {
   const sources = new Map<string, LocalSource>()
   const byOwner = new Map<string, Set<LocalSource>>()
   const pending = new PassingMap<PendingCall>()
-  const nodes = await createNodes<Message>(service, receive)
+  const nodes = await createNodes(service, receive)
   let announcedAt = 0
 
   const ownSources = (owner: Owner) => byOwner.get(ownerKey(owner)) ?? new Set<LocalSource>()
@@ -191,12 +111,12 @@ export async function createSwitchboard(service: Service) {
         ...(isQuestion(wanted) && { asker: source.asker(wanted.question) }),
       }))
 
-  function post(node: string, message: Message): void {
+  function post(node: string, message: HubMessage): void {
     if (node === nodes.self) receive(message, node)
     else nodes.send(node, message)
   }
 
-  function receive(message: Message, from: string): void {
+  function receive(message: HubMessage, from: string): void {
     switch (message.kind) {
       case 'find':
         nodes.answer(from, message.ask, findHere(message.owner, message.wanted))
@@ -236,14 +156,14 @@ export async function createSwitchboard(service: Service) {
   }
 
   /** Only the caller's node knows whether the caller still waits, so it decides whether an allowed call runs. */
-  function confirm({ sourceId, callId, approval }: Message & { kind: 'allowed' }, from: string): void {
+  function confirm({ sourceId, callId, approval }: HubMessage & { kind: 'allowed' }, from: string): void {
     const call = pending.get(callId)
     call?.allowed(approval)
     if (call) post(from, { kind: 'run', sourceId, callId })
     else post(from, { kind: 'cancel', sourceId, callId, reason: 'The call has ended' })
   }
 
-  function deliver({ sourceId, owner, order }: Message & { kind: 'call' }, from: string): void {
+  function deliver({ sourceId, owner, order }: HubMessage & { kind: 'call' }, from: string): void {
     const source = sources.get(sourceId)
     let problem: CallFailure | undefined
     if (!source || ownerKey(source.owner) !== ownerKey(owner)) problem = 'SOURCE_GONE'
@@ -287,7 +207,7 @@ export async function createSwitchboard(service: Service) {
 
     /** Finds an owner's pages, oldest first. */
     async find(owner: Owner, wanted: Wanted): Promise<FoundSource[]> {
-      const question = (ask: string): Message => ({ kind: 'find', ask, owner, wanted })
+      const question = (ask: string): HubMessage => ({ kind: 'find', ask, owner, wanted })
       const asked = nodes.others().map((node) => nodes.ask<FoundSource[]>(node, question))
       // Most installations have one node, which doesn't need to wait.
       const told = asked.length > 0 ? await Promise.all(asked) : []
@@ -366,7 +286,7 @@ export async function createSwitchboard(service: Service) {
       sources.set(source.id, source)
       const key = ownerKey(source.owner)
       byOwner.set(key, ownSources(source.owner).add(source))
-      const opened: Message = { kind: 'tab opened', owner: source.owner, tabId, sourceId: source.id }
+      const opened: HubMessage = { kind: 'tab opened', owner: source.owner, tabId, sourceId: source.id }
       receive(opened, nodes.self)
       if (sources.size === 1) announce()
       if (nodes.others().length > 0) nodes.broadcast(opened)

@@ -4,7 +4,7 @@ import type { Service } from '../foundation/service.ts'
 import { invalid } from '../lib/errors.ts'
 import { settleSites } from '../sites/sites.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 import { DiscoveryFailed, discover } from './discovery.ts'
@@ -41,7 +41,7 @@ export async function updateConfig(
     await recordAudit(sql, trailOf(caller), 'identity_provider.updated', caller.organization.id, changes)
     return updated
   })
-  service.changes.announce(topics.provider(caller.organization.id))
+  service.changes.announce(topics.identityProvider(caller.organization.id))
   return config
 }
 

@@ -2,6 +2,7 @@ import type { Caller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
+import { type CancellationMessage, channels } from '../stores/bus-messages.ts'
 
 /**
  * Pending calls, so that a `notifications/cancelled` of the older era can cancel one even though it arrives in another
@@ -19,11 +20,6 @@ export interface Cancellations {
 export const keyOf = ({ user, token }: Caller, requestId: string | number): string =>
   `${user.id} ${token.grant_id ?? token.id} ${JSON.stringify(requestId)}`
 
-type Message =
-  /** `ask` requests the number of calls with a key from all nodes, `found` returns it, `end` cancels the call. */
-  { ask: string; key: string } | { found: string; count: number } | { end: string }
-
-const channel = 'mcp:cancel'
 /** How long to wait for the nodes' counts, which take about a millisecond on a local network. */
 const answerWithinMs = 250
 
@@ -41,12 +37,12 @@ export async function createCancellations({
     if (others.length === 0) only?.()
   }
 
-  const publish = (message: Message) =>
+  const publish = (message: CancellationMessage) =>
     void bus
-      .publish(channel, message)
+      .publish(channels.cancellations, message)
       .catch((error) => log.warn({ err: error }, 'Could not tell the other nodes about a cancelled call'))
 
-  function receive(message: Message): void {
+  function receive(message: CancellationMessage): void {
     if ('end' in message) end(message.end)
     else if ('found' in message) {
       const count = counts.get(message.found)
@@ -54,7 +50,7 @@ export async function createCancellations({
     } else if (countOf(message.key) > 0) publish({ found: message.ask, count: countOf(message.key) })
   }
 
-  if (config.redisUrl) await bus.subscribe<Message>(channel, receive)
+  if (config.redisUrl) await bus.subscribe<CancellationMessage>(channels.cancellations, receive)
 
   return {
     add(key, cancel) {

@@ -5,7 +5,7 @@ import { accessDenied, duplicate, notFound } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { requireRoom } from '../plans/plans.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 

@@ -5,7 +5,7 @@ import type { Service } from '../foundation/service.ts'
 import { failure, notFound } from '../lib/errors.ts'
 import { requireRoom } from '../plans/plans.ts'
 import { recordAudit, type Trail } from '../stores/audit/audit.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { Service } from '../foundation/service.ts'
 import { type IdentityProviderConfig, readProviderConfig } from '../identity-provider/identity-provider.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 import { isWellFormedKey } from './key-format.ts'
 
@@ -39,7 +39,7 @@ export function createKeyLookup({ database, changes, clock }: Service): KeyLooku
     changes,
     clock,
     limit: cachedKeys,
-    topicsOf: ({ id, organization_id }) => [topics.key(id), topics.provider(organization_id)],
+    topicsOf: ({ id, organization_id }) => [topics.key(id), topics.identityProvider(organization_id)],
   })
 
   async function readKey(text: string): Promise<LiveKey | undefined> {

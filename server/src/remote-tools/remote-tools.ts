@@ -8,11 +8,11 @@ import type { OrgCaller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Relayed, ToolCall } from '../foundation/tool.ts'
 import { failure, notFound } from '../lib/errors.ts'
-import { topics } from '../stores/changes.ts'
+import { type PageAnswer, topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 import { addDefinitions, OverLimit, onlyReads, type PageTool } from '../untrusted/definitions.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
-import { type PageAnswer, readAnswer } from '../untrusted/results.ts'
+import { readAnswer } from '../untrusted/results.ts'
 import { createAccessTokens } from './connector-tokens.ts'
 import { type Delegate, readSetup, requireDelegate, type Setup } from './delegates.ts'
 import { answerWithinMs, createRemoteClients, listRemoteTools } from './remote-clients.ts'
@@ -59,7 +59,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
     changes,
     clock,
     limit: cachedOrganizations,
-    topicsOf: ({ organizationId }) => [topics.connectors(organizationId), topics.provider(organizationId)],
+    topicsOf: ({ organizationId }) => [topics.connectors(organizationId), topics.identityProvider(organizationId)],
   })
 
   /** Names of the tools that only read, according to the server's annotations. */
@@ -67,7 +67,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
     changes,
     clock,
     limit: cachedReaders,
-    topicsOf: ({ organizationId }) => [topics.connectors(organizationId), topics.provider(organizationId)],
+    topicsOf: ({ organizationId }) => [topics.connectors(organizationId), topics.identityProvider(organizationId)],
   })
 
   const setupOf = async (organizationId: string): Promise<Setup> =>

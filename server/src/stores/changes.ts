@@ -1,5 +1,6 @@
 import type { Log } from '../lib/log.ts'
 import type { Bus } from './bus.ts'
+import { type ChangeMessage, channels } from './bus-messages.ts'
 
 /**
  * Notifies every node of changes, so that no cached value or open connection outlives the access it was granted under.
@@ -25,31 +26,9 @@ interface Watcher {
 /** Maximum age of a cached value before a node reads it from the database again. */
 export const recheckMs = 30_000
 
-/** The kinds of changes, each as `<kind>:<id>`. */
-export const topics = {
-  /** A user's profile, memberships or sessions. */
-  user: (id: string) => `user:${id}`,
-  /** An access token was revoked; see `AccessToken.id`. */
-  token: (id: string) => `token:${id}`,
-  /** A browser session of the authorization server ended. */
-  session: (uid: string) => `session:${uid}`,
-  /** A grant ended, and with it every token issued under it. */
-  grant: (id: string) => `grant:${id}`,
-  key: (id: string) => `key:${id}`,
-  /** An organization's identity provider or allowed domains. */
-  provider: (organizationId: string) => `provider:${organizationId}`,
-  endUser: (id: string) => `end-user:${id}`,
-  connectors: (organizationId: string) => `connectors:${organizationId}`,
-  governance: (organizationId: string) => `governance:${organizationId}`,
-  toolCallSettings: (organizationId: string) => `tool-call-settings:${organizationId}`,
-}
-
-const channel = 'changes'
 const resendAfterMs = 1_000
 /** Maximum number of unsent topics. Beyond it, the other nodes are only told that they missed something. */
 const mostUnsent = 1_000
-
-type Message = { topics: string[] } | { missed: true }
 
 /** Needs a `bus` of its own, because a large message on the same connection could delay or disconnect it. */
 export async function openChanges(bus: Bus, log: Log): Promise<Changes> {
@@ -58,7 +37,7 @@ export async function openChanges(bus: Bus, log: Log): Promise<Changes> {
   let hasUnsentTooMany = false
   let resend: NodeJS.Timeout | undefined
 
-  function tell(message: Message): void {
+  function tell(message: ChangeMessage): void {
     for (const watcher of watchers) {
       try {
         if ('missed' in message) watcher.missed()
@@ -69,9 +48,9 @@ export async function openChanges(bus: Bus, log: Log): Promise<Changes> {
     }
   }
 
-  async function send(message: Message): Promise<void> {
+  async function send(message: ChangeMessage): Promise<void> {
     try {
-      await bus.publish(channel, message)
+      await bus.publish(channels.changes, message)
     } catch (error) {
       log.warn({ err: error }, 'could not announce a change to the other nodes; retrying')
       if ('missed' in message || unsent.size + message.topics.length > mostUnsent) {
@@ -84,13 +63,13 @@ export async function openChanges(bus: Bus, log: Log): Promise<Changes> {
 
   function sendAgain(): void {
     resend = undefined
-    const message: Message = hasUnsentTooMany ? { missed: true } : { topics: [...unsent] }
+    const message: ChangeMessage = hasUnsentTooMany ? { missed: true } : { topics: [...unsent] }
     unsent = new Set()
     hasUnsentTooMany = false
     void send(message)
   }
 
-  await bus.subscribe<Message>(channel, tell)
+  await bus.subscribe<ChangeMessage>(channels.changes, tell)
   bus.onMissed(() => tell({ missed: true }))
 
   return {

@@ -1,6 +1,6 @@
 import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import { type Database, isUniqueViolation } from '../stores/database.ts'
 import { hashPassword } from './passwords.ts'
 import { recordForPerson } from './person-trail.ts'

@@ -5,7 +5,7 @@ import { newId } from '../lib/ids.ts'
 import { cleanName } from '../lib/names.ts'
 import { isEmailVerified } from '../lib/verified-emails.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
-import { topics } from '../stores/changes.ts'
+import { topics } from '../stores/bus-messages.ts'
 import type * as contract from './contract.ts'
 
 /** A user's identity as their sign-in provider asserts it. Local accounts have the issuer `local`. */
