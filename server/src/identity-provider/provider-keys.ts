@@ -1,6 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import type { Service } from '../foundation/service.ts'
+import { DocumentCache } from '../net/document-cache.ts'
 import { DiscoveryFailed, discover, fetchJson } from './discovery.ts'
 import type { TrustedIssuer } from './issuers.ts'
 
@@ -17,82 +17,43 @@ export interface ProviderKeys {
   ): Promise<{ issuer: string; key: KeyObject | undefined }>
 }
 
-const freshMs = 5 * 60_000
-const staleMs = 60 * 60_000
-const retryMs = 30_000
-const rememberedIssuers = 1_000
+const cachedIssuers = 1_000
 
 interface Keys {
   issuer: string
   keys: { kid: string | undefined; kty: string; key: KeyObject }[]
-  fetchedAt: number
-}
-
-interface Remembered {
-  keys?: Keys
-  triedAt: number
-  failure?: DiscoveryFailed
-  pending?: Promise<Keys>
 }
 
 export function createProviderKeys(service: Pick<Service, 'fetch' | 'clock' | 'log'>): ProviderKeys {
   const { clock, log } = service
-  const issuers = new LRUCache<string, Remembered>({ max: rememberedIssuers })
-
-  function refresh(trusted: TrustedIssuer, remembered: Remembered): Promise<Keys> {
-    // Concurrent callers share one fetch.
-    remembered.pending ??= fetchKeys(service, trusted)
-      .then((keys) => {
-        remembered.keys = keys
-        delete remembered.failure
-        return keys
-      })
-      .catch((error) => {
-        if (error instanceof DiscoveryFailed) remembered.failure = error
-        throw error
-      })
-      .finally(() => {
-        remembered.triedAt = clock()
-        delete remembered.pending
-      })
-    return remembered.pending
-  }
-
-  async function current(trusted: TrustedIssuer, remembered: Remembered): Promise<Keys> {
-    const { keys, triedAt, failure } = remembered
-    if (keys && clock() - keys.fetchedAt < freshMs) return keys
-    const isStillGood = keys && clock() - keys.fetchedAt < staleMs
-    if (clock() - triedAt < retryMs) {
-      if (isStillGood) return keys
-      if (failure) throw failure
-    }
-    try {
-      return await refresh(trusted, remembered)
-    } catch (error) {
-      if (!isStillGood) throw error
-      log.warn({ err: error, issuer: trusted.issuer }, 'could not reach the identity provider; using its last keys')
-      return keys
-    }
-  }
+  const cache = new DocumentCache<Keys>({
+    clock,
+    limit: cachedIssuers,
+    freshMs: 5 * 60_000,
+    staleMs: 60 * 60_000,
+    rereadMs: 30_000,
+    retryMs: 30_000,
+    onStale: (issuer, error) =>
+      log.warn({ err: error, issuer }, 'Could not reach the identity provider; using its last keys'),
+  })
 
   return {
     async find(trusted, kid, algorithm) {
-      const remembered = issuers.get(trusted.issuer) ?? { triedAt: Number.NEGATIVE_INFINITY }
-      issuers.set(trusted.issuer, remembered)
-      const known = await current(trusted, remembered)
+      const read = () => fetchKeys(service, trusted)
+      const known = await cache.get(trusted.issuer, read)
       const key = pick(known, kid, algorithm)
-      if (key || clock() - remembered.triedAt < retryMs) return { issuer: known.issuer, key }
-      const fetched = await refresh(trusted, remembered).catch(() => known)
-      return { issuer: fetched.issuer, key: pick(fetched, kid, algorithm) }
+      if (key) return { issuer: known.issuer, key }
+      const newer = await cache.newer(trusted.issuer, known, read).catch(() => known)
+      return { issuer: newer.issuer, key: pick(newer, kid, algorithm) }
     },
   }
 }
 
-async function fetchKeys(service: Pick<Service, 'fetch' | 'clock'>, trusted: TrustedIssuer): Promise<Keys> {
+async function fetchKeys(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<Keys> {
   const { issuer, jwks_uri } = await discover(service, trusted)
   const { keys } = await fetchJson(service, jwks_uri, 'keys')
   if (!Array.isArray(keys)) throw new DiscoveryFailed('no_keys', `${jwks_uri} has no keys`)
-  return { issuer, keys: keys.flatMap(importKey), fetchedAt: service.clock() }
+  return { issuer, keys: keys.flatMap(importKey) }
 }
 
 /** Ignores encryption keys, symmetric keys and unknown key types. */

@@ -9,6 +9,7 @@ import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { expectDocumented, readResults } from '../../test/conformance.ts'
 import { type Context, runAsClient } from '../../test/conformance-hub.ts'
 import { StepFailed } from '../connectors/steps.ts'
+import { createFairQueue } from '../lib/fair-queue.ts'
 
 const repository = join(import.meta.dirname, '../../..')
 
@@ -89,14 +90,23 @@ describe.runIf(inject('engines').redisUrl === undefined)('the conformance suite,
   const failures = new Map<string, unknown>()
   beforeAll(async () => {
     rmSync(results, { recursive: true, force: true })
+    // The suite starts all clients together. Scenarios wait for that, because it would make them time out.
+    const queue = createFairQueue({ atATime: 2, waiting: scenarios.length })
+    const started = Promise.withResolvers<void>()
+    let clients = 0
     const server = await listenForScenarios(async ({ scenario, serverUrl, context }) => {
       if (notApplicable.includes(scenario)) return
-      await runAsClient(scenario, serverUrl, context).catch((error) => failures.set(scenario, error))
+      clients += 1
+      if (clients === scenarios.length) started.resolve()
+      await started.promise
+      await queue('', () => runAsClient(scenario, serverUrl, context)).catch((error) => failures.set(scenario, error))
     })
     const client = join(repository, 'server/test/conformance-client.ts')
     const command = `${process.execPath} ${client} ${server.url}`
     // The exit code also counts the scenarios that don't apply.
-    await run('client', '--suite', 'all', '--command', command, '-o', results).catch((error) => error)
+    await run('client', '--suite', 'all', '--command', command, '--timeout', '110000', '-o', results).catch(
+      (error) => error,
+    )
     await server.close()
   }, 120_000)
 

@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache'
 import { readServerMetadata, type ServerMetadata } from '../connectors/server-metadata.ts'
 import { StepFailed } from '../connectors/steps.ts'
 import type { Consenting } from '../consent/consent.ts'
@@ -6,6 +5,7 @@ import { describeProvider } from '../delegation/held-identities.ts'
 import { type ExchangeProvider, findProvider } from '../delegation/token-exchange.ts'
 import type { Service } from '../foundation/service.ts'
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
+import { DocumentCache } from '../net/document-cache.ts'
 
 /** Issuers of assertions and access tokens, as published by the identity provider and the tool server. */
 interface TokenSources {
@@ -19,44 +19,32 @@ export interface TokenSourcesCache {
   use<T>(who: Consenting, trusted: TrustedIssuer, work: (sources: TokenSources) => Promise<T>): Promise<T>
 }
 
-const freshMs = 5 * 60_000
-/** Minimum time between rereads after failures. */
-const rereadMs = 30_000
-const maxEntries = 1_000
 /** Maximum length of cached documents, in characters. Longer ones are used but not cached. */
 const maxLength = 8 * 1024
 
-interface Entry {
-  sources: Promise<TokenSources>
-  since: number
-}
-
 export function createTokenSourcesCache(service: Pick<Service, 'fetch' | 'clock'>): TokenSourcesCache {
-  const { clock } = service
-  const entries = new LRUCache<string, Entry>({ max: maxEntries })
-
-  function read(key: string, serverUrl: string, trusted: TrustedIssuer): Entry {
-    const entry = { sources: readTokenSources(service, serverUrl, trusted), since: clock() }
-    entries.set(key, entry)
-    const forget = () => entries.get(key) === entry && entries.delete(key)
-    entry.sources.then((sources) => JSON.stringify(sources).length > maxLength && forget(), forget)
-    return entry
-  }
+  const cache = new DocumentCache<TokenSources>({
+    clock: service.clock,
+    limit: 1_000,
+    freshMs: 5 * 60_000,
+    staleMs: 5 * 60_000,
+    rereadMs: 30_000,
+    retryMs: 0,
+    isKept: (sources) => JSON.stringify(sources).length <= maxLength,
+  })
 
   return {
     async use({ organizationId, connector }, trusted, work) {
       // The key changes with the connector and the provider.
       const key = [organizationId, connector.id, connector.updated_at, describeProvider(trusted)].join(' ')
-      const cached = entries.get(key)
-      const isFresh = cached && clock() - cached.since < freshMs
-      const entry = isFresh ? cached : read(key, connector.server_url, trusted)
+      const read = () => readTokenSources(service, connector.server_url, trusted)
+      const sources = await cache.get(key, read)
       try {
-        return await work(await entry.sources)
+        return await work(sources)
       } catch (error) {
-        if (!(error instanceof StepFailed) || clock() - entry.since < rereadMs) throw error
-        const current = entries.get(key)
-        const newer = current && current !== entry ? current : read(key, connector.server_url, trusted)
-        return work(await newer.sources)
+        const newer = error instanceof StepFailed ? await cache.newer(key, sources, read) : sources
+        if (newer === sources) throw error
+        return work(newer)
       }
     },
   }
