@@ -334,7 +334,7 @@ test('rotating a secret keeps all data readable, and the old secret stops workin
     const { code, stderr } = await inlay.run(command, { INLAY_SECRET: oldSecret })
     expect({ code, stderr }).toEqual({
       code: 1,
-      stderr: expect.stringMatching(/^inlay: INLAY_SECRET is not the secret/),
+      stderr: expect.stringMatching(/^inlay: INLAY_SECRET isn't the secret/),
     })
   }
   expect(inlay.postmaster()).toBeUndefined()

@@ -138,7 +138,10 @@ test('a failed sign-in is explained in a sentence, and leaves nothing behind', a
     ),
   )
   for (const { code, stderr } of refusals) {
-    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^inlay: --url is an address such as/) })
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(/^inlay: --url must be an origin such as/),
+    })
   }
   server.signal('SIGTERM')
   await server.finished

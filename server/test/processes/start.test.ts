@@ -82,7 +82,7 @@ test('a taken port is reported before anything is created', async () => {
   onTestFinished(() => void other.close())
   const { port } = other.address() as AddressInfo
   const inlay = useInstallation({ PORT: String(port) })
-  expect(await inlay.run('start')).toEqual({ ...refused(`Port ${port} is taken.`), stdout: '' })
+  expect(await inlay.run('start')).toEqual({ ...refused(`Port ${port} is already in use.`), stdout: '' })
   expect(inlay.postmaster()).toBeUndefined()
 })
 
