@@ -97,7 +97,9 @@ describe('a problem is always shown', () => {
     const page = await visit(`<inlay-agent publishable-key="${key()}" display-mode="inline"></inlay-agent>`)
     const alert = frameOf(page).getByRole('alert')
     await alert.waitFor()
-    expect(await alert.innerText()).toMatch(/^INVALID_KEY: The publishable key is not valid\. Compare the attribute/)
+    expect(await alert.innerText()).toMatch(
+      /^INVALID_KEY: The publishable key is not valid\. Check the publishable-key attribute/,
+    )
     expect(await heard(page, 'error')).toMatchObject([{ code: 'INVALID_KEY' }])
   })
 
@@ -175,7 +177,7 @@ describe('a problem is always shown', () => {
       `<inlay-agent publishable-key="${key}" display-mode="inline" api-base="http://localhost:9"></inlay-agent>`,
     )
     const note = page.getByRole('status')
-    await note.filter({ hasText: 'not available' }).waitFor()
+    await note.filter({ hasText: "isn't available" }).waitFor()
     expect(await note.innerText()).toBe("The assistant isn't available right now.")
     expect(await heard(page, 'error'), 'the page gets the details').toMatchObject([
       { code: 'FRAME_UNAVAILABLE', message: expect.stringContaining('http://localhost:9') },
