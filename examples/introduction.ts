@@ -14,9 +14,7 @@ export interface Introduction {
 const keyName = 'Example shop'
 const connectorName = 'orders'
 
-/**
- * Does what the shop's administrator does once: trust an identity provider, add a connector, create a publishable key.
- */
+/** Sets up the shop's organization as its administrator would: identity provider, connector and publishable key. */
 export async function introduceShop({
   inlayUrl,
   token,

@@ -8,7 +8,7 @@ export interface ShopOptions {
   url: string
   /** The identity provider where users of the shop sign in. */
   issuer: string
-  /** Goes into the page, with the publishable key. */
+  /** Inlay's URL, which the page needs together with the publishable key. */
   inlayUrl: string
   publishableKey: string
 }
@@ -28,9 +28,7 @@ const files: Record<string, { file: URL; type: string }> = {
   },
 }
 
-/**
- * A separate web application: it signs users in, stores their session, and gives the page the ID token for the widget.
- */
+/** A separate web application. It signs users in, and gives the page the ID token for the widget. */
 export function createShop({ url, issuer, inlayUrl, publishableKey }: ShopOptions): RequestListener {
   const sessions = new Map<string, Session>()
   const attempts = new Map<string, string>()

@@ -24,7 +24,7 @@ export interface Delegation {
 
 /**
  * The identity provider of a fictional company: `oidc-provider` with a page where users choose who they are, and with
- * the exchange of ID tokens for assertions. It requires no password, so only the developer must be able to reach it.
+ * the exchange of ID tokens for assertions. It requires no password, so it must not be reachable from other machines.
  */
 export function createIdentityProvider(
   issuer: string,

@@ -38,9 +38,7 @@ interface TokenExchangeOptions {
 
 const parameters = ['subject_token', 'subject_token_type', 'requested_token_type', 'audience', 'resource', 'scope']
 
-/**
- * RFC 8693, for a single exchange: a user's ID token for an assertion (ID-JAG) that identifies them at a tool server.
- */
+/** RFC 8693, but only for ID tokens, which are exchanged for assertions (ID-JAG) for a tool server. */
 export function addTokenExchange(provider: Provider, options: TokenExchangeOptions): void {
   const { issuer, privateKey, kid, allowed, findPerson } = options
   const publicKey = createPublicKey(privateKey)

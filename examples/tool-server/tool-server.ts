@@ -74,9 +74,7 @@ export function createToolServerExample(options: ToolServerExampleOptions): Requ
     return server
   }
 
-  /**
-   * Calls the service with a token that is only valid there and for this operation, instead of the hub's access token.
-   */
+  /** Calls the service with a token for this operation only, instead of the hub's access token. */
   async function askOrders(method: string, path: string, transaction: Operation): Promise<CallToolResult> {
     const token = await transactions.mint({ audience: ordersUrl, ...transaction })
     const response = await fetch(`${ordersUrl}${path}`, { method, headers: { [transactionHeader]: token } })

@@ -39,8 +39,7 @@ export interface TransactionRequest {
 /** Creates tokens for calls from a tool server to the services behind it. */
 export function createTransactionTokens({ issuer, key, clock = Date.now }: TransactionTokensOptions) {
   const preparing = prepare(key)
-  // `mint` and `jwks` throw this error later. Without this line, Node would report an unhandled rejection and exit
-  // first.
+  // `mint` and `jwks` throw this error later. Without this line, Node would exit because of an unhandled rejection.
   preparing.catch(() => undefined)
 
   async function mint({ audience, operation, caller, details, lifetime = defaultLifetime }: TransactionRequest) {
