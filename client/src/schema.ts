@@ -710,8 +710,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Read subscriptions again from the billing provider
-         * @description Use this if a purchase or a cancellation doesn’t show up. The organization’s plan changes to what is paid for. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization that you are a member of.
+         * Sync subscriptions from the billing provider
+         * @description Use this if a purchase or a cancellation doesn’t show up. The organization’s plan is updated to match its subscriptions. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization that you are a member of.
          */
         post: operations["syncSubscription"];
         delete?: never;
@@ -2885,7 +2885,7 @@ export interface components {
             /** @description ID of the subscription at the billing provider */
             id: string;
             /**
-             * @description State of the subscription, in the billing provider’s words
+             * @description Status of the subscription, as reported by the billing provider
              * @enum {string}
              */
             status: "incomplete" | "incomplete_expired" | "trialing" | "active" | "past_due" | "canceled" | "unpaid" | "paused";
@@ -2897,7 +2897,7 @@ export interface components {
             customer_id: string;
             /** @description When the period that is paid for ends; null if the provider doesn’t say */
             current_period_end: string | null;
-            /** @description When the subscription is going to end; null if it renews */
+            /** @description When the subscription ends; null if it renews */
             cancel_at: string | null;
             /**
              * Format: date-time
@@ -2924,7 +2924,7 @@ export interface components {
             plan_id: string;
             /** @description When the period that is paid for ends; null without a subscription, or if the provider doesn’t say */
             current_period_end: string | null;
-            /** @description When the subscription is going to end; null if it renews */
+            /** @description When the subscription ends; null if it renews */
             cancel_at: string | null;
         };
         Thread: {
