@@ -57,7 +57,7 @@ export async function fetchJson(
     throw error
   })
   if (response.status !== 200) {
-    throw new DiscoveryFailed('status', `${address} returned status ${response.status} instead of ${what}`)
+    throw new DiscoveryFailed('status', `${address} responded with status ${response.status} instead of ${what}`)
   }
   try {
     const json: unknown = await response.json()

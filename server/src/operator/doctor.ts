@@ -117,11 +117,12 @@ async function checkDatabase({ database }: Stores): Promise<Finding> {
   }
 }
 
-async function checkKv(config: Config, { kv }: Stores): Promise<Finding> {
-  const text = config.redisUrl ? 'Redis is available' : 'file store is available'
+async function checkKv({ redisUrl, dataDir }: Config, { kv }: Stores): Promise<Finding> {
+  const [store, setting] = redisUrl ? ['Redis', 'REDIS_URL'] : ['the file store', `the data folder ${dataDir}`]
+  const text = `${redisUrl ? store : 'file store'} is available`
   return kv.ping().then(
     () => ({ name: 'key-value', text }),
-    (error) => ({ name: 'key-value', text, problem: `Can't reach Redis (${error.message}). Check REDIS_URL.` }),
+    (error) => ({ name: 'key-value', text, problem: `Can't reach ${store} (${error.message}). Check ${setting}.` }),
   )
 }
 
