@@ -14,7 +14,7 @@ import { issueAccessToken } from '../server/src/access/access-tokens.ts'
 import { readConfig } from '../server/src/config/config.ts'
 import { openConnector } from '../server/src/connectors/connectors.ts'
 import { readServerMetadata } from '../server/src/connectors/server-metadata.ts'
-import { findProvider, redeemAssertion, requestAssertion } from '../server/src/delegation/token-exchange.ts'
+import { findAssertionIssuer, redeemAssertion, requestAssertion } from '../server/src/delegation/token-exchange.ts'
 import { findOrganization } from '../server/src/demo/demo.ts'
 import type { OrgCaller } from '../server/src/foundation/caller.ts'
 import type { Service } from '../server/src/foundation/service.ts'
@@ -83,7 +83,7 @@ async function takeSteps(service: Service, caller: OrgCaller, setup: Setup) {
   const { identity, trusted } = await time('read the stored ID token', () => requireIdentity(service, caller, setup))
   const metadata = await time('metadata of the tool server', () => readServerMetadata(service, connector.server_url))
   const assertion = await time('exchange at the identity provider', async () =>
-    requestAssertion(service, await findProvider(service, trusted), identity.id_token, delegation, metadata),
+    requestAssertion(service, await findAssertionIssuer(service, trusted), identity.id_token, delegation, metadata),
   )
   const { access_token } = await time('redemption at the tool server', () =>
     redeemAssertion(service, assertion, delegation, metadata),

@@ -14,7 +14,7 @@ const people = [
   { sub: 'casey', name: 'Casey Customer', email: 'casey@example.test' },
 ] as const
 
-const findPerson = (sub: unknown) => people.find((each) => each.sub === sub)
+const findSignedInUser = (sub: unknown) => people.find((each) => each.sub === sub)
 
 /** The hub that the company's administrator lets act for its users, and the servers where it can. */
 export interface Delegation {
@@ -72,7 +72,7 @@ export function createIdentityProvider(
     discovery: { identity_chaining_requested_token_types_supported: [idJag] },
     interactions: { url: (_, { uid }) => `/interaction/${uid}` },
     findAccount(_, sub) {
-      const person = findPerson(sub)
+      const person = findSignedInUser(sub)
       return person && { accountId: sub, claims: () => ({ ...person, email_verified: true }) }
     },
     // The company has consented for its users, so they aren't asked.
@@ -84,13 +84,13 @@ export function createIdentityProvider(
     },
   })
 
-  addTokenExchange(provider, { issuer, privateKey, kid, allowed, findPerson })
+  addTokenExchange(provider, { issuer, privateKey, kid, allowed, findSignedInUser })
 
   const serve = provider.callback()
   return async (request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', issuer)
     if (!pathname.startsWith('/interaction/')) return serve(request, response)
-    const person = findPerson(searchParams.get('as'))
+    const person = findSignedInUser(searchParams.get('as'))
     if (request.method === 'POST' && person) await signIn(request, response, person.sub)
     else response.setHeader('content-type', 'text/html; charset=utf-8').end(choosePerson(pathname))
   }

@@ -33,14 +33,14 @@ interface TokenExchangeOptions {
   privateKey: KeyObject
   kid: string
   allowed: readonly AllowedExchange[]
-  findPerson(sub: unknown): { sub: string; email: string } | undefined
+  findSignedInUser(sub: unknown): { sub: string; email: string } | undefined
 }
 
 const parameters = ['subject_token', 'subject_token_type', 'requested_token_type', 'audience', 'resource', 'scope']
 
 /** RFC 8693, but only for ID tokens, which are exchanged for assertions (ID-JAG) for a tool server. */
 export function addTokenExchange(provider: Provider, options: TokenExchangeOptions): void {
-  const { issuer, privateKey, kid, allowed, findPerson } = options
+  const { issuer, privateKey, kid, allowed, findSignedInUser } = options
   const publicKey = createPublicKey(privateKey)
 
   provider.registerGrantType<Record<string, string | undefined>>(
@@ -71,7 +71,7 @@ export function addTokenExchange(provider: Provider, options: TokenExchangeOptio
   async function readPerson(token: string, audience: string) {
     try {
       const { payload, protectedHeader } = await jwtVerify(token, publicKey, { issuer, audience })
-      const person = findPerson(payload.sub)
+      const person = findSignedInUser(payload.sub)
       // Other tokens that this provider signs have another type.
       if (person && (protectedHeader.typ ?? 'JWT') === 'JWT') return person
     } catch {}
@@ -91,4 +91,4 @@ export function addTokenExchange(provider: Provider, options: TokenExchangeOptio
   }
 }
 
-type Person = NonNullable<ReturnType<TokenExchangeOptions['findPerson']>>
+type Person = NonNullable<ReturnType<TokenExchangeOptions['findSignedInUser']>>

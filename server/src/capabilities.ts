@@ -1,4 +1,4 @@
-import { disconnectPerson } from './consent/revocation.ts'
+import { disconnectUser } from './consent/revocation.ts'
 import { forgetIdentity } from './delegation/held-identities.ts'
 import { createDepartures, type Departures } from './departures/departures.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
@@ -25,7 +25,7 @@ export interface Capabilities extends Service, Billing {
 }
 
 /** Steps that run when a member leaves an organization. */
-export const departureSteps = [forgetIdentity, disconnectPerson]
+export const departureSteps = [forgetIdentity, disconnectUser]
 
 /** The only place where capabilities are created. Each gets the service and the capabilities before it. */
 export async function createCapabilities(service: Service, builtInNames: ReadonlySet<string>): Promise<Capabilities> {

@@ -4,7 +4,7 @@ import type { StoredConnector } from '../src/connectors/connectors.ts'
 import { readServerMetadata } from '../src/connectors/server-metadata.ts'
 import { StepFailed } from '../src/connectors/steps.ts'
 import { beginConsent, type Consenting, finishConsent, takeVisit } from '../src/consent/consent.ts'
-import { findProvider, redeemAssertion, requestAssertion } from '../src/delegation/token-exchange.ts'
+import { findAssertionIssuer, redeemAssertion, requestAssertion } from '../src/delegation/token-exchange.ts'
 import type { Service } from '../src/foundation/service.ts'
 import { createSecrets } from '../src/lib/secrets.ts'
 import { createSafeFetch } from '../src/net/safe-fetch.ts'
@@ -81,7 +81,7 @@ async function exchangeIdToken(service: Service, server_url: string, context: Co
     idpClient: { id: idp_client_id, secret: client_secret },
   }
   const metadata = await readServerMetadata(service, server_url)
-  const provider = await findProvider(service, { issuer: idp_issuer, audiences: null })
+  const provider = await findAssertionIssuer(service, { issuer: idp_issuer, audiences: null })
   const assertion = await requestAssertion(service, provider, idp_id_token, delegation, metadata)
   return (await redeemAssertion(service, assertion, delegation, metadata)).access_token
 }

@@ -12,7 +12,7 @@ import { api, builtInNames } from '../src/api.ts'
 import { type App, createApp } from '../src/app.ts'
 import { type Capabilities, createCapabilities } from '../src/capabilities.ts'
 import { type Config, readConfig } from '../src/config/config.ts'
-import { type demoPeople, seedDemo } from '../src/demo/demo.ts'
+import { type demoUsers, seedDemo } from '../src/demo/demo.ts'
 import type { Operation } from '../src/foundation/operation.ts'
 import { createService } from '../src/foundation/service.ts'
 import { resources } from '../src/http/protected-resources.ts'
@@ -21,7 +21,7 @@ import { openStores, type Stores } from '../src/stores/stores.ts'
 import { findUserByEmail } from '../src/users/local-accounts.ts'
 import { testSecret } from './engines/engines.ts'
 
-export type Email = (typeof demoPeople)[number]['email']
+export type Email = (typeof demoUsers)[number]['email']
 
 /** A whole service with its own database and the demo's users. Requests bypass the network. */
 export interface TestService {

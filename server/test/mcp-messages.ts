@@ -48,11 +48,11 @@ export async function post(
     headers: { ...headers, ...(token && { authorization: `Bearer ${token}` }) },
     body: typeof body === 'string' ? body : JSON.stringify(body),
   })
-  return readAnswer(response)
+  return readPageResponse(response)
 }
 
 /** The last event of a stream is the response. */
-export async function readAnswer(response: Response): Promise<McpAnswer> {
+export async function readPageResponse(response: Response): Promise<McpAnswer> {
   const text = await response.text()
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream')
   const last = isStream ? (text.match(/^data: (.+)$/gm)?.at(-1) ?? '').slice('data: '.length) : text

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import type { OrgCaller } from '../src/foundation/caller.ts'
-import type { FoundSource } from '../src/stores/bus-messages.ts'
+import { channels, type FoundSource } from '../src/stores/bus-messages.ts'
 import { connectRedis } from '../src/stores/redis.ts'
 import { type EngineProxy, startEngineProxy } from './engine-proxy.ts'
 import { testSecret } from './engines/engines.ts'
@@ -219,7 +219,7 @@ describe.skipIf(!redisUrl)('a question', { timeout: 60_000 }, () => {
     const ticket = await one.ticket(member)
     const page = await openPage(two.local, ticket, { origin: one.url, hello: { url: `${pageOrigin}/`, visible: true } })
     const { switchboard } = one.service.hub
-    const owner = { organization_id: await one.organization('demo'), person: 'email:member@demo.test' }
+    const owner = { organization_id: await one.organization('demo'), identity: 'email:member@demo.test' }
     const find = () => switchboard.find(owner, { question: 'key' })
     await vi.waitFor(async () => expect(await find()).toMatchObject([{ asker: { isVisible: true, isAsking: false } }]))
     const [tab] = await find()
@@ -397,7 +397,7 @@ async function nextMessage({ service }: HttpService): Promise<void> {
   let end: (() => Promise<void>) | undefined
   const heard = new Promise<void>((resolve) => {
     service.bus
-      .subscribe('hub:3', () => resolve())
+      .subscribe(channels.hub, () => resolve())
       .then((unsubscribe) => {
         end = unsubscribe
       })

@@ -10,7 +10,7 @@ import {
 import type { Service } from '../foundation/service.ts'
 import { resources } from '../http/protected-resources.ts'
 import { DiscoveryFailed } from '../identity-provider/discovery.ts'
-import { createProviderKeys } from '../identity-provider/provider-keys.ts'
+import { createIssuerKeys } from '../identity-provider/issuer-keys.ts'
 import { serviceUnavailable } from '../lib/errors.ts'
 import { isId, newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
@@ -107,7 +107,7 @@ export function createOwnTokenVerifier(service: Service) {
 /** Verifies tokens of the operator's sign-in provider. A user is created on their first request. */
 function externalTokenVerifier(service: Service, { issuer, audience }: { issuer: string; audience: string }) {
   const { api, mcp } = resources(service.config.publicUrl)
-  const keys = createProviderKeys(service)
+  const keys = createIssuerKeys(service)
   const findKey: JWTVerifyGetKey = async ({ kid, alg }) => {
     const { key } = await keys.find({ issuer, audiences: [audience] }, kid, alg)
     if (!key) throw new InvalidToken('The signing key is unknown')

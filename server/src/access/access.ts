@@ -7,7 +7,7 @@ import { accessDenied, authRequired, Failure, isUnavailable } from '../lib/error
 import { isId } from '../lib/ids.ts'
 import { topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
-import { recordHappening } from '../users/person-trail.ts'
+import { recordHappening } from '../users/user-trail.ts'
 import { type AccessToken, clockToleranceMs, createTokenVerifier, InvalidToken } from './access-tokens.ts'
 import type { logout as logoutContract } from './contract.ts'
 import { findRecord, markEnded, readClientName, signInOfGrant } from './records.ts'
@@ -16,14 +16,14 @@ import { findRecord, markEnded, readClientName, signInOfGrant } from './records.
 type VerifiedToken = AccessToken & Pick<CallerToken, 'sign_in' | 'client_name'>
 
 const cachedTokens = 10_000
-const cachedPeople = 10_000
+const cachedHolders = 10_000
 /** No known issuer's tokens are longer, and the HTTP server accepts little more for all headers together. */
 const longestToken = 12_000
 
 /** A verified token, and the caller it last resolved to. */
 interface KnownToken {
   token: VerifiedToken
-  person?: Person
+  holder?: TokenHolder
   caller?: Caller
 }
 
@@ -43,10 +43,10 @@ export function createAccess(service: Service): AccessControl {
     // Revocations are written to the key-value store, so none can succeed while it is unavailable.
     isUnavailable,
   })
-  const people = new FreshCache<Person>({
+  const holders = new FreshCache<TokenHolder>({
     changes,
     clock,
-    limit: cachedPeople,
+    limit: cachedHolders,
     topicsOf: ({ id }) => [topics.user(id)],
     // Missing memberships aren't cached: a user who has just been added must not be refused for 30 seconds.
     isKept: ({ role, asked_for }) => role !== null || asked_for === '',
@@ -87,14 +87,14 @@ export function createAccess(service: Service): AccessControl {
       // A claim that isn't a valid id can't match any membership.
       const organizationId = token.organization_id && isId(token.organization_id) ? token.organization_id : ''
       const place = `${token.user_id} ${organizationId}`
-      const person =
-        people.get(place) ?? (await people.load(place, () => loadPerson(service, token.user_id, organizationId)))
-      if (!person) throw invalid('The token names a user who no longer exists')
-      if (token.sign_in && token.sign_in.generation !== person.session_generation)
+      const holder =
+        holders.get(place) ?? (await holders.load(place, () => loadTokenHolder(service, token.user_id, organizationId)))
+      if (!holder) throw invalid('The token names a user who no longer exists')
+      if (token.sign_in && token.sign_in.generation !== holder.session_generation)
         throw invalid('All sessions of the user were ended')
-      if (!known.caller || known.person !== person) {
-        known.person = person
-        known.caller = describeCaller(token, person)
+      if (!known.caller || known.holder !== holder) {
+        known.holder = holder
+        known.caller = describeCaller(token, holder)
       }
       requireAccess(known.caller, access)
       return known.caller
@@ -102,9 +102,9 @@ export function createAccess(service: Service): AccessControl {
   }
 }
 
-function describeCaller(token: VerifiedToken, person: Person): Caller {
+function describeCaller(token: VerifiedToken, holder: TokenHolder): Caller {
   const { id, expires_at, organization_id, grant_id, client_id, client_name, sign_in } = token
-  const { organization, role, session_generation, asked_for, email_verified, ...user } = person
+  const { organization, role, session_generation, asked_for, email_verified, ...user } = holder
   return {
     user,
     email_verified,
@@ -145,7 +145,7 @@ export async function logout(service: Service, caller: Caller): Promise<Output<t
 
 const revokedTokenKey = (id: string) => `revoked-token:${id}`
 
-type Person = Caller['user'] & {
+type TokenHolder = Caller['user'] & {
   email_verified: boolean
   session_generation: number
   organization: Caller['organization'] | null
@@ -154,10 +154,14 @@ type Person = Caller['user'] & {
   asked_for: string
 }
 
-async function loadPerson({ database }: Service, userId: string, organizationId: string): Promise<Person | undefined> {
-  const [person] = await database.asUser(
+async function loadTokenHolder(
+  { database }: Service,
+  userId: string,
+  organizationId: string,
+): Promise<TokenHolder | undefined> {
+  const [holder] = await database.asUser(
     userId,
-    (sql) => sql<Omit<Person, 'asked_for'>>`
+    (sql) => sql<Omit<TokenHolder, 'asked_for'>>`
       select u.id, u.email, u.name, u.avatar_url, u.email_verified, u.session_generation, m.role,
              case when o.id is not null then jsonb_build_object('id', o.id, 'name', o.name, 'slug', o.slug) end as organization
       from users u
@@ -165,5 +169,5 @@ async function loadPerson({ database }: Service, userId: string, organizationId:
       left join organizations o on o.id = m.organization_id
       where u.id = ${userId}`,
   )
-  return person && { ...person, asked_for: organizationId }
+  return holder && { ...holder, asked_for: organizationId }
 }

@@ -11,7 +11,7 @@ import { limitRegistrations, limitVisits } from '../sign-in/visit-limits.ts'
 import { createBrowserSession } from './browser-session.ts'
 import { isLoopback } from './clients/redirect-uris.ts'
 import { serveInteractions } from './interactions.ts'
-import { createProvider } from './provider.ts'
+import { createOidcServer } from './oidc-server.ts'
 
 const endpoints = [
   'authorize',
@@ -38,12 +38,12 @@ export function createAuthorizationServer(service: Service): { pages: Hono<NodeE
   async function current() {
     const key = await keys.current()
     if (latest?.kid !== key.kid) {
-      const provider = createProvider(service, key)
+      const provider = createOidcServer(service, key)
       latest = { kid: key.kid, provider, handle: provider.callback() }
     }
     return latest
   }
-  const currentProvider = async () => (await current()).provider
+  const currentOidcServer = async () => (await current()).provider
 
   const pass = (name: string, rewrite: (url: URL) => void = () => undefined) => {
     return async (c: Context<NodeEnv>): Promise<Response> => {
@@ -76,7 +76,7 @@ export function createAuthorizationServer(service: Service): { pages: Hono<NodeE
   // Browser-based clients register too; the request carries no credentials of the user.
   app.use('/oauth/register', cors())
   app.post('/oauth/register', limitRegistrations(service))
-  app.route('/oauth/interaction', serveInteractions(service, currentProvider))
+  app.route('/oauth/interaction', serveInteractions(service, currentOidcServer))
   for (const endpoint of endpoints) {
     app.all(
       `/oauth/${endpoint}`,
@@ -99,5 +99,5 @@ export function createAuthorizationServer(service: Service): { pages: Hono<NodeE
     app.use(path, cors({ origin: '*', allowMethods: ['GET'] }))
     app.get(path, (c) => c.json(metadata, 200, publicDocument))
   }
-  return { pages: app, session: createBrowserSession(service, currentProvider) }
+  return { pages: app, session: createBrowserSession(service, currentOidcServer) }
 }

@@ -4,13 +4,13 @@ import { signInOfSession } from '../access/records.ts'
 import type { Service } from '../foundation/service.ts'
 import type { BrowserSession } from '../http/browser-session.ts'
 import { ownPagesClientId } from './clients/own-pages.ts'
-import { findPerson } from './grants.ts'
+import { findSignedInUser } from './grants.ts'
 
-export const createBrowserSession = (service: Service, currentProvider: () => Promise<Provider>): BrowserSession => ({
+export const createBrowserSession = (service: Service, currentOidcServer: () => Promise<Provider>): BrowserSession => ({
   async find({ env: { incoming, outgoing } }) {
-    const provider = await currentProvider()
+    const provider = await currentOidcServer()
     const session = await provider.Session.get(provider.createContext(incoming, outgoing))
-    return session.accountId ? findPerson(service, session.accountId, signInOfSession(session)) : undefined
+    return session.accountId ? findSignedInUser(service, session.accountId, signInOfSession(session)) : undefined
   },
   /** The resulting authorization code is never redeemed: the session is all that counts. */
   signInUrl(page, state = '') {

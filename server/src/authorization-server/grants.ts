@@ -35,7 +35,7 @@ export const organizationOf = (grant: Pick<Grant, 'rar'> | undefined): string | 
 const consentKey = ({ userId, clientId, signIn }: Who) =>
   `oauth:consent:${fingerprint(JSON.stringify([userId, signIn.generation, clientId]))}`
 
-export const rememberConsent = ({ kv }: Service, who: Who, consent: Consent): Promise<void> =>
+export const saveConsent = ({ kv }: Service, who: Who, consent: Consent): Promise<void> =>
   kv.set(consentKey(who), consent, grantSeconds)
 
 /** The user's latest consent for this client. */
@@ -59,7 +59,7 @@ export async function loadGrant(service: Service, { oidc }: KoaContextWithOIDC):
   const who = { userId: account.accountId, clientId: client.clientId, signIn: signInOfSession(session) }
   const consent = await readConsent(service, who)
   if (!consent || !readResources(params?.resource).every((one) => consent.resources.includes(one))) return undefined
-  if (!(await findPerson(service, who.userId, who.signIn, consent.organization_id))) return undefined
+  if (!(await findSignedInUser(service, who.userId, who.signIn, consent.organization_id))) return undefined
   // A user who has just signed in answers their invitations first. A silent renewal skips this: a stranger's invitation
   // must not interrupt a client.
   if (result?.login && (await listMyInvitations(service, { user: { id: who.userId } })).length > 0) return undefined
@@ -76,8 +76,8 @@ export async function recordRevocation(
   const organizationId = organizationOf(grant)
   if (!grant || !organizationId) return
   await database.asOrg(organizationId, async (sql) => {
-    const [person] = await sql<{ email: string }>`select email from users where id = ${grant.accountId}`
-    const trail = { organizationId, actor: person?.email ?? 'oauth' }
+    const [user] = await sql<{ email: string }>`select email from users where id = ${grant.accountId}`
+    const trail = { organizationId, actor: user?.email ?? 'oauth' }
     await recordAudit(sql, trail, 'client.revoked', clientId, { name: clientName ?? clientId })
   })
 }
@@ -85,19 +85,19 @@ export async function recordRevocation(
 export const readResources = (resource: unknown): string[] => [resource ?? []].flat().map(String)
 
 /** Also undefined if the user's sessions were ended since, or if the user isn't a member of the organization. */
-export async function findPerson(
+export async function findSignedInUser(
   { database }: Service,
   userId: string,
   signIn: SignIn | undefined,
   organizationId?: string | undefined,
 ): Promise<Caller['user'] | undefined> {
   if (!signIn || Number.isNaN(signIn.generation)) return undefined
-  const [person] = await database.asUser(
+  const [user] = await database.asUser(
     userId,
     (sql) => sql<Caller['user']>`
       select id, email, name, avatar_url from users u
       where id = ${userId} and session_generation = ${signIn.generation} and (${organizationId ?? null}::uuid is null or exists (
         select from members m where m.user_id = u.id and m.organization_id = ${organizationId ?? null}))`,
   )
-  return person
+  return user
 }

@@ -38,9 +38,9 @@ export function signInPage(context: PageContext, client: ClientView, methods: Si
     <label>Email <input name="email" type="email" autocomplete="username" required maxlength="254" value="${escapeHtml(email)}"${email ? '' : ' autofocus'}></label>
     <label>Password <input name="password" type="password" autocomplete="current-password" required maxlength="200"${email ? ' autofocus' : ''}></label>
     <button>Sign in</button>`
-  const demo = methods.demoPeople.map(
-    (person) => `<button name="demo" value="${escapeHtml(person.email)}">${escapeHtml(person.email)}</button>
-      <p>${escapeHtml(person.text)}</p>`,
+  const demo = methods.demoUsers.map(
+    (user) => `<button name="demo" value="${escapeHtml(user.email)}">${escapeHtml(user.email)}</button>
+      <p>${escapeHtml(user.text)}</p>`,
   )
   return `<h1>Sign in</h1><p>to continue to ${strong(client.name)}</p>
     ${problemText(context.problem)}

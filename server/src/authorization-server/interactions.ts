@@ -25,7 +25,7 @@ import { oneTime } from '../stores/one-time.ts'
 import type { User } from '../users/users.ts'
 import { longestClientName } from './clients/new-clients.ts'
 import { formTarget } from './clients/redirect-uris.ts'
-import { findPerson, readConsent, readResources, rememberConsent, saveGrant } from './grants.ts'
+import { findSignedInUser, readConsent, readResources, saveConsent, saveGrant } from './grants.ts'
 import {
   type ClientView,
   consentPage,
@@ -61,13 +61,13 @@ interface Problem {
 }
 
 /** Pages for sign in → choose an organization → consent. The library enforces the order. */
-export function serveInteractions(service: Service, currentProvider: () => Promise<Provider>): Hono<NodeEnv> {
+export function serveInteractions(service: Service, currentOidcServer: () => Promise<Provider>): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
   const { publicUrl } = service.config
 
   async function openVisit(c: Context<NodeEnv>): Promise<Visit | undefined> {
     c.set('operation' as never, 'oauth interaction' as never)
-    const provider = await currentProvider()
+    const provider = await currentOidcServer()
     // The interaction is identified by a signed cookie, so a link can't lead a user into another user's interaction.
     const interaction = await provider.interactionDetails(c.env.incoming, c.env.outgoing).catch((error) => {
       if (error instanceof errors.SessionNotFound) return undefined
@@ -124,16 +124,16 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
     return finish(visit, { login: { accountId: user.id, amr: [String(user.session_generation)] } })
   }
 
-  async function showConsent(visit: Visit, person: SignedIn, problem?: Problem): Promise<Response> {
+  async function showConsent(visit: Visit, user: SignedIn, problem?: Problem): Promise<Response> {
     const { c, client, interaction, view } = visit
-    const organizations = await listOrganizations(service, { user: person })
+    const organizations = await listOrganizations(service, { user })
     const chosen = c.req.query('organization')
     // A user who has chosen an organization has already seen the invitations and left them open.
-    const invitations = chosen ? [] : await listMyInvitations(service, { user: person })
-    const wanted = chosen ?? (await guessOrganization(visit, person, organizations))
+    const invitations = chosen ? [] : await listMyInvitations(service, { user })
+    const wanted = chosen ?? (await guessOrganization(visit, user, organizations))
     const organization = organizations.find(({ id }) => id === wanted)
     if (invitations.length > 0 || (!organization && wanted !== 'none')) {
-      const html = (context: PageContext) => organizationPage(context, view, person.email, organizations, invitations)
+      const html = (context: PageContext) => organizationPage(context, view, user.email, organizations, invitations)
       return show(visit, 'Choose an organization', html, problem)
     }
     const asked = readResources(interaction.params.resource)
@@ -142,7 +142,7 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
       consentPage(context, {
         client: view,
         provenHost: client.clientIdMetadataDocument ? new URL(client.clientId).host : undefined,
-        email: person.email,
+        email: user.email,
         organization,
         resources: known
           .filter(([, resource]) => asked.includes(publicUrl) || asked.includes(resource))
@@ -152,19 +152,19 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
   }
 
   /** The only organization, or the one chosen last. A client that sends `prompt=consent` asks for a new choice. */
-  async function guessOrganization(visit: Visit, person: SignedIn, organizations: { id: string }[]) {
+  async function guessOrganization(visit: Visit, user: SignedIn, organizations: { id: string }[]) {
     if (organizations.length === 1) return organizations[0]?.id
     if (String(visit.interaction.params.prompt ?? '').includes('consent')) return undefined
-    const consent = await readConsent(service, whoAllows(person, visit.client))
+    const consent = await readConsent(service, whoAllows(user, visit.client))
     return consent && (consent.organization_id ?? 'none')
   }
 
-  async function personOf({ interaction }: Visit): Promise<SignedIn | undefined> {
+  async function userOf({ interaction }: Visit): Promise<SignedIn | undefined> {
     const { prompt, session } = interaction
     if (prompt.name !== 'consent' || !session) return undefined
     const signIn = signInOfSession(session)
-    const person = await findPerson(service, session.accountId, signIn)
-    return person && { ...person, signIn }
+    const user = await findSignedInUser(service, session.accountId, signIn)
+    return user && { ...user, signIn }
   }
 
   app.get('/:uid', async (c) => {
@@ -176,8 +176,8 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
       const ended: Problem = { text: 'This sign-in link was already used or has expired.', status: 400 }
       return user ? finishSignIn(visit, user) : showSignIn(visit, ended)
     }
-    const person = wantsAnotherAccount(c) ? undefined : await personOf(visit)
-    return person ? showConsent(visit, person) : showSignIn(visit)
+    const user = wantsAnotherAccount(c) ? undefined : await userOf(visit)
+    return user ? showConsent(visit, user) : showSignIn(visit)
   })
 
   /** Accepts each form once, and only from our own pages. */
@@ -206,22 +206,22 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
   })
 
   onPost('organization', async (visit, { name }) => {
-    const person = await personOf(visit)
-    if (!person) return undefined
+    const user = await userOf(visit)
+    if (!user) return undefined
     const input = contract.createOrganization.body.safeParse({ name })
     if (!input.success) {
       const problem = nameProblem(tidyName(name ?? ''))
       const text = `Enter a name of up to 100 characters. ${problem ?? ''}`.trim()
-      return showConsent(visit, person, { text, status: 400 })
+      return showConsent(visit, user, { text, status: 400 })
     }
-    const { id } = await createOrganization(service, { user: person }, input.data)
+    const { id } = await createOrganization(service, { user }, input.data)
     return visit.c.redirect(`${visit.path}?organization=${id}`, 303)
   })
 
   onPost('invitation', async (visit, form) => {
-    const person = await personOf(visit)
-    if (!person) return undefined
-    await decideInvitation(service, person, form)
+    const user = await userOf(visit)
+    if (!user) return undefined
+    await decideInvitation(service, user, form)
     return visit.c.redirect(visit.path, 303)
   })
 
@@ -232,19 +232,19 @@ export function serveInteractions(service: Service, currentProvider: () => Promi
       return finish(visit, refusal, { mergeWithLastSubmission: false })
     }
     const organizationId = organization === 'none' ? undefined : organization
-    const person = await personOf(visit)
-    if (!person) return undefined
-    const memberships = await listOrganizations(service, { user: person })
+    const user = await userOf(visit)
+    if (!user) return undefined
+    const memberships = await listOrganizations(service, { user })
     if (organizationId && !memberships.some(({ id }) => id === organizationId)) return undefined
-    const who = whoAllows(person, client)
+    const who = whoAllows(user, client)
     const consent = { organization_id: organizationId, resources: readResources(interaction.params.resource) }
     if (organizationId) {
-      const trail = { organizationId, actor: person.email }
+      const trail = { organizationId, actor: user.email }
       await service.database.asOrg(organizationId, (sql) =>
         recordAudit(sql, trail, 'client.allowed', client.clientId, { name: visit.view.name }),
       )
     }
-    await rememberConsent(service, who, consent)
+    await saveConsent(service, who, consent)
     await keepClient(service.kv, client.clientId)
     return finish(visit, { consent: { grantId: await saveGrant(provider, who, consent) } })
   })

@@ -3,7 +3,7 @@ import { endSession } from '../access/access.ts'
 import type { Service } from '../foundation/service.ts'
 import { escapeHtml, page, pageHeaders } from '../http/pages.ts'
 import { signInCookie } from '../sign-in/external.ts'
-import { recordHappening } from '../users/person-trail.ts'
+import { recordHappening } from '../users/user-trail.ts'
 import { formTarget } from './clients/redirect-uris.ts'
 
 /** State that the library keeps between the confirmation page and its form. */

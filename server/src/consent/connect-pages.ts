@@ -24,7 +24,7 @@ import { disconnect } from './revocation.ts'
 /** A third party's server, as shown to the user who is signed in. */
 interface Seen extends Consenting {
   organizationName: string
-  person: Caller['user']
+  user: Caller['user']
 }
 
 /** Ties a form to the user and the connector that it was issued for. */
@@ -39,13 +39,13 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
   const { publicUrl } = service.config
 
   /** Searches the organizations that the user belongs to. */
-  async function find(person: Caller['user'], id: string): Promise<Seen | undefined> {
+  async function find(user: Caller['user'], id: string): Promise<Seen | undefined> {
     if (!isId(id)) return undefined
-    for (const organization of await listOrganizations(service, { user: person })) {
+    for (const organization of await listOrganizations(service, { user })) {
       const [connector] = await service.database.asOrg(organization.id, (sql) => selectStoredConnectors(sql, id))
       if (connector?.kind !== 'oauth' || connector.status !== 'active') continue
       const organizationName = organization.name
-      return { organizationId: organization.id, organizationName, connector, userId: person.id, person }
+      return { organizationId: organization.id, organizationName, connector, userId: user.id, user }
     }
     return undefined
   }
@@ -55,7 +55,7 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
     seen: Seen,
     { problem, notice = '' }: { problem?: string; notice?: string } = {},
   ): Promise<Response> {
-    const { connector, organizationName, person } = seen
+    const { connector, organizationName, user } = seen
     const held = await readToken(service, seen)
     const isConnected = held !== undefined
     const token = await formToken.issue(service.kv, formOf(seen))
@@ -78,7 +78,7 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
        <dl>${rows.map(([term, text]) => `<dt>${term}</dt><dd>${escapeHtml(text ?? '')}</dd>`).join('')}</dl>
        <form method="post" action="/connect/${connector.id}">${tokenField(token)}
          <button name="decision" value="connect">${isConnected ? 'Reconnect' : 'Connect'}</button>${disconnectButton}</form>
-       <p>Signed in as ${escapeHtml(person.email)}. <a href="/oauth/logout">Sign out</a></p>`,
+       <p>Signed in as ${escapeHtml(user.email)}. <a href="/oauth/logout">Sign out</a></p>`,
       problem ? 400 : 200,
     )
   }
@@ -98,8 +98,8 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
   app.get('/connect/callback', async (c) => {
     const { state = '', code, iss } = c.req.query()
     const visit = await takeVisit(service, state)
-    const person = visit && (await session.find(c))
-    const seen = person?.id === visit?.user_id && person && (await find(person, visit?.connector_id ?? ''))
+    const user = visit && (await session.find(c))
+    const seen = user?.id === visit?.user_id && user && (await find(user, visit?.connector_id ?? ''))
     if (!visit || !seen || seen.organizationId !== visit.organization_id) return showNothing(c)
     // The error's text isn't shown, because anyone can put text into the URL.
     if (code === undefined) return showConnector(c, seen, { problem: 'The server denied access.' })
@@ -113,17 +113,17 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
   })
 
   app.get('/connect/:id', async (c) => {
-    const person = await session.find(c)
+    const user = await session.find(c)
     const id = c.req.param('id')
-    if (!person) return isId(id) ? c.redirect(session.signInUrl('/connect/signed-in', id), 303) : showNothing(c)
-    const seen = await find(person, id)
+    if (!user) return isId(id) ? c.redirect(session.signInUrl('/connect/signed-in', id), 303) : showNothing(c)
+    const seen = await find(user, id)
     return seen ? showConnector(c, seen) : showNothing(c)
   })
 
   app.post('/connect/:id', limitForm, ownPagesOnly(publicUrl), async (c) => {
     const { token = '', decision } = await readForm(c)
-    const person = await session.find(c)
-    const seen = person && (await find(person, c.req.param('id') ?? ''))
+    const user = await session.find(c)
+    const seen = user && (await find(user, c.req.param('id') ?? ''))
     if (!seen || (await formToken.take(service.kv, token)) !== formOf(seen)) return showNothing(c)
     if (decision === 'disconnect') {
       await disconnect(service, [seen])
@@ -137,9 +137,9 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
     }
   })
 
-  const record = ({ organizationId, connector, person }: Seen, action: string) =>
+  const record = ({ organizationId, connector, user }: Seen, action: string) =>
     service.database.asOrg(organizationId, (sql) =>
-      recordAudit(sql, { organizationId, actor: person.email }, action, connector.id, { name: connector.name }),
+      recordAudit(sql, { organizationId, actor: user.email }, action, connector.id, { name: connector.name }),
     )
 
   return app

@@ -31,7 +31,7 @@ export async function disconnect(service: Service, everybody: readonly Consentin
 }
 
 /** Deletes and revokes all tokens of a user who left the organization. */
-export async function disconnectPerson(service: Service, organizationId: string, userId: string): Promise<void> {
+export async function disconnectUser(service: Service, organizationId: string, userId: string): Promise<void> {
   const connectors = await service.database.asOrg(organizationId, (sql) => selectStoredConnectors(sql))
   await disconnect(
     service,

@@ -29,7 +29,7 @@ export async function holdIdentity(
   const seconds = (expiresAt - clock()) / 1000
   if (!(seconds > 0)) return
   await kv.set(identityKey(organizationId, identity.end_user_id), identity, seconds)
-  await kv.set(personKey(organizationId, identity.verified_email), identity.end_user_id, seconds)
+  await kv.set(addressKey(organizationId, identity.verified_email), identity.end_user_id, seconds)
 }
 
 /**
@@ -45,7 +45,7 @@ export async function findIdentity(
   const wanted = email.toLowerCase()
   const read = async (endUserId: string | undefined) =>
     endUserId === undefined ? undefined : kv.get<HeldIdentity>(identityKey(organizationId, endUserId))
-  const [endUserId, guessed] = await Promise.all([kv.get<string>(personKey(organizationId, wanted)), read(guess)])
+  const [endUserId, guessed] = await Promise.all([kv.get<string>(addressKey(organizationId, wanted)), read(guess)])
   const identity = endUserId === guess ? guessed : await read(endUserId)
   // The same end user may have connected with another address since.
   return identity?.verified_email === wanted ? identity : undefined
@@ -60,14 +60,14 @@ export async function forgetIdentity(
   const key = identityKey(organizationId, endUserId)
   const identity = await kv.get<HeldIdentity>(key).catch(ignoreUnreadable)
   if (identity) {
-    const person = personKey(organizationId, identity.verified_email)
-    if ((await kv.get<string>(person).catch(ignoreUnreadable)) === endUserId) await kv.delete(person)
+    const key = addressKey(organizationId, identity.verified_email)
+    if ((await kv.get<string>(key).catch(ignoreUnreadable)) === endUserId) await kv.delete(key)
   }
   await kv.delete(key)
 }
 
-export const describeProvider = ({ issuer, audiences, hostedDomain }: TrustedIssuer): string =>
+export const describeIdentityProvider = ({ issuer, audiences, hostedDomain }: TrustedIssuer): string =>
   fingerprint(JSON.stringify([issuer, audiences, hostedDomain ?? null]))
 
 const identityKey = (organizationId: string, endUserId: string) => `identity:${organizationId}:${endUserId}`
-const personKey = (organizationId: string, email: string) => `identity-of:${organizationId}:${fingerprint(email)}`
+const addressKey = (organizationId: string, email: string) => `identity-of:${organizationId}:${fingerprint(email)}`

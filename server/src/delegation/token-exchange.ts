@@ -10,7 +10,7 @@ import { checkAssertion, isWithin, show } from './id-jag.ts'
 type Working = Pick<Service, 'fetch' | 'clock'>
 
 /** The organization's identity provider as an issuer of assertions. */
-export interface ExchangeProvider {
+export interface AssertionIssuer {
   issuer: string
   token_endpoint: string
   wantsSecretInForm: boolean
@@ -35,7 +35,7 @@ const idJag = 'urn:ietf:params:oauth:token-type:id-jag'
 /** RFC 8693: exchanges the user's ID token for an assertion for one tool server. */
 export async function requestAssertion(
   service: Working,
-  provider: ExchangeProvider,
+  provider: AssertionIssuer,
   idToken: string,
   delegation: OpenConnector,
   metadata: Pick<ServerMetadata, 'issuer'>,
@@ -78,7 +78,10 @@ export async function requestAssertion(
 }
 
 /** Finds the token endpoint through discovery, with `/oauth/token` as the fallback. */
-export async function findProvider(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<ExchangeProvider> {
+export async function findAssertionIssuer(
+  service: Pick<Service, 'fetch'>,
+  trusted: TrustedIssuer,
+): Promise<AssertionIssuer> {
   try {
     const {
       issuer,

@@ -3,7 +3,7 @@ import { newId } from '../lib/ids.ts'
 import { foundOrganization } from '../organizations/organizations.ts'
 import { addLocalUser, findUserByEmail } from '../users/local-accounts.ts'
 
-export const demoPeople = [
+export const demoUsers = [
   { email: 'admin@demo.test', name: 'Demo Admin', text: 'admin of demo' },
   { email: 'member@demo.test', name: 'Demo Member', text: 'member of demo, admin of other' },
   { email: 'admin@other.test', name: 'Other Admin', text: 'admin of other' },
@@ -13,12 +13,12 @@ export const demoPeople = [
 type Seedable = Pick<Service, 'database'>
 
 export const isSeeded = async (service: Seedable): Promise<boolean> =>
-  (await findUserByEmail(service, demoPeople[3].email)) !== undefined
+  (await findUserByEmail(service, demoUsers[3].email)) !== undefined
 
 /** Creates two organizations that share a user, to try out tenant isolation. Idempotent. */
 export async function seedDemo(service: Seedable): Promise<{ demo: string }> {
   const [admin, member, otherAdmin] = await Promise.all(
-    demoPeople.slice(0, 3).map((person) => findOrAdd(service, person)),
+    demoUsers.slice(0, 3).map((person) => findOrAdd(service, person)),
   )
   if (!admin || !member || !otherAdmin) throw new Error('The demo users are missing')
   const demo = await findOrFound(service, { name: 'Demo', slug: 'demo', planId: 'enterprise', founder: admin })
@@ -26,7 +26,7 @@ export async function seedDemo(service: Seedable): Promise<{ demo: string }> {
   await join(service, demo, member.id, 'member')
   await join(service, other, member.id, 'admin')
   // Added last: `isSeeded` checks for this user.
-  await findOrAdd(service, demoPeople[3])
+  await findOrAdd(service, demoUsers[3])
   return { demo }
 }
 

@@ -4,7 +4,7 @@ import type { Service } from '../foundation/service.ts'
 import { resources } from '../http/protected-resources.ts'
 import { listen } from '../net/listen.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
-import { demoPeople, findOrganization } from './demo.ts'
+import { demoUsers, findOrganization } from './demo.ts'
 
 interface Server {
   service: Service
@@ -20,7 +20,7 @@ export async function startDemoExamples({ service, url, port }: Server): Promise
   if (!existsSync(new URL('../../../examples/examples.ts', import.meta.url))) return undefined
   const { startExamples } = await import('../../../examples/examples.ts')
   const token = async () => {
-    const admin = await findUserByEmail(service, demoPeople[0].email)
+    const admin = await findUserByEmail(service, demoUsers[0].email)
     if (!admin) throw new Error('The demo organization’s administrator no longer exists')
     return issueAccessToken(service, {
       userId: admin.id,

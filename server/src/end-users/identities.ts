@@ -1,9 +1,9 @@
 import type { Plan } from '../config/plan-file.ts'
-import { describeProvider, holdIdentity, isIdentityNeeded } from '../delegation/held-identities.ts'
+import { describeIdentityProvider, holdIdentity, isIdentityNeeded } from '../delegation/held-identities.ts'
 import type { Service } from '../foundation/service.ts'
 import { type VerifiedIdentity, verifyIdToken } from '../identity-provider/id-tokens.ts'
+import { createIssuerKeys } from '../identity-provider/issuer-keys.ts'
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
-import { createProviderKeys } from '../identity-provider/provider-keys.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { requireRoom } from '../plans/plans.ts'
@@ -33,7 +33,7 @@ const skewMs = 60_000
 
 export function createIdentities(service: Service): Identities {
   const { config, database, changes, clock } = service
-  const keys = createProviderKeys(service)
+  const keys = createIssuerKeys(service)
   const known = new FreshCache<Recognised>({
     changes,
     clock,
@@ -53,7 +53,12 @@ export function createIdentities(service: Service): Identities {
       const { email, email_verified, expires_at } = identity
       // Before the commit, so that a later erasure also finds the token.
       if (email_verified && email && (await isIdentityNeeded(sql))) {
-        const held = { end_user_id: id, id_token: idToken, verified_email: email, provider: describeProvider(trusted) }
+        const held = {
+          end_user_id: id,
+          id_token: idToken,
+          verified_email: email,
+          provider: describeIdentityProvider(trusted),
+        }
         await holdIdentity(service, organizationId, held, expires_at)
       }
       return id
@@ -64,7 +69,7 @@ export function createIdentities(service: Service): Identities {
   return {
     async recognise(organizationId, idToken, trusted) {
       // The key includes the provider, because a token that one provider issued isn't valid for another.
-      const key = `${organizationId}:${fingerprint(`${describeProvider(trusted)}\n${idToken}`)}`
+      const key = `${organizationId}:${fingerprint(`${describeIdentityProvider(trusted)}\n${idToken}`)}`
       const load = () => verify(organizationId, idToken, trusted)
       const recognised = known.get(key) ?? ((await known.load(key, load)) as Recognised)
       // Verifying an expired token again throws the usual error.

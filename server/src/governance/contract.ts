@@ -103,7 +103,7 @@ const GovernanceTest = z
 
 const governance = { tag: 'Governance' } as const
 
-export const getProvider = operation({
+export const getGovernanceProvider = operation({
   ...governance,
   id: 'getGovernanceProvider',
   method: 'get',
@@ -116,7 +116,7 @@ export const getProvider = operation({
   errors: ['RESOURCE_NOT_FOUND'],
 })
 
-export const updateProvider = operation({
+export const updateGovernanceProvider = operation({
   ...governance,
   id: 'updateGovernanceProvider',
   method: 'patch',
@@ -133,7 +133,7 @@ export const updateProvider = operation({
   errors: [],
 })
 
-export const clearProvider = operation({
+export const clearGovernanceProvider = operation({
   ...governance,
   id: 'clearGovernanceProvider',
   method: 'delete',

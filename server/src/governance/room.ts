@@ -3,7 +3,7 @@ import type { Room } from '../foundation/room.ts'
 import type { Service } from '../foundation/service.ts'
 
 import * as contract from './contract.ts'
-import * as governance from './provider.ts'
+import * as governance from './governance-provider.ts'
 import * as tools from './tools.ts'
 
 export const governanceRoom: Room<Service> = {
@@ -11,9 +11,9 @@ export const governanceRoom: Room<Service> = {
     Governance: 'The provider that allows or blocks tool calls.',
   },
   routes: [
-    route(contract.getProvider, governance.getProvider),
-    route(contract.updateProvider, governance.updateProvider),
-    route(contract.clearProvider, governance.clearProvider),
+    route(contract.getGovernanceProvider, governance.getGovernanceProvider),
+    route(contract.updateGovernanceProvider, governance.updateGovernanceProvider),
+    route(contract.clearGovernanceProvider, governance.clearGovernanceProvider),
     route(contract.testInterceptor, governance.testInterceptor),
   ],
   tools: [tools.manageGovernanceProvider, tools.testGovernanceProvider],

@@ -1,7 +1,12 @@
 import { z } from 'zod'
 import { tool } from '../foundation/tool.ts'
 import * as contract from './contract.ts'
-import { clearProvider, getProvider, testInterceptor, updateProvider } from './provider.ts'
+import {
+  clearGovernanceProvider,
+  getGovernanceProvider,
+  testInterceptor,
+  updateGovernanceProvider,
+} from './governance-provider.ts'
 
 const action = z.enum(['get', 'update', 'clear'])
 
@@ -11,13 +16,13 @@ export const manageGovernanceProvider = tool({
   description:
     'Manages the interceptor that allows or blocks tool calls. `get` returns the configuration and whether it is in effect. `update` changes only the given fields; the first update creates a `byo` provider, disabled unless `is_enabled` is set. `clear` deletes the provider and its API key, after which calls are no longer checked: ask the user first. The API key is never returned; if `interceptor_url` changes to another host, provide the key again. Admins only.',
   access: 'admin',
-  input: z.strictObject({ action, ...contract.updateProvider.body.shape }),
-  output: contract.getProvider.response.extend({ action }),
+  input: z.strictObject({ action, ...contract.updateGovernanceProvider.body.shape }),
+  output: contract.getGovernanceProvider.response.extend({ action }),
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
   async handler(service, caller, { action, ...changes }) {
-    if (action === 'get') return { action, ...(await getProvider(service, caller)) }
-    if (action === 'clear') return { action, ...(await clearProvider(service, caller)) }
-    return { action, ...(await updateProvider(service, caller, changes)) }
+    if (action === 'get') return { action, ...(await getGovernanceProvider(service, caller)) }
+    if (action === 'clear') return { action, ...(await clearGovernanceProvider(service, caller)) }
+    return { action, ...(await updateGovernanceProvider(service, caller, changes)) }
   },
 })
 

@@ -147,16 +147,16 @@ export function describeFailure({ log }: Service, error: unknown, { requestId, h
 }
 
 /** Number of short bodies that a public operation caches. */
-const rememberedBodies = 1_000
-const longestRemembered = 300
+const cachedBodies = 1_000
+const longestCached = 300
 
 function bodyReader(operation: Operation): Reader['readBody'] {
   const { body, access } = operation
   const isOptional = !needsBody(operation)
   // Public operations are called by pages, whose visitors all send the same body, so parsed bodies are cached.
-  const understood = new LRUCache<string, Fields>({ max: rememberedBodies })
+  const understood = new LRUCache<string, Fields>({ max: cachedBodies })
   const read = (text: string): Fields => {
-    const isShort = access === 'public' && text.length <= longestRemembered
+    const isShort = access === 'public' && text.length <= longestCached
     const known = isShort ? understood.get(text) : undefined
     if (known) return known
     const fields = check(body as z.ZodObject, parseBody(text))

@@ -3,7 +3,7 @@ import type { OrgCaller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { ToolCall } from '../foundation/tool.ts'
 import { Failure, failure } from '../lib/errors.ts'
-import type { Asker, FoundSource, Owner, PageAnswer } from '../stores/bus-messages.ts'
+import type { Asker, FoundSource, Owner, PageResponse } from '../stores/bus-messages.ts'
 import { sortMembers } from '../untrusted/definitions.ts'
 import type { Switchboard } from './switchboard.ts'
 
@@ -30,7 +30,7 @@ export async function askUser(
   who: { caller: OrgCaller; owner: Owner },
   { callId, toolName, tool, connector, args }: Approval,
   call: ToolCall,
-): Promise<PageAnswer> {
+): Promise<PageResponse> {
   const { client_name } = who.caller.token
   const { title, description } = tool
   const key = hash('sha256', JSON.stringify([toolName, sortMembers(args), client_name ?? null]), 'base64url')

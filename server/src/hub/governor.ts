@@ -1,6 +1,6 @@
 import type { Service } from '../foundation/service.ts'
+import { findInterceptor } from '../governance/governance-provider.ts'
 import { askInterceptor, type Question } from '../governance/interceptor.ts'
-import { findInterceptor } from '../governance/provider.ts'
 import { type Failure, failure } from '../lib/errors.ts'
 import { topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'

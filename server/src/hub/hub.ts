@@ -5,10 +5,10 @@ import type { Service } from '../foundation/service.ts'
 import type { Relayed, ToolCall } from '../foundation/tool.ts'
 import { failure, notFound } from '../lib/errors.ts'
 import type { ConnectorTool, RemoteTool, RemoteTools } from '../remote-tools/remote-tools.ts'
-import { type FoundSource, type Owner, type PageAnswer, topics } from '../stores/bus-messages.ts'
+import { type FoundSource, type Owner, type PageResponse, topics } from '../stores/bus-messages.ts'
 import { describeAnswer, type ToolCallRecorder } from '../tool-calls/recorder.ts'
 import type { PageTool } from '../untrusted/definitions.ts'
-import { readAnswer } from '../untrusted/results.ts'
+import { readPageResponse } from '../untrusted/results.ts'
 import { askUser } from './approvals.ts'
 import type * as contract from './contract.ts'
 import { createGovernor } from './governor.ts'
@@ -162,13 +162,13 @@ const askBeforeChanges = (
       const approval = { callId, toolName: name, tool: definition, connector, args }
       const answer = await askUser(service, switchboard, { caller, owner: ownerOfCaller(caller) }, approval, call)
       const asked = { approval: readApproval(answer), definitionHash: definition.hash }
-      if ('error' in answer) return { relayed: readAnswer(answer), ...asked }
+      if ('error' in answer) return { relayed: readPageResponse(answer), ...asked }
       return { ...(await tool.call(args, call, callId)), ...asked }
     }),
 })
 
 /** Older widgets decline without `approval.how`. */
-const readApproval = (answer: PageAnswer): PageAnswer['approval'] =>
+const readApproval = (answer: PageResponse): PageResponse['approval'] =>
   'error' in answer && answer.error.code === 'declined' ? { ...answer.approval, how: 'declined' } : answer.approval
 
 /** Finds the open page that a call is for, and the tool in it. */
@@ -200,7 +200,7 @@ async function findPageTool(
         ...(client_name && { client_name }),
       }
       const answer = await switchboard.call(target, { caller, owner }, order, call)
-      return { relayed: readAnswer(answer), approval: readApproval(answer) }
+      return { relayed: readPageResponse(answer), approval: readApproval(answer) }
     },
   }
 }
@@ -225,18 +225,18 @@ export function ownerOf(
 ): Owner {
   const { verified_email, end_user_id, session } = who
   if (verified_email) return byEmail(organizationId, verified_email)
-  return { organization_id: organizationId, person: end_user_id ? `user:${end_user_id}` : `session:${session}` }
+  return { organization_id: organizationId, identity: end_user_id ? `user:${end_user_id}` : `session:${session}` }
 }
 
 /** A caller whose email address isn't verified owns no pages. */
 const ownerOfCaller = ({ organization, user, email_verified }: OrgCaller): Owner =>
   email_verified
     ? byEmail(organization.id, user.email)
-    : { organization_id: organization.id, person: `member:${user.id}` }
+    : { organization_id: organization.id, identity: `member:${user.id}` }
 
 const byEmail = (organizationId: string, email: string): Owner => ({
   organization_id: organizationId,
-  person: `email:${email.toLowerCase()}`,
+  identity: `email:${email.toLowerCase()}`,
 })
 
 function onlyOf(found: FoundSource[], sourceId: string | undefined): FoundSource[] {

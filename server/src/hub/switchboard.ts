@@ -15,7 +15,7 @@ import type {
   KeptTool,
   Outcome,
   Owner,
-  PageAnswer,
+  PageResponse,
   Progress,
   Sight,
   SourceDescription,
@@ -227,7 +227,7 @@ export async function createSwitchboard(service: Service) {
       order: Omit<CallOrder, 'deadline'>,
       call: ToolCall,
       startedAt = clock(),
-    ): Promise<PageAnswer> {
+    ): Promise<PageResponse> {
       const callId = order.call_id
       const { sourceId } = target.source
       return new Promise((resolve, reject) => {
@@ -306,7 +306,7 @@ export async function createSwitchboard(service: Service) {
         ? nodes.ask<Handover>(node, (ask) => ({ kind: 'claim', ask, claim }))
         : Promise.resolve(undefined),
 
-    settled: (replyTo: string, callId: string, answer: PageAnswer) =>
+    settled: (replyTo: string, callId: string, answer: PageResponse) =>
       post(replyTo, { kind: 'settled', callId, outcome: answer }),
     left: (replyTo: string, callId: string) =>
       post(replyTo, { kind: 'settled', callId, outcome: { failure: 'SOURCE_GONE' } }),
@@ -332,7 +332,7 @@ export async function createSwitchboard(service: Service) {
   }
 }
 
-const ownerKey = ({ organization_id, person }: Owner) => `${organization_id} ${person}`
+const ownerKey = ({ organization_id, identity }: Owner) => `${organization_id} ${identity}`
 
 const isQuestion = (wanted: Wanted): wanted is { question: string } =>
   typeof wanted === 'object' && 'question' in wanted

@@ -14,7 +14,7 @@ export class DiscoveryFailed extends Error {
   }
 }
 
-export interface ProviderDocument {
+export interface DiscoveryDocument {
   issuer: string
   jwks_uri: string
   /** Undefined if the provider doesn't publish one. */
@@ -24,7 +24,7 @@ export interface ProviderDocument {
 }
 
 /** OpenID Connect Discovery 1.0, section 4: the document's issuer must be the one it was found under. */
-export async function discover(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<ProviderDocument> {
+export async function discover(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<DiscoveryDocument> {
   const address = `${trusted.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const document = await fetchJson(service, address, 'the discovery document')
   const { issuer, jwks_uri, token_endpoint, token_endpoint_auth_methods_supported: methods } = document

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { readIdentity } from '../users/users.ts'
 import { IdTokenRefused, verifyIdToken } from './id-tokens.ts'
-import { createProviderKeys } from './provider-keys.ts'
+import { createIssuerKeys } from './issuer-keys.ts'
 
 let app: TestService
 let signingKey: CryptoKey
@@ -44,7 +44,7 @@ const make = (claims: Record<string, unknown> = {}) =>
   sign(JSON.stringify({ iss: issuer, aud: 'shop', sub: 'ann', exp: now() + 600, ...claims }))
 
 const trusted = () => ({ issuer, audiences: ['shop'] })
-const verify = (token: string, keys = createProviderKeys(app.service)) =>
+const verify = (token: string, keys = createIssuerKeys(app.service)) =>
   verifyIdToken(token, { trusted: trusted(), keys, now: app.clock.now })
 const refused = async (token: string) => {
   const error = await verify(token).catch((reason) => reason)
@@ -58,7 +58,7 @@ test.each([
 ])('an address in a token %s with %j is verified: %s', async (_, claims, expected) => {
   const entra = 'https://login.microsoftonline.com/72f988bf-86f1-41af-91ab-2d7cd011db47/v2.0'
   // Provides the key directly, because tests can't reach Microsoft.
-  const { key } = await createProviderKeys(app.service).find(trusted(), 'first', 'ES256')
+  const { key } = await createIssuerKeys(app.service).find(trusted(), 'first', 'ES256')
   const keys = { find: async () => ({ issuer: entra, key }) }
   const token = await make({ iss: entra, email: 'ann@example.com', ...claims })
   const identity = await verifyIdToken(token, {
@@ -171,7 +171,7 @@ describe('a key that the provider withdraws', () => {
   const minute = 60_000
 
   test('is accepted for five more minutes', async () => {
-    const keys = createProviderKeys(app.service)
+    const keys = createIssuerKeys(app.service)
     const token = await make({ exp: now() + 7_200 })
     const before = published
     await verify(token, keys)
@@ -184,7 +184,7 @@ describe('a key that the provider withdraws', () => {
   })
 
   test('is accepted for an hour while the provider is down', async () => {
-    const keys = createProviderKeys(app.service)
+    const keys = createIssuerKeys(app.service)
     const token = await make({ exp: now() + 7_200 })
     await verify(token, keys)
     isUp = false

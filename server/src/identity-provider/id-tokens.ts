@@ -2,8 +2,8 @@ import { base64url, compactVerify, decodeProtectedHeader } from 'jose'
 import { InvalidJson, parseJson } from '../lib/json.ts'
 import { isEmailVerified } from '../lib/verified-emails.ts'
 import { DiscoveryFailed } from './discovery.ts'
+import type { IssuerKeys } from './issuer-keys.ts'
 import type { TrustedIssuer } from './issuers.ts'
-import type { ProviderKeys } from './provider-keys.ts'
 
 /** The claims of a token that passed every check. */
 export interface VerifiedIdentity {
@@ -65,7 +65,7 @@ const checks: Check[] = [
 
 export async function verifyIdToken(
   token: string,
-  { trusted, keys, now }: { trusted: TrustedIssuer; keys: ProviderKeys; now: number },
+  { trusted, keys, now }: { trusted: TrustedIssuer; keys: IssuerKeys; now: number },
 ): Promise<VerifiedIdentity> {
   const { alg, kid } = readHeader(token)
   const { issuer, key } = await keys.find(trusted, kid, alg).catch((error) => {

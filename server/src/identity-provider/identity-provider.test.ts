@@ -2,7 +2,13 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
-import { InvalidProvider, idpAliases, idpTypes, type ProviderSettings, trustedIssuer } from './issuers.ts'
+import {
+  type IdentityProviderSettings,
+  InvalidIdentityProvider,
+  idpAliases,
+  idpTypes,
+  trustedIssuer,
+} from './issuers.ts'
 
 let app: TestService
 let token: string
@@ -127,7 +133,10 @@ describe('the configuration', () => {
 })
 
 describe('the issuer of', () => {
-  const settings = (idp_type: ProviderSettings['idp_type'], idp_domain: string | null): ProviderSettings => ({
+  const settings = (
+    idp_type: IdentityProviderSettings['idp_type'],
+    idp_domain: string | null,
+  ): IdentityProviderSettings => ({
     idp_type,
     idp_domain,
     idp_issuer: null,
@@ -135,7 +144,7 @@ describe('the issuer of', () => {
   })
   const tenant = '11111111-2222-3333-4444-555555555555'
 
-  test.each<[ProviderSettings['idp_type'], string | null, string]>([
+  test.each<[IdentityProviderSettings['idp_type'], string | null, string]>([
     ['okta', 'acme.okta.com', 'https://acme.okta.com'],
     ['okta', 'Acme.okta.com/oauth2/default', 'https://acme.okta.com/oauth2/default'],
     ['azure', tenant, `https://login.microsoftonline.com/${tenant}/v2.0`],
@@ -173,7 +182,7 @@ describe('the issuer of', () => {
     ['logto', 'localhost'],
     ['firebase', 'a/../b'],
   ] as const)('%s at %s is rejected', (type, domain) => {
-    expect(() => trustedIssuer(settings(type, domain), 'production')).toThrow(InvalidProvider)
+    expect(() => trustedIssuer(settings(type, domain), 'production')).toThrow(InvalidIdentityProvider)
   })
 
   test('a custom provider may be plain http only in development', () => {

@@ -8,12 +8,17 @@ import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 import { DiscoveryFailed, discover } from './discovery.ts'
-import { IncompleteProvider, InvalidProvider, type ProviderSettings, trustedIssuer } from './issuers.ts'
+import {
+  type IdentityProviderSettings,
+  IncompleteIdentityProvider,
+  InvalidIdentityProvider,
+  trustedIssuer,
+} from './issuers.ts'
 
 export type IdentityProviderConfig = Output<typeof contract.getConfig>
 
 export async function getConfig({ database }: Service, { organization }: OrgCaller): Promise<IdentityProviderConfig> {
-  return database.asOrg(organization.id, readProviderConfig)
+  return database.asOrg(organization.id, readIdentityProvider)
 }
 
 /**
@@ -35,7 +40,7 @@ export async function updateConfig(
         idp_issuer = case when ${has('idp_issuer')} then ${changes.idp_issuer ?? null} else idp_issuer end,
         allowed_domains = coalesce(${changes.allowed_domains ?? null}, allowed_domains),
         updated_at = now()`
-    const updated = await readProviderConfig(sql)
+    const updated = await readIdentityProvider(sql)
     requireUsable(updated, service.config.mode)
     if (changes.allowed_domains) await settleSites(service.config.plans, sql)
     await recordAudit(sql, trailOf(caller), 'identity_provider.updated', caller.organization.id, changes)
@@ -52,12 +57,12 @@ export async function testProvider(
 ): Promise<Output<typeof contract.testProvider>> {
   try {
     const trusted = trustedIssuer({ idp_type, idp_domain, idp_issuer, allowed_audiences }, service.config.mode)
-    if (!trusted) throw new InvalidProvider('idp_type', 'Choose a provider')
+    if (!trusted) throw new InvalidIdentityProvider('idp_type', 'Choose a provider')
     const fetch = role === 'admin' ? service.fetch : service.publicFetch
     const { issuer, jwks_uri } = await discover({ ...service, fetch }, trusted)
     return { success: true, issuer, jwks_uri, error: null }
   } catch (error) {
-    if (error instanceof InvalidProvider) throw invalid(error.field, error.message)
+    if (error instanceof InvalidIdentityProvider) throw invalid(error.field, error.message)
     if (error instanceof DiscoveryFailed) return { success: false, issuer: null, jwks_uri: null, error: error.message }
     throw error
   }
@@ -81,7 +86,7 @@ export async function setAllowedDomains(
 }
 
 /** Returns empty settings if the organization has configured nothing. */
-export async function readProviderConfig(sql: Sql): Promise<IdentityProviderConfig> {
+export async function readIdentityProvider(sql: Sql): Promise<IdentityProviderConfig> {
   const [config] = await sql<IdentityProviderConfig>`
     select idp_type, allowed_audiences, idp_domain, idp_issuer, allowed_domains from identity_providers`
   return config ?? { idp_type: null, allowed_audiences: null, idp_domain: null, idp_issuer: null, allowed_domains: [] }
@@ -90,11 +95,11 @@ export async function readProviderConfig(sql: Sql): Promise<IdentityProviderConf
 /**
  * Rejects settings that could never verify a token, before the first user finds out. Incomplete settings are accepted.
  */
-function requireUsable(settings: ProviderSettings, mode: 'development' | 'production'): void {
+function requireUsable(settings: IdentityProviderSettings, mode: 'development' | 'production'): void {
   try {
     trustedIssuer(settings, mode)
   } catch (error) {
-    if (error instanceof IncompleteProvider) return
-    throw error instanceof InvalidProvider ? invalid(error.field, error.message) : error
+    if (error instanceof IncompleteIdentityProvider) return
+    throw error instanceof InvalidIdentityProvider ? invalid(error.field, error.message) : error
   }
 }

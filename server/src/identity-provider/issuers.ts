@@ -25,7 +25,7 @@ export const idpAliases = {
   idp_vendor_8: 'logto',
 } as const satisfies Record<string, IdpType>
 
-export interface ProviderSettings {
+export interface IdentityProviderSettings {
   idp_type: IdpType | null
   idp_domain: string | null
   idp_issuer: string | null
@@ -44,24 +44,24 @@ export interface TrustedIssuer {
 }
 
 /** A setting is missing or malformed; `field` is its name. */
-export class InvalidProvider extends Error {
-  override name = 'InvalidProvider'
+export class InvalidIdentityProvider extends Error {
+  override name = 'InvalidIdentityProvider'
   readonly field: 'idp_type' | 'idp_domain' | 'idp_issuer'
 
-  constructor(field: InvalidProvider['field'], message: string) {
+  constructor(field: InvalidIdentityProvider['field'], message: string) {
     super(message)
     this.field = field
   }
 }
 
 /** The domain is missing. It may be set after the type; until then, no token is accepted. */
-export class IncompleteProvider extends InvalidProvider {
-  override name = 'IncompleteProvider'
+export class IncompleteIdentityProvider extends InvalidIdentityProvider {
+  override name = 'IncompleteIdentityProvider'
 }
 
 /** Returns undefined if no provider is configured. */
 export function trustedIssuer(
-  settings: ProviderSettings,
+  settings: IdentityProviderSettings,
   mode: 'development' | 'production',
 ): TrustedIssuer | undefined {
   const { idp_type, allowed_audiences: audiences } = settings
@@ -72,7 +72,7 @@ export function trustedIssuer(
     return { issuer: 'https://accounts.google.com', audiences, ...(hostedDomain && { hostedDomain }) }
   }
   const domain = settings.idp_domain
-  if (!domain) throw new IncompleteProvider('idp_domain', `${idp_type} requires a domain`)
+  if (!domain) throw new IncompleteIdentityProvider('idp_domain', `${idp_type} requires a domain`)
   return vendorIssuers[idp_type](domain, audiences)
 }
 
@@ -85,7 +85,10 @@ const vendorIssuers: Record<Exclude<IdpType, 'custom_oidc' | 'google'>, VendorIs
   },
   azure(tenant, audiences) {
     if (/^(common|organizations|consumers)$/i.test(tenant)) {
-      throw new InvalidProvider('idp_domain', `"${tenant}" means every Microsoft tenant; enter the ID of your tenant`)
+      throw new InvalidIdentityProvider(
+        'idp_domain',
+        `"${tenant}" means every Microsoft tenant; enter the ID of your tenant`,
+      )
     }
     const issuer = `https://login.microsoftonline.com/${tenant.toLowerCase()}/v2.0`
     if (guid.test(tenant)) return { issuer, audiences }
@@ -100,7 +103,7 @@ const vendorIssuers: Record<Exclude<IdpType, 'custom_oidc' | 'google'>, VendorIs
   },
   firebase(project, audiences) {
     if (!/^[a-z0-9-]{4,64}$/.test(project))
-      throw new InvalidProvider('idp_domain', 'Enter the ID of the Firebase project')
+      throw new InvalidIdentityProvider('idp_domain', 'Enter the ID of the Firebase project')
     return { issuer: `https://securetoken.google.com/${project}`, audiences: audiences ?? [project] }
   },
   onelogin(domain, audiences) {
@@ -116,18 +119,18 @@ function requireHost(text: string): string {
   const host = text.toLowerCase()
   const isHost = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/.test(host)
   if (!isHost)
-    throw new InvalidProvider('idp_domain', `"${text}" isn’t a domain; enter one such as tenant.provider.com`)
+    throw new InvalidIdentityProvider('idp_domain', `"${text}" isn’t a domain; enter one such as tenant.provider.com`)
   return host
 }
 
 function customIssuer(text: string | null, mode: 'development' | 'production'): string {
-  if (!text) throw new InvalidProvider('idp_issuer', 'custom_oidc requires an issuer')
+  if (!text) throw new InvalidIdentityProvider('idp_issuer', 'custom_oidc requires an issuer')
   const url = URL.parse(text)
   if (!url || url.username || url.password || url.search || url.hash || !/^https?:$/.test(url.protocol)) {
-    throw new InvalidProvider('idp_issuer', 'The issuer must be a URL without user, query or fragment')
+    throw new InvalidIdentityProvider('idp_issuer', 'The issuer must be a URL without user, query or fragment')
   }
   if (url.protocol === 'http:' && mode === 'production') {
-    throw new InvalidProvider('idp_issuer', 'The issuer must start with https://')
+    throw new InvalidIdentityProvider('idp_issuer', 'The issuer must start with https://')
   }
   return text
 }

@@ -3,7 +3,7 @@ import { SkillsExtension } from '@modelcontextprotocol/server/ext/skills'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { startTestService, type TestService } from '../../test/harness.ts'
-import { eras, initializeParams, type McpAnswer, makeMessage, post, readAnswer } from '../../test/mcp-messages.ts'
+import { eras, initializeParams, type McpAnswer, makeMessage, post, readPageResponse } from '../../test/mcp-messages.ts'
 import { createAccess } from '../access/access.ts'
 import { tools } from '../api.ts'
 import type { OrgCaller } from '../foundation/caller.ts'
@@ -118,9 +118,9 @@ async function compare(
   const authorization = `Bearer ${token}`
   const ours = await app.fetch('/mcp', { ...init, headers: { ...message.headers, authorization } })
   const theirs = await sdk.fetch(new Request('http://localhost/mcp', init))
-  const answer = await readAnswer(ours)
+  const answer = await readPageResponse(ours)
   const left = comparable({ ...answer, body: adapt(answer.body) })
-  const right = comparable(await readAnswer(theirs))
+  const right = comparable(await readPageResponse(theirs))
   expect(left).toEqual(right)
   return left
 }

@@ -65,7 +65,7 @@ export async function createDispatcher<Needs extends Service>(
     const list = { tools: offer.tools.filter(({ access }) => mayCall(role, access)).map(describeTool) }
     return { legacy: encode('legacy', list), modern: encode('modern', list, toolListTtlMs) }
   }
-  const lists = { admin: listFor('admin'), member: listFor('member'), nobody: listFor(undefined) }
+  const lists = { admin: listFor('admin'), member: listFor('member'), none: listFor(undefined) }
   const introductions = new Map(
     legacyVersions.map((protocolVersion) => [
       protocolVersion,
@@ -109,7 +109,7 @@ export async function createDispatcher<Needs extends Service>(
     dispatch(request, era, caller, exchange) {
       const { method, params = {} } = request
       if (method === 'tools/call') return callTool(request, era, caller, exchange)
-      if (method === 'tools/list') return lists[caller.role ?? 'nobody'][era]
+      if (method === 'tools/list') return lists[caller.role ?? 'none'][era]
       if (era === 'modern' && method === 'server/discover') return discovery
       if (era === 'legacy' && method === 'initialize') return introduce(introductions, params)
       if (era === 'legacy' && method === 'ping') return '{}'

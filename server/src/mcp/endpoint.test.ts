@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
-import { eras, initializeParams, makeMessage, post, readAnswer, type Version } from '../../test/mcp-messages.ts'
+import { eras, initializeParams, makeMessage, post, readPageResponse, type Version } from '../../test/mcp-messages.ts'
 import { createAccess } from '../access/access.ts'
 import { issueAccessToken } from '../access/access-tokens.ts'
 import { relayTool, type ToolCall } from '../foundation/tool.ts'
@@ -204,7 +204,7 @@ test('a trailing slash in the URL makes no difference', async () => {
   const refused = await send({})
   expect(refused.status).toBe(401)
   expect(refused.headers.get('www-authenticate')).toContain('/.well-known/oauth-protected-resource/mcp"')
-  expect(await readAnswer(await send({ authorization: `Bearer ${token}` }))).toMatchObject({
+  expect(await readPageResponse(await send({ authorization: `Bearer ${token}` }))).toMatchObject({
     status: 200,
     body: { result: { structuredContent: { message: 'Echo: hi' } } },
   })
@@ -249,7 +249,7 @@ describe('a body', () => {
       headers: { ...echo('hi').headers, authorization: `Bearer ${token}` },
       body: new Uint8Array([0x22, 0xff, 0x22]),
     })
-    expect((await readAnswer(response)).status).toBe(400)
+    expect((await readPageResponse(response)).status).toBe(400)
   })
 })
 
@@ -437,7 +437,7 @@ describe.each(eras)('a long call (%s)', (version) => {
       throw new Error('canary-cause')
     }
     const { url, ...init } = (await serveTool(fail))(version, { progressToken: 1 })
-    const { body } = await readAnswer(await fetch(url, { method: 'POST', ...init }))
+    const { body } = await readPageResponse(await fetch(url, { method: 'POST', ...init }))
     expect(body).toMatchObject({ id: 1, result: { isError: true } })
     expect(JSON.stringify(body)).not.toContain('canary')
     expect(app.logged()).toContain('canary-cause')

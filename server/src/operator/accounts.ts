@@ -15,7 +15,7 @@ import { recordAudit } from '../stores/audit/audit.ts'
 import { isUniqueViolation } from '../stores/database.ts'
 import type { Stores } from '../stores/stores.ts'
 import { addLocalUser, EmailTaken, findLocalAccount, findUserByEmail } from '../users/local-accounts.ts'
-import { recordHappening } from '../users/person-trail.ts'
+import { recordHappening } from '../users/user-trail.ts'
 import { CommandFailed } from './command-failed.ts'
 import { listAllOrganizations, withStores } from './stores.ts'
 
@@ -172,7 +172,7 @@ export async function renewPassword(config: Config, email: string): Promise<void
 
 async function printPasswordLink(config: Config, stores: Stores, email: string): Promise<void> {
   const account = await findLocalAccount(stores, email)
-  if (!account) throw unknownPerson(email)
+  if (!account) throw unknownUser(email)
   await recordHappening(stores, account.id, { action: 'user.password_link_issued', actor: 'operator' })
   const link = await createPasswordLink(stores, await publicUrlOf(config, stores), account)
   console.log(`They can set their password with this link. It works once, within one day:\n  ${link}`)
@@ -208,11 +208,11 @@ function checkName(name: string): void {
 
 async function requireUser(stores: Stores, email: string) {
   const user = await findUserByEmail(stores, email)
-  if (!user) throw unknownPerson(email)
+  if (!user) throw unknownUser(email)
   return user
 }
 
-const unknownPerson = (email: string) =>
+const unknownUser = (email: string) =>
   new CommandFailed(`No user has the email address ${email}. Add them with: npx inlay user add --email ${email}`)
 
 function addAccount(stores: Stores, email: string, name: string) {

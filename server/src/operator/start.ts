@@ -1,5 +1,5 @@
 import { type Config, describeUnknownSettings } from '../config/config.ts'
-import { demoPeople } from '../demo/demo.ts'
+import { demoUsers } from '../demo/demo.ts'
 import { startDemoExamples } from '../demo/examples.ts'
 import { type RunningServer, startServer } from '../main.ts'
 import { CommandFailed } from './command-failed.ts'
@@ -74,7 +74,7 @@ function banner(
   ]
   if (config.mode === 'development') {
     lines.push('', '  Demo users:')
-    for (const { email, text } of demoPeople) lines.push(`    ${email.padEnd(18)} ${text}`)
+    for (const { email, text } of demoUsers) lines.push(`    ${email.padEnd(18)} ${text}`)
     lines.push(
       '',
       '  Try it, in another terminal in this folder:',

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Service } from '../foundation/service.ts'
-import { type IdentityProviderConfig, readProviderConfig } from '../identity-provider/identity-provider.ts'
+import { type IdentityProviderConfig, readIdentityProvider } from '../identity-provider/identity-provider.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
@@ -50,7 +50,7 @@ export function createKeyLookup({ database, changes, clock }: Service): KeyLooku
         select id, organization_id, allowed_origins from publishable_keys where key_hash = ${hash} and revoked_at is null`,
     )
     if (!row) return undefined
-    const provider = await database.asOrg(row.organization_id, readProviderConfig)
+    const provider = await database.asOrg(row.organization_id, readIdentityProvider)
     return {
       ...row,
       provider,

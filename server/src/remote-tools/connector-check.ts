@@ -3,7 +3,7 @@ import { type testConnector as contract, testSteps } from '../connectors/contrac
 import { readServerMetadata } from '../connectors/server-metadata.ts'
 import { StepFailed } from '../connectors/steps.ts'
 import { checkAuthorizationServer } from '../consent/consent.ts'
-import { findProvider, redeemAssertion, requestAssertion } from '../delegation/token-exchange.ts'
+import { findAssertionIssuer, redeemAssertion, requestAssertion } from '../delegation/token-exchange.ts'
 import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
@@ -60,7 +60,7 @@ async function takeAssertionSteps(
   found.set('metadata', `The token endpoint is ${metadata.token_endpoint}`)
 
   const { identity, trusted } = await requireIdentity(service, caller, setup)
-  const provider = await findProvider(service, trusted)
+  const provider = await findAssertionIssuer(service, trusted)
   const assertion = await requestAssertion(service, provider, identity.id_token, delegation, metadata)
   found.set('provider_exchange', `${trusted.issuer} issued an assertion with the scopes ${assertion.scopes.join(' ')}`)
 

@@ -2,11 +2,11 @@ import { LRUCache } from 'lru-cache'
 import { type StoredConnector, selectStoredConnectors } from '../connectors/connectors.ts'
 import { StepFailed } from '../connectors/steps.ts'
 import { type ConsentedToken, type Consenting, consentKey, readToken } from '../consent/consent.ts'
-import { describeProvider, findIdentity, type HeldIdentity } from '../delegation/held-identities.ts'
+import { describeIdentityProvider, findIdentity, type HeldIdentity } from '../delegation/held-identities.ts'
 import type { OrgCaller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
-import { readProviderConfig } from '../identity-provider/identity-provider.ts'
-import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
+import { readIdentityProvider } from '../identity-provider/identity-provider.ts'
+import { InvalidIdentityProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
 
 /** A user at a tool server. */
 export interface Delegate extends Consenting {
@@ -31,10 +31,10 @@ export interface Setup {
   connectors: StoredConnector[]
   trusted: TrustedIssuer | undefined
   /** End user IDs by email address, as a guess that saves a round trip. It's verified before use. */
-  people: LRUCache<string, string>
+  endUserIds: LRUCache<string, string>
 }
 
-const rememberedPeople = 1_000
+const cachedEndUsers = 1_000
 
 export async function readSetup(
   { config, database }: Pick<Service, 'config' | 'database'>,
@@ -42,10 +42,10 @@ export async function readSetup(
 ): Promise<Setup> {
   const [connectors, provider] = await database.asOrg(
     organizationId,
-    async (sql) => [await selectStoredConnectors(sql), await readProviderConfig(sql)] as const,
+    async (sql) => [await selectStoredConnectors(sql), await readIdentityProvider(sql)] as const,
   )
-  const people = new LRUCache<string, string>({ max: rememberedPeople })
-  return { organizationId, connectors, trusted: readProvider(provider, config.mode), people }
+  const endUserIds = new LRUCache<string, string>({ max: cachedEndUsers })
+  return { organizationId, connectors, trusted: readProvider(provider, config.mode), endUserIds }
 }
 
 /** Undefined if the identity provider isn't completely configured. */
@@ -53,7 +53,7 @@ function readProvider(...settings: Parameters<typeof trustedIssuer>): TrustedIss
   try {
     return trustedIssuer(...settings)
   } catch (error) {
-    if (error instanceof InvalidProvider) return undefined
+    if (error instanceof InvalidIdentityProvider) return undefined
     throw error
   }
 }
@@ -67,7 +67,7 @@ export async function requireDelegate(
 ): Promise<Delegate> {
   const at = { organizationId: caller.organization.id, connector }
   if (connector.kind === 'oauth') return { ...at, userId: caller.user.id, vouched: undefined }
-  const guess = setup.people.get(caller.user.email)
+  const guess = setup.endUserIds.get(caller.user.email)
   const reading = guess === undefined ? undefined : readToken(service, { ...at, userId: guess })
   const [vouched, token] = await Promise.all([requireIdentity(service, caller, setup), reading])
   const userId = vouched.identity.end_user_id
@@ -78,16 +78,16 @@ export async function requireDelegate(
 export async function requireIdentity(
   service: Pick<Service, 'kv'>,
   { user: { email }, email_verified, organization }: OrgCaller,
-  { trusted, people }: Setup,
+  { trusted, endUserIds }: Setup,
 ): Promise<Vouched> {
   if (!trusted) throw noIdentity('The organization has no identity provider. An administrator needs to configure one.')
   if (!email_verified)
     throw noIdentity('Your email address isn’t verified. Verify it where you sign in, and try again.')
-  const identity = await findIdentity(service, organization.id, email, people.get(email))
-  if (!identity || identity.provider !== describeProvider(trusted)) {
+  const identity = await findIdentity(service, organization.id, email, endUserIds.get(email))
+  if (!identity || identity.provider !== describeIdentityProvider(trusted)) {
     throw noIdentity('Open a page with the widget, sign in there with the same email address, and try again')
   }
-  people.set(email, identity.end_user_id)
+  endUserIds.set(email, identity.end_user_id)
   return { identity, trusted }
 }
 

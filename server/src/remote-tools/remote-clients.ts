@@ -68,7 +68,7 @@ export function createRemoteClients(service: Service, tokens: AccessTokens): Rem
 
   function connect(key: string, delegate: Delegate): Connection {
     const connection = { delegate, since: service.clock() } as Connection
-    const fetchAsPerson: typeof fetch = (input, init) => {
+    const fetchAsUser: typeof fetch = (input, init) => {
       const one = uses.getStore()
       // The library doesn't expose why a stream failed.
       const onBroken = (reason: unknown) => {
@@ -78,7 +78,7 @@ export function createRemoteClients(service: Service, tokens: AccessTokens): Rem
         patientFetch(input, { ...withBearer(init, token), onBroken }),
       )
     }
-    connection.client = connectClient(delegate.connector.server_url, fetchAsPerson)
+    connection.client = connectClient(delegate.connector.server_url, fetchAsUser)
     connection.client.catch(() => forget(key, connection))
     return connection
   }

@@ -8,11 +8,11 @@ import type { OrgCaller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Relayed, ToolCall } from '../foundation/tool.ts'
 import { failure, notFound } from '../lib/errors.ts'
-import { type PageAnswer, topics } from '../stores/bus-messages.ts'
+import { type PageResponse, topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 import { addDefinitions, OverLimit, onlyReads, type PageTool } from '../untrusted/definitions.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
-import { readAnswer } from '../untrusted/results.ts'
+import { readPageResponse } from '../untrusted/results.ts'
 import { createAccessTokens } from './connector-tokens.ts'
 import { type Delegate, readSetup, requireDelegate, type Setup } from './delegates.ts'
 import { answerWithinMs, createRemoteClients, listRemoteTools } from './remote-clients.ts'
@@ -180,8 +180,8 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
         },
         call: (args, call) =>
           asCaller(async (delegate) => {
-            const answer: PageAnswer = await callOf(delegate, ownName, args, call)
-            return { relayed: readAnswer(answer), approval: { how: 'not_needed' } }
+            const answer: PageResponse = await callOf(delegate, ownName, args, call)
+            return { relayed: readPageResponse(answer), approval: { how: 'not_needed' } }
           }),
       }
     },

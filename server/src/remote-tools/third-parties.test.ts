@@ -5,7 +5,7 @@ import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { callerFor } from '../../test/shop.ts'
 import { startThirdParty, type ThirdParty } from '../../test/third-party.ts'
 import type { ConsentedToken } from '../consent/consent.ts'
-import { disconnectPerson } from '../consent/revocation.ts'
+import { disconnectUser } from '../consent/revocation.ts'
 import { deactivateMember, reactivateMember } from '../organizations/members.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
 
@@ -238,7 +238,7 @@ test.skipIf(inject('engines').redisUrl)('a registration is kept while in use and
 test('disconnecting again finishes a disconnection that a crash interrupted', async () => {
   const { tokens } = await connect()
   const [organizationId, user] = [await app.organization('demo'), await findUserByEmail(app.service, member)]
-  const disconnectAgain = () => disconnectPerson(app.service, organizationId, user?.id ?? '')
+  const disconnectAgain = () => disconnectUser(app.service, organizationId, user?.id ?? '')
   const asked = Promise.withResolvers<void>()
   // Simulates a crash: the first disconnection hangs here.
   third.instead['/revoke'] = () => asked.resolve()

@@ -1,15 +1,15 @@
 import { readServerMetadata, type ServerMetadata } from '../connectors/server-metadata.ts'
 import { StepFailed } from '../connectors/steps.ts'
 import type { Consenting } from '../consent/consent.ts'
-import { describeProvider } from '../delegation/held-identities.ts'
-import { type ExchangeProvider, findProvider } from '../delegation/token-exchange.ts'
+import { describeIdentityProvider } from '../delegation/held-identities.ts'
+import { type AssertionIssuer, findAssertionIssuer } from '../delegation/token-exchange.ts'
 import type { Service } from '../foundation/service.ts'
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
 import { DocumentCache } from '../net/document-cache.ts'
 
 /** Issuers of assertions and access tokens, as published by the identity provider and the tool server. */
 interface TokenSources {
-  provider: ExchangeProvider
+  provider: AssertionIssuer
   server: ServerMetadata
 }
 
@@ -36,7 +36,7 @@ export function createTokenSourcesCache(service: Pick<Service, 'fetch' | 'clock'
   return {
     async use({ organizationId, connector }, trusted, work) {
       // The key changes with the connector and the provider.
-      const key = [organizationId, connector.id, connector.updated_at, describeProvider(trusted)].join(' ')
+      const key = [organizationId, connector.id, connector.updated_at, describeIdentityProvider(trusted)].join(' ')
       const read = () => readTokenSources(service, connector.server_url, trusted)
       const sources = await cache.get(key, read)
       try {
@@ -56,5 +56,5 @@ async function readTokenSources(
   trusted: TrustedIssuer,
 ): Promise<TokenSources> {
   const server = await readServerMetadata(service, serverUrl)
-  return { server, provider: await findProvider(service, trusted) }
+  return { server, provider: await findAssertionIssuer(service, trusted) }
 }

@@ -36,9 +36,9 @@ async function visit(address: string): Promise<Browser> {
 }
 
 const signIn = (browser: Browser, email: string, given: string) =>
-  browser.press('Sign in', { email, password: given }).then(readAnswer)
+  browser.press('Sign in', { email, password: given }).then(readPageResponse)
 
-const readAnswer = ({ page, text, html }: Browser) => ({
+const readPageResponse = ({ page, text, html }: Browser) => ({
   status: page?.status,
   retryAfter: page?.headers.get('retry-after'),
   problem: /<p role="alert">([^<]*)</.exec(html)?.[1],

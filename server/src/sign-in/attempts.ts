@@ -14,7 +14,7 @@ const longestPauseSeconds = 5 * 60
  * After this long without a failure, the count starts again. Creating an entry costs one password check, so the CPU
  * bounds how many entries exist at a time.
  */
-const rememberSeconds = 60 * 60
+const usedSeconds = 60 * 60
 /** Longer than a check waits in a full queue. If a node dies during a check, the next attempt waits this long. */
 const longestCheckSeconds = 30
 
@@ -51,7 +51,7 @@ export async function beginAttempt(
     async fail() {
       const failures = before + 1
       const waitSeconds = pauseAfter(failures)
-      await kv.set(pauseKey, { failures, until: clock() + waitSeconds * 1000 } satisfies Pause, rememberSeconds)
+      await kv.set(pauseKey, { failures, until: clock() + waitSeconds * 1000 } satisfies Pause, usedSeconds)
       return { failures, waitSeconds }
     },
     succeed: () => kv.delete(pauseKey),

@@ -87,7 +87,7 @@ describe('with a sign-in provider', () => {
   })
 
   test('offers neither passwords nor demo users', async () => {
-    expect(signInMethods(app.service)).toEqual({ external: true, local: false, demoPeople: [] })
+    expect(signInMethods(app.service)).toEqual({ external: true, local: false, demoUsers: [] })
     expect(await signInAsDemoUser(app.service, 'admin@demo.test', '203.0.113.7')).toBeUndefined()
     const guess = { email: 'admin@demo.test', password: 'x', address: '203.0.113.7' }
     expect(await signInWithPassword(app.service, guess)).toEqual({ is: 'wrong', waitSeconds: 0 })

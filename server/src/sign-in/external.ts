@@ -50,7 +50,7 @@ const pendingSignIn = oneTime<PendingSignIn>('sign-in-state', lifetimeSeconds, 5
 /** Valid only for the path that the browser left from, so a handoff link can't sign a user in to another page. */
 const handoff = oneTime<{ user: User; path: string }>('sign-in-handoff', 60)
 /** How long the provider's metadata is cached. Its keys are fetched for every sign-in. */
-const rememberMetadataMs = 10 * 60_000
+const cacheMetadataMs = 10 * 60_000
 
 /**
  * Returns the URL to send a browser to for sign-in. It returns to `returnTo`, a path, with `handoff` in the query.
@@ -199,7 +199,7 @@ function createProvider(service: Service, { issuer, id, secret }: NonNullable<Co
   }
 
   return async (): Promise<Configuration> => {
-    const isFresh = remembered && service.clock() - remembered.at < rememberMetadataMs
+    const isFresh = remembered && service.clock() - remembered.at < cacheMetadataMs
     const metadata = isFresh && remembered ? remembered.metadata : await discover()
     // A new configuration has no cached keys, so a key rotation at the provider takes effect at once.
     const configuration = new Configuration(metadata, id, { [clockTolerance]: 60 }, authenticate(metadata))

@@ -100,7 +100,7 @@ describe('demo users', () => {
   test('sign in without a password in development', async () => {
     const methods = signInMethods(app.service)
     expect(methods).toMatchObject({ external: false, local: true })
-    expect(methods.demoPeople.map(({ email }) => email)).toContain('admin@demo.test')
+    expect(methods.demoUsers.map(({ email }) => email)).toContain('admin@demo.test')
     expect(await signInAsDemoUser(app.service, 'admin@demo.test')).toEqual({
       id: expect.any(String),
       email: 'admin@demo.test',
@@ -118,7 +118,7 @@ describe('demo users', () => {
 
   test('do not exist in production', async () => {
     const production = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
-    expect(signInMethods(production.service)).toEqual({ external: false, local: true, demoPeople: [] })
+    expect(signInMethods(production.service)).toEqual({ external: false, local: true, demoUsers: [] })
     expect(await signInAsDemoUser(production.service, 'admin@demo.test')).toBeUndefined()
   })
 })

@@ -1,5 +1,5 @@
 import type { Service } from '../foundation/service.ts'
-import { recordHappening } from '../users/person-trail.ts'
+import { recordHappening } from '../users/user-trail.ts'
 import type { User } from '../users/users.ts'
 import { pairOf } from './attempts.ts'
 

@@ -1,5 +1,5 @@
 import type { Hono } from 'hono'
-import { demoPeople } from '../demo/demo.ts'
+import { demoUsers } from '../demo/demo.ts'
 import type { Service } from '../foundation/service.ts'
 import type { NodeEnv } from '../http/browser-session.ts'
 import { QueueFull } from '../lib/fair-queue.ts'
@@ -20,12 +20,12 @@ export interface SignInMethods {
   /** A form for email address and password. */
   local: boolean
   /** One click each; empty outside development. */
-  demoPeople: readonly { email: string; text: string }[]
+  demoUsers: readonly { email: string; text: string }[]
 }
 
 export function signInMethods({ config }: Pick<Service, 'config'>): SignInMethods {
   const external = config.signInClient !== undefined
-  return { external, local: !external, demoPeople: config.mode === 'development' && !external ? demoPeople : [] }
+  return { external, local: !external, demoUsers: config.mode === 'development' && !external ? demoUsers : [] }
 }
 
 export type PasswordOutcome =
@@ -68,7 +68,7 @@ export async function signInWithPassword(
 }
 
 export async function signInAsDemoUser(service: Service, email: string, address: string): Promise<User | undefined> {
-  if (!signInMethods(service).demoPeople.some((person) => person.email === email)) return undefined
+  if (!signInMethods(service).demoUsers.some((person) => person.email === email)) return undefined
   const account = await findLocalAccount(service, email)
   if (!account) return undefined
   const user = describeUser(account)

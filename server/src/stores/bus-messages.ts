@@ -7,7 +7,7 @@ import type { Approval } from '@inlay/protocol'
 export const channels = {
   changes: 'changes',
   /** To every node; the messages are sealed. */
-  hub: 'hub:3',
+  hub: 'hub:4',
   hubNode: (node: string) => `${channels.hub}:${node}`,
   cancellations: 'mcp:cancel',
 }
@@ -41,7 +41,7 @@ export const topics = {
 export interface Owner {
   organization_id: string
   /** See `ownerOf`. */
-  person: string
+  identity: string
 }
 
 /** An open page, as `GET /hub/sources` returns it. */
@@ -66,7 +66,7 @@ export interface KeptTool {
 }
 
 /** A page's or tool server's unprocessed response to a call. */
-export type PageAnswer = (
+export type PageResponse = (
   | { result: unknown }
   | { error: { code: 'failed' | 'declined' | 'replaced' | 'unknown_tool'; message: string } }
 ) & { approval?: Approval | undefined }
@@ -149,7 +149,7 @@ export type CallFailure =
   | 'APPROVAL_TIMED_OUT'
   | 'CALL_CANCELLED'
 
-export type Outcome = PageAnswer | { failure: CallFailure }
+export type Outcome = PageResponse | { failure: CallFailure }
 
 export type HubMessage =
   | { kind: 'find'; ask: string; owner: Owner; wanted: Wanted }

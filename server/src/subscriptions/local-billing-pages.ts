@@ -6,7 +6,7 @@ import { escapeHtml, page, pageHeaders } from '../http/pages.ts'
 import { planOfProduct } from '../plans/plans.ts'
 import type { Billing } from './billing-provider.ts'
 import { billingLink, changeSubscription, readSubscription, subscribe } from './local-billing.ts'
-import { syncFromProvider } from './subscriptions.ts'
+import { syncFromBillingProvider } from './subscriptions.ts'
 
 const Form = z.object({
   token: z.string().max(100),
@@ -63,7 +63,7 @@ export function serveLocalBilling(service: Service & Billing): Hono {
 }
 
 const sync = (service: Service & Billing, organizationId: string) =>
-  syncFromProvider(service, { organizationId, actor: 'billing provider' })
+  syncFromBillingProvider(service, { organizationId, actor: 'billing provider' })
 
 async function showPortal(c: Context, service: Service, organizationId: string, token: string): Promise<Response> {
   const subscription = await readSubscription(service, organizationId)

@@ -7,7 +7,7 @@ import { foundOrganization } from '../organizations/organizations.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
 import type { BillingProvider, ProvidedSubscription } from './billing-provider.ts'
 import { SubscriptionStatus } from './contract.ts'
-import { syncFromProvider } from './subscriptions.ts'
+import { syncFromBillingProvider } from './subscriptions.ts'
 
 let app: TestService
 beforeAll(async () => {
@@ -316,7 +316,7 @@ describe('a sync', () => {
   /** A provider that returns these subscriptions, or throws. */
   const syncWith = ({ id }: Customer, listSubscriptions: BillingProvider['listSubscriptions']) => {
     const billing = { ...(app.service.billing as BillingProvider), listSubscriptions }
-    return syncFromProvider({ ...app.service, billing }, { organizationId: id, actor: 'billing provider' })
+    return syncFromBillingProvider({ ...app.service, billing }, { organizationId: id, actor: 'billing provider' })
   }
 
   test.each(

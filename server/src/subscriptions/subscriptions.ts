@@ -61,14 +61,14 @@ export async function syncSubscription(
   service: Service & Billing,
   caller: OrgCaller,
 ): Promise<Output<typeof contract.syncSubscription>> {
-  return syncFromProvider(service, trailOf(caller))
+  return syncFromBillingProvider(service, trailOf(caller))
 }
 
 /**
  * Replaces the stored subscriptions with the provider's, and sets the plan that they pay for. The provider is read
  * before the transaction, so that a failure changes nothing. Of two concurrent syncs, the one that started later wins.
  */
-export async function syncFromProvider(
+export async function syncFromBillingProvider(
   service: Pick<Service, 'clock' | 'config' | 'database'> & Billing,
   trail: Trail,
 ): Promise<Output<typeof contract.syncSubscription>> {

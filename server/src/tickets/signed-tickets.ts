@@ -30,7 +30,7 @@ export interface Tickets {
 
 export const ticketSeconds = 60
 /** Uses are stored for longer than a ticket is valid, because the nodes' clocks differ. */
-const rememberSeconds = 2 * ticketSeconds
+const usedSeconds = 2 * ticketSeconds
 
 /** The id makes each ticket unique, and records its use. */
 type Contents = [id: string, expiresAt: number, holder: TicketHolder]
@@ -63,7 +63,7 @@ export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 
     async redeem(ticket) {
       const [id, expiresAt, holder] = open(ticket) ?? []
       if (id === undefined || expiresAt === undefined || expiresAt <= clock()) return undefined
-      return (await kv.setIfAbsent(`ticket:${id}`, true, rememberSeconds)) ? holder : undefined
+      return (await kv.setIfAbsent(`ticket:${id}`, true, usedSeconds)) ? holder : undefined
     },
   }
 }

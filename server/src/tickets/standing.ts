@@ -1,7 +1,7 @@
-import { describeProvider } from '../delegation/held-identities.ts'
+import { describeIdentityProvider } from '../delegation/held-identities.ts'
 import type { Service } from '../foundation/service.ts'
-import { type IdentityProviderConfig, readProviderConfig } from '../identity-provider/identity-provider.ts'
-import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
+import { type IdentityProviderConfig, readIdentityProvider } from '../identity-provider/identity-provider.ts'
+import { InvalidIdentityProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
 import { matchesOrigin } from '../net/origins.ts'
 import { allowedOrigins } from '../publishable-keys/key-lookup.ts'
 import type { TicketHolder } from './signed-tickets.ts'
@@ -15,10 +15,10 @@ export type Standing = 'stands' | 'key_revoked' | 'user_removed' | 'terms_change
 const prints = new WeakMap<IdentityProviderConfig, string>()
 
 /** Identifies the provider settings that an ID token was verified with. Cached, because every exchange needs it. */
-export function fingerprintProvider(config: IdentityProviderConfig, trusted: TrustedIssuer): string {
+export function fingerprintIdentityProvider(config: IdentityProviderConfig, trusted: TrustedIssuer): string {
   const known = prints.get(config)
   if (known) return known
-  const print = describeProvider(trusted)
+  const print = describeIdentityProvider(trusted)
   prints.set(config, print)
   return print
 }
@@ -38,7 +38,7 @@ export async function checkStanding(
       endUserIds.length === 0
         ? []
         : sql<{ id: string }>`select id from end_users where id = any(${endUserIds}::uuid[])`,
-      readProviderConfig(sql),
+      readIdentityProvider(sql),
     ]),
   )
   const print = currentFingerprint(provider, mode)
@@ -67,9 +67,9 @@ export async function checkStanding(
 function currentFingerprint(provider: IdentityProviderConfig, mode: 'development' | 'production'): string | undefined {
   try {
     const trusted = trustedIssuer(provider, mode)
-    return trusted && describeProvider(trusted)
+    return trusted && describeIdentityProvider(trusted)
   } catch (error) {
-    if (error instanceof InvalidProvider) return undefined
+    if (error instanceof InvalidIdentityProvider) return undefined
     throw error
   }
 }

@@ -3,14 +3,14 @@ import type { Refusal } from '../foundation/activity.ts'
 import type { HttpExchange, Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { IdTokenRefused } from '../identity-provider/id-tokens.ts'
-import { InvalidProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
+import { InvalidIdentityProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
 import { Failure } from '../lib/errors.ts'
 import { InvalidOrigin, matchesOrigin, parseOrigin } from '../net/origins.ts'
 import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import { findSite } from '../sites/sites.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
 import { type TicketEndUser, type TicketHolder, type Tickets, ticketSeconds } from './signed-tickets.ts'
-import { fingerprintProvider } from './standing.ts'
+import { fingerprintIdentityProvider } from './standing.ts'
 
 type Needs = Service & { keyLookup: KeyLookup; identities: Identities; tickets: Tickets }
 
@@ -141,7 +141,7 @@ async function requireEndUser(
     id: endUserId,
     verified_email: identity.email_verified && identity.email ? identity.email : undefined,
     identity_expires_at: identity.expires_at,
-    provider: fingerprintProvider(key.provider, trusted),
+    provider: fingerprintIdentityProvider(key.provider, trusted),
   }
 }
 
@@ -158,7 +158,7 @@ function requireProvider({ provider }: LiveKey, mode: 'development' | 'productio
     }
     return trusted
   } catch (error) {
-    throw error instanceof InvalidProvider ? refuse(error.message) : error
+    throw error instanceof InvalidIdentityProvider ? refuse(error.message) : error
   }
 }
 

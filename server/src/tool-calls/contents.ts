@@ -75,9 +75,9 @@ const writeJson = (value: unknown): string => JSON.stringify(value).slice(0, max
  */
 export async function writeContents(sql: Sql, contents: readonly CallContents[]): Promise<void> {
   const emails = [...new Set(contents.map(({ user_email }) => user_email))].sort()
-  const people = await sql<{ email: string }>`
+  const users = await sql<{ email: string }>`
     select email from end_users where email = any (${emails}::text[]) order by id for key share`
-  const known = new Set(people.map(({ email }) => email))
+  const known = new Set(users.map(({ email }) => email))
   const kept = contents.filter(({ user_email }) => known.has(user_email))
   await sql`
     insert into tool_call_contents (organization_id, call_id, user_email, arguments, result, at, expires_at)

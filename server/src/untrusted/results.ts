@@ -1,7 +1,7 @@
 import { isSpecType } from '@modelcontextprotocol/client'
 import { z } from 'zod'
 import type { Relayed } from '../foundation/tool.ts'
-import type { PageAnswer } from '../stores/bus-messages.ts'
+import type { PageResponse } from '../stores/bus-messages.ts'
 import { isTooDeep } from './page-text.ts'
 
 /** Limits how long validating the blocks takes, because it blocks the event loop. */
@@ -17,7 +17,7 @@ const McpResult = z.object({
  * Converts a response to MCP content. Valid content is unchanged; values that an MCP client would reject become text.
  * The size is already limited by the maximum message size.
  */
-export function readAnswer(answer: PageAnswer): Relayed {
+export function readPageResponse(answer: PageResponse): Relayed {
   if ('error' in answer) return { content: [text(describeError(answer.error))], isError: true }
   const { result } = answer
   if (isTooDeep(result)) return { content: [text('The tool’s result is nested too deeply.')], isError: true }

@@ -11,12 +11,12 @@ const sites = [
   { origin: 'https://help.demo.test', name: 'Help center' },
   { origin: 'https://app.demo.test', name: 'Customer portal' },
 ]
-const people = Array.from({ length: 40 }, (_, n) => `customer-${String(n + 1).padStart(2, '0')}@customers.demo.test`)
+const endUsers = Array.from({ length: 40 }, (_, n) => `customer-${String(n + 1).padStart(2, '0')}@customers.demo.test`)
 const siteOdds = [5, 3, 2]
 const models = { names: ['demo-small', 'demo-large', 'demo-vision'], odds: [6, 3, 1] }
 const finishReasons = { names: ['stop', 'tool_calls', 'length'], odds: [15, 4, 1] }
 /** A few end users write a lot and most write little. The first entry is for anonymous visitors. */
-const peopleOdds = [12, ...people.map((_, rank) => 20 / (rank + 2))]
+const endUserOdds = [12, ...endUsers.map((_, rank) => 20 / (rank + 2))]
 
 /**
  * Adds 90 days of traffic, typical of a small company. Everything is derived from the time the first site was added, so
@@ -31,13 +31,13 @@ export async function seedDemoUsage(
     sites: await Promise.all(
       sites.map((site) => findOrAddSite(sql, site, demoId(organizationId, site.origin, start), start)),
     ),
-    people: await Promise.all(
-      people.map((email) => findOrAddPerson(sql, email, demoId(organizationId, email, start), start)),
+    endUsers: await Promise.all(
+      endUsers.map((email) => findOrAddEndUser(sql, email, demoId(organizationId, email, start), start)),
     ),
   }))
   const begun = Date.parse(known.sites[0]?.created_at ?? '')
   const siteIds = known.sites.map(({ id }) => id)
-  const events = [...inventEvents(organizationId, begun, siteIds, [null, ...known.people])]
+  const events = [...inventEvents(organizationId, begun, siteIds, [null, ...known.endUsers])]
   let added = 0
   for (let from = 0; from < events.length; from += 1000) {
     added += await recordUsage({ database }, events.slice(from, from + 1000))
@@ -54,20 +54,20 @@ async function findOrAddSite(sql: Sql, { origin, name }: { origin: string; name:
   return site as { id: string; created_at: string }
 }
 
-async function findOrAddPerson(sql: Sql, email: string, id: string, start: number): Promise<string> {
-  const [person] = await sql<{ id: string }>`
+async function findOrAddEndUser(sql: Sql, email: string, id: string, start: number): Promise<string> {
+  const [endUser] = await sql<{ id: string }>`
     insert into end_users (organization_id, id, external_id, email, created_at)
     values (current_organization(), ${id}, ${email}, ${email}, ${new Date(start).toISOString()})
     on conflict (organization_id, external_id) do update set email = excluded.email
     returning id`
-  return person?.id as string
+  return endUser?.id as string
 }
 
 function* inventEvents(
   organizationId: string,
   start: number,
   siteIds: readonly string[],
-  personIds: readonly (string | null)[],
+  endUserIds: readonly (string | null)[],
 ): Generator<UsageRecord> {
   const random = createRandom(20_260_315)
   const midnight = Math.floor(start / dayMs) * dayMs
@@ -82,7 +82,7 @@ function* inventEvents(
       const event: UsageRecord = {
         id: demoId(organizationId, `${day} ${number}`, at),
         organization_id: organizationId,
-        end_user_id: pick(random, personIds, peopleOdds),
+        end_user_id: pick(random, endUserIds, endUserOdds),
         site_id: pick(random, siteIds, siteOdds),
         thread_id: null,
         prompt_tokens: logNormal(random, 900, 0.8),

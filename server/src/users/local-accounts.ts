@@ -3,7 +3,7 @@ import { newId } from '../lib/ids.ts'
 import { topics } from '../stores/bus-messages.ts'
 import { type Database, isUniqueViolation } from '../stores/database.ts'
 import { hashPassword } from './passwords.ts'
-import { recordForPerson } from './person-trail.ts'
+import { recordForUser } from './user-trail.ts'
 import { localIssuer, type User } from './users.ts'
 
 export class EmailTaken extends Error {
@@ -86,7 +86,7 @@ async function storePassword(
       update users
       set password_hash = ${fresh}, session_generation = session_generation + ${endedSessions}, updated_at = now()
       where id = ${id} and issuer = ${localIssuer} and password_hash is not distinct from ${password_hash} returning id`
-    if (changed.length > 0 && endedSessions) await recordForPerson(sql, id, { action: 'user.password_changed' })
+    if (changed.length > 0 && endedSessions) await recordForUser(sql, id, { action: 'user.password_changed' })
     return changed.length > 0
   })
 }

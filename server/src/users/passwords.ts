@@ -48,7 +48,7 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 /** Checked for accounts that don't exist, so that a sign-in takes the same time with and without an account. */
-const nobodysHash = print(cost, randomBytes(saltBytes), randomBytes(hashBytes))
+const placeholderHash = print(cost, randomBytes(saltBytes), randomBytes(hashBytes))
 
 /** Throws `QueueFull` if too many checks are waiting. Clients take turns by address. */
 export async function isPassword(
@@ -56,7 +56,7 @@ export async function isPassword(
   stored: string | null | undefined,
   address: string,
 ): Promise<boolean> {
-  const { cost, salt, hash } = parse(stored ?? nobodysHash)
+  const { cost, salt, hash } = parse(stored ?? placeholderHash)
   return timingSafeEqual(await derive(address, password, salt, cost), hash)
 }
 

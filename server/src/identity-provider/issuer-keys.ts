@@ -9,7 +9,7 @@ import type { TrustedIssuer } from './issuers.ts'
  * for an hour while the provider can't be reached. An unknown key id causes another fetch, because the key may be new,
  * but at most one in 30 seconds.
  */
-export interface ProviderKeys {
+export interface IssuerKeys {
   find(
     trusted: TrustedIssuer,
     kid: string | undefined,
@@ -24,7 +24,7 @@ interface Keys {
   keys: { kid: string | undefined; kty: string; key: KeyObject }[]
 }
 
-export function createProviderKeys(service: Pick<Service, 'fetch' | 'clock' | 'log'>): ProviderKeys {
+export function createIssuerKeys(service: Pick<Service, 'fetch' | 'clock' | 'log'>): IssuerKeys {
   const { clock, log } = service
   const cache = new DocumentCache<Keys>({
     clock,

@@ -9,21 +9,21 @@ import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 import { askInterceptor, type Connection, type Question } from './interceptor.ts'
 
-type Provider = Output<typeof contract.getProvider>
+type Provider = Output<typeof contract.getGovernanceProvider>
 type Config = NonNullable<Provider['config']>
 
 /** Associated data for sealing the key, so that its ciphertext can't be moved to another organization. */
 const apiKeyPlace = (organizationId: string) => `governance_providers.api_key_sealed:${organizationId}`
 
-export async function getProvider({ database }: Service, { organization }: OrgCaller): Promise<Provider> {
+export async function getGovernanceProvider({ database }: Service, { organization }: OrgCaller): Promise<Provider> {
   const [config] = await database.asOrg(organization.id, (sql) => selectConfig(sql))
-  return describeProvider(config)
+  return describeIdentityProvider(config)
 }
 
-export async function updateProvider(
+export async function updateGovernanceProvider(
   service: Service,
   caller: OrgCaller,
-  { api_key, ...changes }: Input<typeof contract.updateProvider>,
+  { api_key, ...changes }: Input<typeof contract.updateGovernanceProvider>,
 ): Promise<Provider> {
   const { database, secrets } = service
   const { provider_key = null, interceptor_url = null, interceptor_name = null, is_enabled = null } = changes
@@ -63,17 +63,17 @@ export async function updateProvider(
     return selectConfig(sql)
   })
   service.changes.announce(topics.governance(id))
-  return describeProvider(config)
+  return describeIdentityProvider(config)
 }
 
-export async function clearProvider({ database, changes }: Service, caller: OrgCaller): Promise<Provider> {
+export async function clearGovernanceProvider({ database, changes }: Service, caller: OrgCaller): Promise<Provider> {
   const { id } = caller.organization
   await database.asOrg(id, async (sql) => {
     const [cleared] = await sql`delete from governance_providers returning organization_id`
     if (cleared) await recordAudit(sql, trailOf(caller), 'governance_provider.cleared', id)
   })
   changes.announce(topics.governance(id))
-  return describeProvider(undefined)
+  return describeIdentityProvider(undefined)
 }
 
 export async function testInterceptor(
@@ -170,7 +170,7 @@ function requireHttps({ config }: Service, url: string | null | undefined): void
   }
 }
 
-function describeProvider(config: Config | undefined): Provider {
+function describeIdentityProvider(config: Config | undefined): Provider {
   return { ...judge(config), config: config ?? null }
 }
 

@@ -17,7 +17,7 @@ const mostTrails = 50
  * it last: it leaves the transaction in the last of these organizations. The order of the organizations is fixed to
  * prevent deadlocks, because each chain stays locked until the transaction ends.
  */
-export async function recordForPerson(sql: Sql, userId: string, { action, actor, data }: Happening): Promise<void> {
+export async function recordForUser(sql: Sql, userId: string, { action, actor, data }: Happening): Promise<void> {
   await sql`select set_config('inlay.user_id', ${userId}, true)`
   const memberships = await sql<{ organization_id: string; email: string }>`
     select m.organization_id, u.email from members m join users u on u.id = m.user_id
@@ -33,4 +33,4 @@ export const recordHappening = (
   { database }: Pick<Service, 'database'>,
   userId: string,
   happening: Happening,
-): Promise<void> => database.asService((sql) => recordForPerson(sql, userId, happening))
+): Promise<void> => database.asService((sql) => recordForUser(sql, userId, happening))

@@ -12,7 +12,7 @@ import { fetchDocument, keepDocument, offersClientDocuments } from './clients/cl
 import { checkNewClient, knownScopes, leaveOutUnknown } from './clients/new-clients.ts'
 import { ownPagesClient, ownPagesClientId } from './clients/own-pages.ts'
 import { findRedirectProblem, isNative } from './clients/redirect-uris.ts'
-import { findPerson, loadGrant, organizationOf, recordRevocation } from './grants.ts'
+import { findSignedInUser, loadGrant, organizationOf, recordRevocation } from './grants.ts'
 import { createKvAdapter } from './kv-adapter.ts'
 import { errors, interactionPolicy, Provider } from './library.ts'
 import { finishLogout, showLoggedOut, showLogout } from './logout.ts'
@@ -22,8 +22,11 @@ const accessTokenSeconds = 60 * 60
 const longestAssertionSeconds = 60 * 60
 const day = 24 * 60 * 60
 
-/** OAuth 2.1 for users of this installation: the authorization code flow with PKCE, and no other. */
-export function createProvider(service: Service, key: Awaited<ReturnType<SigningKeys['current']>>): ProviderType {
+/**
+ * OAuth 2.1 for users of this installation: the authorization code flow with PKCE, and no other. The library calls an
+ * authorization server a provider.
+ */
+export function createOidcServer(service: Service, key: Awaited<ReturnType<SigningKeys['current']>>): ProviderType {
   const { config, secrets, log } = service
   const { publicUrl } = config
   const isSecure = config.mode === 'production'
@@ -143,8 +146,8 @@ export function createProvider(service: Service, key: Awaited<ReturnType<Signing
     async findAccount({ oidc }, accountId, token) {
       const { Grant, Session } = oidc.entities
       const signIn = token ? signInOfGrant(Grant) : Session && signInOfSession(Session)
-      const person = await findPerson(service, accountId, signIn, token && organizationOf(Grant))
-      return person && { accountId, claims: () => ({ sub: accountId }) }
+      const user = await findSignedInUser(service, accountId, signIn, token && organizationOf(Grant))
+      return user && { accountId, claims: () => ({ sub: accountId }) }
     },
     extraTokenClaims({ oidc }, token) {
       const organizationId = organizationOf(oidc.entities.Grant)
