@@ -4,8 +4,8 @@ import { api } from '../src/api.ts'
 import type { Operation } from '../src/foundation/operation.ts'
 import { type ErrorCode, errorTable } from '../src/lib/errors.ts'
 import { startTestService, type TestService } from './harness.ts'
-import { samples } from './samples.ts'
-import { fillTenantTables, listTenantTables, passingTables } from './tenant-tables.ts'
+import { fillTenantTables, samples } from './samples.ts'
+import { listTenantTables, passingTables } from './tenant-tables.ts'
 
 const { redisUrl } = inject('engines')
 
@@ -44,7 +44,7 @@ test('every tenant table has rows that a request could change', async () => {
   expect(organizations).toContain('enterprise')
   expect(audit_events).toContain('publishable_key.created')
   const empty = Object.entries(await snapshot('other')).filter(([, rows]) => rows === null)
-  expect(empty, 'tables without a row; add one in fillTenantTables').toEqual([])
+  expect(empty, 'tables without a row; add one in fillTables in the capability’s samples.ts').toEqual([])
 })
 
 async function call(operation: Operation, token: string | undefined, params: Record<string, string> = {}) {

@@ -7,8 +7,10 @@ import { expect, test } from 'vitest'
  */
 
 const src = join(import.meta.dirname, '../src')
+/** Tests and the samples that they use aren't loaded at run time. */
+const isTestCode = (file: string) => /\.test\.ts$|\/samples\.ts$/.test(file)
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter(
-  (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'),
+  (name) => name.endsWith('.ts') && !isTestCode(name),
 )
 const textOf = (file: string) => readFileSync(join(src, file), 'utf8')
 const folderOf = (file: string) => dirname(file).split('/')[0] as string
@@ -16,19 +18,29 @@ const folderOf = (file: string) => dirname(file).split('/')[0] as string
 /** From the bottom up: a folder of the ground only imports the folders before it. */
 const ground = ['lib', 'net', 'config', 'stores', 'foundation', 'http']
 
+/** The files that a file imports, relative to `server/src`. */
+const importsOf = (file: string) =>
+  [...textOf(file).matchAll(/(?:from|import\() ?'(\.[^']+)'/g)].map(([, specifier = '']) =>
+    relative(src, resolve(src, dirname(file), specifier)),
+  )
+
 /** The folders that a folder imports, including types. */
 function readImports(): Map<string, Set<string>> {
   const imports = new Map<string, Set<string>>()
   for (const file of files.filter((name) => name.includes('/'))) {
     const imported = imports.getOrInsertComputed(folderOf(file), () => new Set())
-    for (const [, specifier = ''] of textOf(file).matchAll(/(?:from|import\() ?'(\.[^']+)'/g)) {
-      const target = relative(src, resolve(src, dirname(file), specifier))
+    for (const target of importsOf(file)) {
       if (!target.startsWith('..') && target.includes('/')) imported.add(folderOf(target))
     }
     imported.delete(folderOf(file))
   }
   return imports
 }
+
+test('the program imports no tests and no samples', () => {
+  const isFromTests = (target: string) => isTestCode(target) || target.startsWith('../test/')
+  expect(files.filter((file) => importsOf(file).some(isFromTests))).toEqual([])
+})
 
 test('the ground imports nothing above it, and its folders import each other in one direction', () => {
   const imports = readImports()

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
-import { githubApp, noGithubApp } from '../../test/samples.ts'
 import { type ManifestState, manifestStateKey } from './github-app.ts'
+import { githubApp, noGithubApp } from './samples.ts'
 
 let app: TestService
 let token: string
