@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { api } from '../src/api.ts'
 import { readIdentity } from '../src/users/users.ts'
 import { startTestService, type TestService } from './harness.ts'
 import { samples } from './samples.ts'
@@ -11,16 +11,16 @@ beforeAll(async () => {
 afterAll(() => app.close())
 
 /** Every operation that sets a display name. */
-const naming = [
-  ['createOrganization', 'POST', '/organizations'],
-  ['createPublishableKey', 'POST', '/publishable-keys'],
-  ['updatePublishableKey', 'PATCH', '/publishable-keys/{id}'],
-  ['createDirectory', 'POST', '/directories'],
-  ['updateDirectory', 'PATCH', '/directories/{id}'],
-  ['createConnector', 'POST', '/connectors'],
-] as const
+const naming = api
+  .map(({ operation }) => operation)
+  .filter(({ body }) => body && 'name' in body.shape)
+  .map((operation) => [operation.id, operation] as const)
 
-describe.each(naming)('%s', (id, method, path) => {
+test('covers the operations that set a name', () => {
+  expect(naming.map(([id]) => id)).toContain('createPublishableKey')
+})
+
+describe.each(naming)('%s', (id, { method, path }) => {
   test.each([
     ['Dem\u200Bo', /U\+200B \(zero width space\) at position 4/],
     ['Dem\u202Eo', /U\+202E \(right-to-left override\) at position 4/],
@@ -28,8 +28,8 @@ describe.each(naming)('%s', (id, method, path) => {
     ['\u3164', /U\+3164 \(Hangul filler\) at position 1/],
   ])('rejects the name %j and explains why', async (name, reason) => {
     const sample = samples[id]
-    const params = (await sample?.prepare?.(app, 'demo')) ?? { id: randomUUID() }
-    const { status, body } = await app.request(method, path.replace('{id}', params.id ?? ''), {
+    const params = await sample?.prepare?.(app, 'demo')
+    const { status, body } = await app.request(method.toUpperCase(), path.replace('{id}', params?.id ?? ''), {
       token: await app.tokenFor('admin@demo.test', 'demo'),
       body: { ...(sample?.body?.() as object), name },
     })
@@ -39,8 +39,9 @@ describe.each(naming)('%s', (id, method, path) => {
         code: 'VALIDATION_ERROR',
         field: 'name',
         // A connector's name is part of its tools' names, so it has a stricter rule and its own message.
-        details:
-          id === 'createConnector' ? expect.stringContaining('lower-case letters') : expect.stringMatching(reason),
+        details: id.endsWith('Connector')
+          ? expect.stringContaining('lowercase letters')
+          : expect.stringMatching(reason),
       },
     })
   })
