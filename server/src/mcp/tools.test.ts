@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { startInterceptor } from '../../test/interceptor.ts'
@@ -28,31 +30,17 @@ function envelope(code: ErrorCode, data: Record<string, unknown> = {}) {
   return { defined: true, code: outer, status, message, data: { code, ...data } }
 }
 
-const interfaceNames = [
-  'get_profile',
-  'list_organizations',
-  'get_organization',
-  'list_members',
-  'manage_idp_config',
-  'test_idp_connection',
-  'manage_governance_provider',
-  'test_governance_provider',
-  'list_plans',
-  'get_plan_info',
-  'check_feature',
-  'get_subscription',
-  'get_billing_url',
-  'sync_subscription',
-  'hub_list_tools',
-  'hub_list_sources',
-  'hub_call_tool',
-  'echo',
-  'verify_api_access',
-]
+/** The names in the first column of the table of tools. */
+function readDocumentedTools(): string[] {
+  const text = readFileSync(join(import.meta.dirname, '../../../docs/mcp.md'), 'utf8')
+  const [, [table = ''] = []] = text.split('| tool | who | what it does |').map((part) => part.split('\n\n'))
+  return [...table.matchAll(/^\| ([^|]+) \|/gm)].flatMap(([, cell = '']) => cell.replaceAll('`', '').split(', '))
+}
 
-test('offers exactly the tools of the interface, each with a sample', () => {
-  expect(tools.map(({ name }) => name)).toEqual(interfaceNames)
-  expect(Object.keys(toolSamples).sort()).toEqual(interfaceNames.toSorted())
+test('offers exactly the tools in docs/mcp.md, in that order, each with a sample', () => {
+  const names = tools.map(({ name }) => name)
+  expect(names).toEqual(readDocumentedTools())
+  expect(Object.keys(toolSamples).sort()).toEqual(names.toSorted())
 })
 
 describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool) => {
