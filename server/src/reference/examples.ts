@@ -45,9 +45,17 @@ function build(schema: Schema, components: Record<string, Schema>, place: string
   return schema.const ?? schema.enum?.[0] ?? schema.default ?? plainExample(schema)
 }
 
+const formatted: Record<string, string> = {
+  'date-time': '2026-11-14T16:05:12.480Z',
+  date: '2026-11-14',
+  email: 'ada@example.com',
+  uri: 'https://example.com/',
+  uuid: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+}
+
 function plainExample({ type, format = '' }: Schema): unknown {
   const plain: Record<string, unknown> = {
-    string: { 'date-time': '2026-11-14T16:05:12.480Z', date: '2026-11-14' }[format] ?? 'text',
+    string: formatted[format] ?? 'text',
     integer: 1,
     number: 1,
     boolean: true,
