@@ -11,6 +11,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { HttpBindings } from '@hono/node-server'
 import { invalid, payloadTooLarge } from '../lib/errors.ts'
+import { createTurnBatch } from '../lib/turn-batch.ts'
 
 /**
  * How far a body may exceed its limit and still be read to its end, because a client that sends its whole body first
@@ -51,14 +52,10 @@ export const isJson = (type = ''): boolean => type === 'application/json' || /^a
 
 export const jsonHeaders = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
-let unsent: { response: ServerResponse; body: string; isPlain: boolean }[] = []
-
-function sendAll(): void {
-  const answers = unsent
-  unsent = []
+const unsent = createTurnBatch<{ response: ServerResponse; body: string; isPlain: boolean }>((answers) => {
   // ASCII text doesn't need to be encoded, so Latin-1 is faster.
   for (const { response, body, isPlain } of answers) response.end(body, isPlain ? 'latin1' : 'utf8')
-}
+})
 
 /**
  * Sends a complete JSON response. Adds its headers to `headers` in place, because that object belongs to the request.
@@ -75,8 +72,7 @@ export function sendJson(
   headers['cache-control'] = jsonHeaders['cache-control']
   headers['content-length'] = size
   response.writeHead(status, headers)
-  if (unsent.length === 0) setImmediate(sendAll)
-  unsent.push({ response, body, isPlain: size === body.length })
+  unsent.add({ response, body, isPlain: size === body.length })
 }
 
 /** Tells Hono that the response was sent without it; the status is for the log. */

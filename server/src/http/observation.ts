@@ -1,6 +1,7 @@
 import type { Service } from '../foundation/service.ts'
 import { randomText } from '../lib/ids.ts'
 import { createRequestLog, type FinishedRequest } from '../lib/log.ts'
+import { createTurnBatch } from '../lib/turn-batch.ts'
 
 /** Observes one request, from its arrival to its response. */
 export interface Observation {
@@ -19,14 +20,7 @@ const productionHeaders = { ...securityHeaders, 'strict-transport-security': 'ma
 /** Adds a request id, security headers, a log line and a measurement to every request. */
 export function createObserver({ log, config, metrics }: Pick<Service, 'log' | 'config' | 'metrics'>) {
   const fixedHeaders = config.mode === 'production' ? productionHeaders : securityHeaders
-  const writeLines = createRequestLog(log)
-  // Writes the lines of one turn of the event loop together, after its responses.
-  let finished: FinishedRequest[] = []
-  const report = () => {
-    const requests = finished
-    finished = []
-    writeLines(requests)
-  }
+  const finished = createTurnBatch<FinishedRequest>(createRequestLog(log))
 
   return (): Observation => {
     const started = performance.now()
@@ -39,9 +33,8 @@ export function createObserver({ log, config, metrics }: Pick<Service, 'log' | '
         const ms = performance.now() - started
         metrics.requestEnded()
         metrics.observeRequest(operation, status, ms / 1000)
-        if (finished.length === 0) setImmediate(report)
         // Logs the operation, not the address, because a path or a query could contain secrets.
-        finished.push({ request_id: requestId, method, operation, status, ms })
+        finished.add({ request_id: requestId, method, operation, status, ms })
       },
     }
   }

@@ -1,9 +1,9 @@
 import { base64url, compactVerify, decodeProtectedHeader } from 'jose'
 import { InvalidJson, parseJson } from '../lib/json.ts'
-import { isEmailVerified } from '../lib/verified-emails.ts'
 import { DiscoveryFailed } from './discovery.ts'
 import type { IssuerKeys } from './issuer-keys.ts'
 import type { TrustedIssuer } from './issuers.ts'
+import { isEmailVerified } from './verified-emails.ts'
 
 /** The claims of a token that passed every check. */
 export interface VerifiedIdentity {

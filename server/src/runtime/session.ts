@@ -26,6 +26,7 @@ import type { Clock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
 import { PassingMap } from '../lib/passing-map.ts'
 import { fingerprint } from '../lib/secrets.ts'
+import { createTurnBatch } from '../lib/turn-batch.ts'
 import type { Asker, CallOrder, Claim, Handover, KeptTool, Owner, Sight } from '../stores/bus-messages.ts'
 import type { TicketHolder } from '../tickets/signed-tickets.ts'
 import type { RecentCall } from '../tool-calls/tool-calls.ts'
@@ -63,17 +64,13 @@ const frameFaults = new Map<number | undefined, string>([
   [closeCodes.overLimit, `A message can have at most ${maxMessageBytes} bytes`],
 ])
 
-let unsent: { socket: RuntimeSocket; text: string }[] = []
-
-function sendAll(): void {
-  const messages = unsent
-  unsent = []
+const unsent = createTurnBatch<{ socket: RuntimeSocket; text: string }>((messages) => {
   for (const { socket, text } of messages) {
     if (socket.readyState !== WebSocket.OPEN) continue
     socket.send(text)
     socket.checkBacklog()
   }
-}
+})
 
 /** A socket and its session. All sockets share their listeners, because a node may hold very many. */
 export class RuntimeSocket extends WebSocket {
@@ -103,8 +100,7 @@ export class RuntimeSocket extends WebSocket {
   /** Batches all messages of one turn of the event loop, as HTTP responses are. */
   say(message: ServerMessage): void {
     if (this.readyState !== WebSocket.OPEN) return
-    if (unsent.length === 0) setImmediate(sendAll)
-    unsent.push({ socket: this, text: JSON.stringify(message) })
+    unsent.add({ socket: this, text: JSON.stringify(message) })
   }
 
   endWith({ code, reason, retryAfterMs }: Farewell): void {
@@ -119,7 +115,7 @@ export class RuntimeSocket extends WebSocket {
   }
 
   override close(code?: number, reason?: string | Buffer): void {
-    sendAll()
+    unsent.flush()
     super.close(code, reason ?? frameFaults.get(code))
   }
 }
