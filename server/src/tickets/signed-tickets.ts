@@ -21,6 +21,16 @@ export interface TicketEndUser {
   provider: string
 }
 
+/** The fields that all tickets of a session must share. The verified address decides who sees the page. */
+export const bearerOf = ({ organization_id, publishable_key_id, origin, end_user }: TicketHolder): string =>
+  JSON.stringify([
+    organization_id,
+    publishable_key_id,
+    origin ?? null,
+    end_user?.id ?? null,
+    end_user?.verified_email?.toLowerCase() ?? null,
+  ])
+
 /** Tickets are signed values: issuing one stores nothing, and any node can redeem it, even after a restart. */
 export interface Tickets {
   issue(holder: TicketHolder): { ticket: string; expiresAt: number }

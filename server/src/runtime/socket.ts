@@ -1,0 +1,104 @@
+import { type ClientMessage, closeCodes, maxMessageBytes, type ServerMessage } from '@inlay/protocol'
+import { WebSocket } from 'ws'
+import { createTurnBatch } from '../lib/turn-batch.ts'
+import type { TicketHolder } from '../tickets/signed-tickets.ts'
+
+/** Why the server closes a socket, and how long the page waits before it reconnects, if it may. */
+export interface Farewell {
+  code: (ServerMessage & { type: 'bye' })['code']
+  reason: string
+  retryAfterMs?: number
+}
+
+const closeCodeOf: Record<Farewell['code'], number> = {
+  restarting: closeCodes.restarting,
+  identity_expired: closeCodes.identityExpired,
+  key_revoked: closeCodes.accessEnded,
+  user_removed: closeCodes.accessEnded,
+  over_limit: closeCodes.overLimit,
+  protocol_error: closeCodes.protocolError,
+  too_slow: closeCodes.tooSlow,
+  internal_error: closeCodes.internalError,
+}
+
+/** WebSocket allows 123 bytes for a close reason. */
+const maxReasonBytes = 120
+
+/** Reasons for closes by the WebSocket library, which sends only a code. */
+const frameFaults = new Map<number | undefined, string>([
+  [1002, 'A frame is malformed'],
+  [1007, 'A text message is not valid UTF-8'],
+  [closeCodes.protocolError, 'A message has too many fragments'],
+  [closeCodes.overLimit, `A message can have at most ${maxMessageBytes} bytes`],
+])
+
+/** Limits of the send buffer for a client that doesn't read. */
+const maxBufferedBytes = 4 * maxMessageBytes
+const maxBufferedFrames = 1_000
+
+const unsent = createTurnBatch<{ socket: RuntimeSocket; text: string }>((messages) => {
+  for (const { socket, text } of messages) {
+    if (socket.readyState !== WebSocket.OPEN) continue
+    socket.send(text)
+    socket.checkBacklog()
+  }
+})
+
+/** What a socket tells its session, declared here because the session imports this file. */
+interface SocketSession {
+  receive(message: ClientMessage): void
+  /** The client has sent something, even if it was only a pong. */
+  seen(): void
+  /** The socket was lost without a close message. The page may reconnect. */
+  dropped(): void
+  leave(): void
+  end(farewell: Farewell): void
+}
+
+/** A socket and its session. All sockets share their listeners, because a node may hold very many. */
+export class RuntimeSocket extends WebSocket {
+  session: SocketSession | undefined
+  /** The redeemed ticket, and how the socket was opened. */
+  opened: { holder: TicketHolder; at: number; saidHello: boolean; isOwnFrame: boolean } | undefined
+  /** Frames sent since the buffer was last empty, because small frames take far more memory than their bytes. */
+  #backlog = 0
+  #isTooSlow = false
+
+  /** Sends the pong here, because the library would buffer pongs without a limit. */
+  answerPing(data: Buffer): void {
+    if (this.readyState !== WebSocket.OPEN) return
+    this.pong(data)
+    this.checkBacklog()
+  }
+
+  /** Emits `slow` once if the client doesn't read fast enough. */
+  checkBacklog(): void {
+    const bytes = this.bufferedAmount
+    this.#backlog = bytes === 0 ? 0 : this.#backlog + 1
+    if (this.#isTooSlow || (bytes <= maxBufferedBytes && this.#backlog <= maxBufferedFrames)) return
+    this.#isTooSlow = true
+    this.emit('slow')
+  }
+
+  /** Batches all messages of one turn of the event loop, as HTTP responses are. */
+  say(message: ServerMessage): void {
+    if (this.readyState !== WebSocket.OPEN) return
+    unsent.add({ socket: this, text: JSON.stringify(message) })
+  }
+
+  endWith({ code, reason, retryAfterMs }: Farewell): void {
+    this.say({ type: 'bye', code, reason, ...(retryAfterMs !== undefined && { retry_after_ms: retryAfterMs }) })
+    this.close(
+      closeCodeOf[code],
+      Buffer.from(reason)
+        .subarray(0, maxReasonBytes)
+        .toString()
+        .replace(/\uFFFD+$/, ''),
+    )
+  }
+
+  override close(code?: number, reason?: string | Buffer): void {
+    unsent.flush()
+    super.close(code, reason ?? frameFaults.get(code))
+  }
+}
