@@ -14,47 +14,58 @@ export const maxSockets = {
   node: 2 * maxTabs.node,
 }
 
-type Limits = typeof maxTabs
+const limits = { tabs: maxTabs, sockets: maxSockets }
+
+/** Complete sentences, for the closed page and for the administrator. */
+const fullMessages = {
+  tabs: {
+    user: `This user already has ${maxTabs.user} tabs open on this server`,
+    visitors: `Visitors with this key already have ${maxTabs.visitors} tabs open on this server`,
+    organization: `This organization already has ${maxTabs.organization} tabs open on this server`,
+    node: `This Inlay server already has ${maxTabs.node} tabs open`,
+  },
+  sockets: {
+    user: `This user already has ${maxSockets.user} sockets open on this server`,
+    visitors: `Visitors with this key already have ${maxSockets.visitors} sockets open on this server`,
+    organization: `This organization already has ${maxSockets.organization} sockets open on this server`,
+    node: `This Inlay server already has ${maxSockets.node} sockets open`,
+  },
+}
 
 /** Counts tabs or sockets per end user, key and organization, and reports when a limit is reached. */
 export class Places {
-  readonly #limits: Limits
-  readonly #noun: string
+  readonly #kind: 'tabs' | 'sockets'
   readonly #taken = new Map<string, number>()
 
-  constructor(noun: string, limits: Limits) {
-    this.#noun = noun
-    this.#limits = limits
+  constructor(kind: 'tabs' | 'sockets') {
+    this.#kind = kind
   }
 
   /** Undefined if there is room, otherwise a message that names the limit. */
   findFull(holder: TicketHolder): string | undefined {
-    for (const { key, limit, whose } of this.#countersOf(holder)) {
-      const most = this.#limits[limit]
-      if ((this.#taken.get(key) ?? 0) >= most) return `${whose} already has ${most} ${this.#noun} on this server`
+    for (const { key, limit } of countersOf(holder)) {
+      if ((this.#taken.get(key) ?? 0) >= limits[this.#kind][limit]) return fullMessages[this.#kind][limit]
     }
     return undefined
   }
 
   take(holder: TicketHolder): void {
-    for (const { key } of this.#countersOf(holder)) this.#taken.set(key, (this.#taken.get(key) ?? 0) + 1)
+    for (const { key } of countersOf(holder)) this.#taken.set(key, (this.#taken.get(key) ?? 0) + 1)
   }
 
   free(holder: TicketHolder): void {
-    for (const { key } of this.#countersOf(holder)) {
+    for (const { key } of countersOf(holder)) {
       const rest = (this.#taken.get(key) ?? 0) - 1
       if (rest > 0) this.#taken.set(key, rest)
       else this.#taken.delete(key)
     }
   }
-
-  #countersOf({ end_user, publishable_key_id, organization_id }: TicketHolder) {
-    return [
-      end_user
-        ? { limit: 'user' as const, key: `user ${end_user.id}`, whose: 'This user' }
-        : { limit: 'visitors' as const, key: `key ${publishable_key_id}`, whose: 'This key, counting only visitors,' },
-      { limit: 'organization' as const, key: `organization ${organization_id}`, whose: 'The organization' },
-      { limit: 'node' as const, key: 'node', whose: 'Inlay' },
-    ]
-  }
 }
+
+const countersOf = ({ end_user, publishable_key_id, organization_id }: TicketHolder) => [
+  end_user
+    ? { limit: 'user' as const, key: `user ${end_user.id}` }
+    : { limit: 'visitors' as const, key: `key ${publishable_key_id}` },
+  { limit: 'organization' as const, key: `organization ${organization_id}` },
+  { limit: 'node' as const, key: 'node' },
+]

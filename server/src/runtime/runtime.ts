@@ -10,7 +10,7 @@ import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { type Arrival, admit, checkOrigin, readTicket, refuse, requirePlace, SocketRefused } from './admission.ts'
 import { createGreeting } from './greeting.ts'
 import { closeFailed, ProtocolError, readMessage, TooSlow } from './messages.ts'
-import { maxSockets, maxTabs, Places } from './places.ts'
+import { Places } from './places.ts'
 import { watchRevocations } from './revocations.ts'
 import type { Session } from './session.ts'
 import { RuntimeSocket } from './socket.ts'
@@ -54,7 +54,7 @@ export async function createRuntime(
 ): Promise<Runtime> {
   const { clock, config, log, metrics } = service
   const server = new WebSocketServer<typeof RuntimeSocket>(options)
-  const places = { sockets: new Places('sockets open', maxSockets), tabs: new Places('tabs open', maxTabs) }
+  const places = { sockets: new Places('sockets'), tabs: new Places('tabs') }
   // Every connection is always in one of these, so that revocations and restarts reach it.
   const connecting = new Set<Duplex>()
   const arrivals = new Set<Arrival>()
