@@ -142,12 +142,22 @@ describe('notifications/cancelled', () => {
       'by another user in another organization',
       async () => cancel(7, await shop.tokenFor('admin@other.test', 'other')),
     ],
+    [
+      'by the same user in another organization',
+      async () => cancel(7, await shop.tokenFor('member@demo.test', 'other')),
+    ],
     ['by the same user with another token', async () => cancel(7, await shop.tokenFor('member@demo.test', 'demo'))],
   ])('%s is ignored', async (_, send) => {
     const page = await openAskingPage()
     const answered = call(7)
     const call_id = await nextQuestion(page)
+    const ended = call(9)
+    const endedId = await nextQuestion(page)
     expect((await send()).status).toBe(202)
+    // A node waits for the others' counts, so only a later cancellation shows that this one had no effect.
+    await cancel(9)
+    expect(await page.next('tool/cancel')).toMatchObject({ call_id: endedId })
+    await ended
     page.send({ type: 'tool/approval', call_id, state: 'allowed' })
     await page.next('tool/run')
     page.send({ type: 'tool/result', call_id, result: 'paid' })
