@@ -1,12 +1,16 @@
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { McpServer } from '@modelcontextprotocol/server'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { z } from 'zod'
+import { Browser } from '../../test/browser.ts'
 import { type Delegation, hub, hubAtIdp, memberClaims, startDelegation } from '../../test/delegation.ts'
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { offer, openPage } from '../../test/page.ts'
+import { startThirdParty } from '../../test/third-party.ts'
 import { connectRedis } from '../stores/redis.ts'
+import { findUserByEmail } from '../users/local-accounts.ts'
 import { timeToLive } from './connector-tokens.ts'
 
 let world: Delegation
@@ -1155,6 +1159,66 @@ describe('an ID token', () => {
     }
   })
 })
+
+test('the key-value store contains no ID, access or refresh token in plain text', async () => {
+  const connector = await world.addConnector()
+  const { userId, idToken } = await world.connect()
+  await me.call('crm.whoami')
+  const delegated = await cached(connector, userId)
+
+  const third = await startThirdParty()
+  onTestFinished(() => third.stop())
+  const consenting = (
+    await world.asAdmin('POST', '/connectors', { name: 'third', kind: 'oauth', server_url: third.serverUrl })
+  ).body
+  const browser = await new Browser(world.url).open(`/connect/${consenting.id}`)
+  await browser.press('member@demo.test')
+  await browser.press('Connect')
+  await browser.follow(`Continue to ${new URL(third.url).host}`)
+  await browser.open(third.decide(browser.left?.href ?? ''))
+  const member = await findUserByEmail(world.service, 'member@demo.test')
+  const consented = await cached(consenting, member?.id ?? '')
+
+  const stored = await readRawStore(world.config)
+  const organization = await world.organization('demo')
+  for (const key of [
+    `identity:${organization}:${userId}`,
+    `token:${organization}:${connector.id}:${userId}`,
+    `token:${organization}:${consenting.id}:${member?.id}`,
+  ])
+    expect(stored.includes(key), key).toBe(true)
+  const tokens = {
+    'ID token': idToken,
+    'access token from a delegation': delegated?.access_token,
+    'access token from a consent': consented?.access_token,
+    'refresh token': consented?.refresh_token,
+  }
+  for (const [name, token] of Object.entries(tokens)) {
+    expect(token, name).toEqual(expect.stringMatching(/.{30}/))
+    expect(stored.includes(String(token).slice(-30)), name).toBe(false)
+  }
+})
+
+/** Reads the keys and values as they are stored, without decrypting them, and the bytes that their Base64 stands for. */
+async function readRawStore({ redisUrl, redisPrefix, dataDir }: Delegation['config']): Promise<string> {
+  const stored: string[] = []
+  if (redisUrl) {
+    const redis = connectRedis(redisUrl)
+    for (const key of await redis.keys(`${redisPrefix}:*`)) stored.push(key, (await redis.get(key)) ?? '')
+    redis.disconnect()
+  } else {
+    const file = new DatabaseSync(join(dataDir, 'kv.db'))
+    for (const { key, value } of file.prepare('select key, value from entries').all())
+      stored.push(String(key), String(value))
+    file.close()
+    // The files may also contain values that were deleted or replaced.
+    for (const name of ['kv.db', 'kv.db-wal']) stored.push(readFileSync(join(dataDir, name), 'latin1'))
+  }
+  const decoded = stored.flatMap((text) =>
+    text.split('.').map((part) => Buffer.from(part, 'base64url').toString('latin1')),
+  )
+  return [...stored, ...decoded].join('\n')
+}
 
 /** Simulates an attacker who can write to the store but has no key. */
 async function moveCiphertext({ redisUrl, redisPrefix, dataDir }: Delegation['config'], from: string, to: string) {
