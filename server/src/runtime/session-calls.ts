@@ -1,6 +1,7 @@
 import { type ClientMessage, longestCallMs, maxRunningCalls, maxTitleLength, type ServerMessage } from '@inlay/protocol'
+import type { Switchboard } from '../hub/switchboard.ts'
 import { PassingMap } from '../lib/passing-map.ts'
-import type { CallOrder, Handover, Switchboard } from '../stores/bus-messages.ts'
+import type { CallOrder, Handover } from '../stores/bus-messages.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
 
 type RunningCall = Handover['calls'][number]
