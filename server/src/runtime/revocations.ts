@@ -1,4 +1,5 @@
 import type { Service } from '../foundation/service.ts'
+import { parseTopic } from '../stores/bus-messages.ts'
 import { recheckMs } from '../stores/changes.ts'
 import type { TicketHolder } from '../tickets/signed-tickets.ts'
 import { checkStanding, type Standing } from '../tickets/standing.ts'
@@ -101,14 +102,15 @@ export function watchRevocations(service: RevocationService) {
 
   const stop = changes.watch({
     changed(topic) {
-      const [kind, id = ''] = topic.split(':')
+      const [kind, id] = parseTopic(topic)
       if (kind === 'key')
         keyChanged(id).catch((error) => {
           log.error({ err: error }, 'Could not look up a changed key; asking its pages for new tickets')
           judgeWhere(withKey(id), 'terms_changed')
         })
       else if (kind === 'end-user') judgeWhere(({ end_user }) => end_user?.id === id, 'user_removed')
-      else if (kind === 'provider') judgeWhere(({ organization_id }) => organization_id === id, 'terms_changed')
+      else if (kind === 'identity-provider')
+        judgeWhere(({ organization_id }) => organization_id === id, 'terms_changed')
     },
     missed: recheck,
   })

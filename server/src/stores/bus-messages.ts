@@ -19,20 +19,27 @@ export type ChangeMessage = { topics: string[] } | { missed: true }
 /** The kinds of changes, each as `<kind>:<id>`. */
 export const topics = {
   /** A user's profile, memberships or sessions. */
-  user: (id: string) => `user:${id}`,
+  user: (id: string) => `user:${id}` as const,
   /** An access token was revoked; see `AccessToken.id`. */
-  token: (id: string) => `token:${id}`,
+  token: (id: string) => `token:${id}` as const,
   /** A browser session of the authorization server ended. */
-  session: (uid: string) => `session:${uid}`,
+  session: (uid: string) => `session:${uid}` as const,
   /** A grant ended, and with it every token issued under it. */
-  grant: (id: string) => `grant:${id}`,
-  key: (id: string) => `key:${id}`,
+  grant: (id: string) => `grant:${id}` as const,
+  key: (id: string) => `key:${id}` as const,
   /** An organization's identity provider or allowed domains. */
-  identityProvider: (organizationId: string) => `identity-provider:${organizationId}`,
-  endUser: (id: string) => `end-user:${id}`,
-  connectors: (organizationId: string) => `connectors:${organizationId}`,
-  governance: (organizationId: string) => `governance:${organizationId}`,
-  toolCallSettings: (organizationId: string) => `tool-call-settings:${organizationId}`,
+  identityProvider: (organizationId: string) => `identity-provider:${organizationId}` as const,
+  endUser: (id: string) => `end-user:${id}` as const,
+  connectors: (organizationId: string) => `connectors:${organizationId}` as const,
+  governance: (organizationId: string) => `governance:${organizationId}` as const,
+  toolCallSettings: (organizationId: string) => `tool-call-settings:${organizationId}` as const,
+}
+
+type TopicKind = ReturnType<(typeof topics)[keyof typeof topics]> extends `${infer Kind}:${string}` ? Kind : never
+
+export function parseTopic(topic: string): [kind: TopicKind, id: string] {
+  const [kind, id = ''] = topic.split(':')
+  return [kind as TopicKind, id]
 }
 
 // Channel `hub`: pages, and the calls to their tools.
