@@ -1,30 +1,10 @@
-import { channelWord, type Look, readyWord, refusedWord, type Signs, type ToElement, type ToFrame } from './channel.ts'
-import { elementStyle } from './element-style.ts'
-import { followPageTools, type PageTools } from './page-tools.ts'
+import { channelWord, readyWord, refusedWord, type Signs, type ToElement, type ToFrame } from './channel.ts'
+import { createParts } from './element-parts.ts'
+import { readLook } from './look.ts'
+import { followPageTools, type PageTools, textOf } from './page-tools.ts'
+import type { ConnectOptions, DisplayMode, HostContext, IdTokenSource, InlayEvents } from './public-types.ts'
 
-export type DisplayMode = 'pip' | 'inline' | 'fullscreen'
-
-/** A token, or a function that returns a fresh one; it is called again when the token expires or is rejected. */
-export type IdTokenSource = string | (() => string | undefined | Promise<string | undefined>)
-
-export interface ConnectOptions {
-  /** Defaults to the `publishable-key` attribute. */
-  publishableKey?: string
-  /** ID token of the end user who is signed in to the page, from the organization's identity provider. */
-  idToken?: IdTokenSource
-}
-
-export interface HostContext {
-  /** Defaults to the page's `color-scheme`. */
-  theme?: 'light' | 'dark' | undefined
-}
-
-export interface InlayEvents {
-  'inlay-initialized': CustomEvent<{ userId: string; organizationId: string }>
-  'inlay-error': CustomEvent<{ code: string; message: string }>
-  'inlay-close': CustomEvent<undefined>
-  'inlay-size-changed': CustomEvent<{ width: number; height: number }>
-}
+export type { ConnectOptions, DisplayMode, HostContext, IdTokenSource, InlayEvents } from './public-types.ts'
 
 /** A frame that has loaded but doesn't respond within this time was blocked, or isn't ours. */
 const frameAnswerMs = 2_000
@@ -32,16 +12,6 @@ const frameLoadMs = 20_000
 /** Doubles with every failure. */
 const loadAgainMs = 10_000
 const longestLoadAgainMs = 300_000
-/** Sandbox permissions. The frame can't navigate the page. */
-const frameRights = [
-  'allow-scripts',
-  'allow-same-origin',
-  'allow-forms',
-  'allow-popups',
-  'allow-popups-to-escape-sandbox',
-]
-
-const icon = 'M12 3l1.9 5.1L19 10l-5.1 1.9L12 17l-1.9-5.1L5 10l5.1-1.9zM19 16v4M17 18h4'
 
 const noSigns: Signs = { badge: '', news: '', marker: '' }
 
@@ -54,14 +24,7 @@ export class InlayAgent extends PageElement {
   /** Origin of the server, unless the `api-base` attribute is set. */
   static defaultApiBase: string | undefined
 
-  readonly #agent: HTMLElement
-  readonly #probe: HTMLElement
-  readonly #panel: HTMLElement
-  readonly #launcher: HTMLButtonElement
-  readonly #badge: HTMLElement
-  readonly #note: HTMLElement
-  readonly #frame: HTMLIFrameElement
-  readonly #calls = new Map<string, AbortController>()
+  readonly #parts = createParts(this.attachShadow({ mode: 'open' }))
   #key: string | undefined
   /** A function is kept; a token is dropped as soon as the frame has it. */
   #idToken: IdTokenSource | undefined
@@ -81,26 +44,9 @@ export class InlayAgent extends PageElement {
 
   constructor() {
     super()
-    // Avoids style elements and HTML strings, because the page's content security policy may forbid both.
-    const root = this.attachShadow({ mode: 'open' })
-    const style = new CSSStyleSheet()
-    style.replaceSync(elementStyle)
-    root.adoptedStyleSheets = [style]
-    this.#probe = make('span', { className: 'probe' })
-    this.#note = make('p', { className: 'note', role: 'status', textContent: "The assistant isn't connected yet." })
-    // The server needs the page's origin, regardless of the page's own referrer policy.
-    this.#frame = make('iframe', { title: 'Agent', referrerPolicy: 'origin' })
-    this.#frame.sandbox.add(...frameRights)
-    this.#panel = make('section', { className: 'panel', id: 'panel', ariaLabel: 'Agent' }, this.#note)
-    this.#badge = make('b', { className: 'badge' })
-    this.#launcher = make('button', { className: 'launcher', type: 'button' }, makeIcon(), this.#badge)
-    this.#launcher.setAttribute('aria-controls', this.#panel.id)
-    this.#agent = make('div', { className: 'agent is-noted' }, this.#probe, this.#panel, this.#launcher)
-    root.append(this.#agent)
-    this.#launcher.onclick = () => (this.open ? this.#close() : this.#open())
-    // Its colour follows the page's color scheme; the end of its transition is the only event for a change.
-    this.#probe.ontransitionend = () => this.#tellLook()
-    this.#frame.onload = () => this.#expectAnswer(frameAnswerMs)
+    this.#parts.launcher.onclick = () => (this.open ? this.#close() : this.#open())
+    this.#parts.probe.ontransitionend = () => this.#tellLook()
+    this.#parts.frame.onload = () => this.#expectAnswer(frameAnswerMs)
   }
 
   connectedCallback(): void {
@@ -156,7 +102,7 @@ export class InlayAgent extends PageElement {
 
   setHostContext(context: HostContext): void {
     this.#context = { ...this.#context, ...context }
-    this.#agent.style.colorScheme = this.#context.theme ?? ''
+    this.#parts.agent.style.colorScheme = this.#context.theme ?? ''
     this.#tellLook()
   }
 
@@ -179,14 +125,13 @@ export class InlayAgent extends PageElement {
   }
 
   #show(title = this.#pageTitle()): void {
-    const { badge, news, marker } = this.#signs
-    this.#agent.classList.remove('pip', 'inline', 'fullscreen')
-    this.#agent.classList.add(this.displayMode)
-    this.#agent.classList.toggle('is-open', this.open)
-    this.#launcher.ariaExpanded = String(this.open)
-    this.#launcher.ariaLabel = this.open ? 'Close the agent' : `Open the agent${news}`
-    this.#badge.textContent = badge
-    const marked = `${marker} ${title}`.trim()
+    this.#parts.agent.classList.remove('pip', 'inline', 'fullscreen')
+    this.#parts.agent.classList.add(this.displayMode)
+    this.#parts.agent.classList.toggle('is-open', this.open)
+    this.#parts.launcher.ariaExpanded = String(this.open)
+    this.#parts.launcher.ariaLabel = this.open ? 'Close the agent' : `Open the agent${this.#signs.news}`
+    this.#parts.badge.textContent = this.#signs.badge
+    const marked = `${this.#signs.marker} ${title}`.trim()
     if (document.title !== marked) document.title = marked
   }
 
@@ -202,7 +147,7 @@ export class InlayAgent extends PageElement {
 
   readonly #rememberFocus = (event: Event) => {
     const [from] = event.composedPath()
-    if (from !== this.#frame) this.#cameFrom = from as HTMLElement
+    if (from !== this.#parts.frame) this.#cameFrom = from as HTMLElement
   }
 
   #start(): void {
@@ -215,15 +160,15 @@ export class InlayAgent extends PageElement {
     }
     const address = this.#address()
     if (!address) this.#fail('INVALID_API_BASE', "The attribute api-base isn't a URL.")
-    else if (this.#frame.src !== address.href) this.#load(address)
+    else if (this.#parts.frame.src !== address.href) this.#load(address)
     else if (this.#port) void this.#identify()
   }
 
   #load(address: URL): void {
     this.#leave()
-    this.#frame.src = address.href
+    this.#parts.frame.src = address.href
     // Inserting a frame again would reload it.
-    if (!this.#frame.parentNode) this.#panel.append(this.#frame)
+    if (!this.#parts.frame.parentNode) this.#parts.panel.append(this.#parts.frame)
     this.#expectAnswer(frameLoadMs)
     if (this.#failures === 0) this.#tell('Connecting…')
   }
@@ -239,8 +184,8 @@ export class InlayAgent extends PageElement {
   }
 
   #unload(): void {
-    this.#frame.remove()
-    this.#frame.removeAttribute('src')
+    this.#parts.frame.remove()
+    this.#parts.frame.removeAttribute('src')
     this.#failures = 0
   }
 
@@ -252,20 +197,20 @@ export class InlayAgent extends PageElement {
 
   readonly #onReady = ({ source, origin, data }: MessageEvent) => {
     const address = this.#address()
-    if (source !== this.#frame.contentWindow || origin !== address?.origin) return
+    if (source !== this.#parts.frame.contentWindow || origin !== address?.origin) return
     if (data === refusedWord) return this.#refused()
     if (data !== readyWord) return
     this.#leave()
     this.#failures = 0
     const { port1, port2 } = new MessageChannel()
-    this.#frame.contentWindow?.postMessage(channelWord, origin, [port2])
+    this.#parts.frame.contentWindow?.postMessage(channelWord, origin, [port2])
     port1.onmessage = (event: MessageEvent<ToElement>) => this.#receive(event.data)
     this.#port = port1
-    this.#agent.classList.remove('is-noted')
+    this.#parts.agent.classList.remove('is-noted')
     this.#tellLook()
     this.#toldPage = ''
     this.#tellPage()
-    this.#tools = followPageTools((tools) => this.#send({ type: 'tools', tools }))
+    this.#tools = followPageTools((message) => this.#send(message))
     void this.#identify()
   }
 
@@ -301,11 +246,11 @@ export class InlayAgent extends PageElement {
       this.#dispatch('inlay-initialized', { userId, organizationId })
     } else if (message.type === 'error') this.#report(message.code, message.message)
     else if (message.type === 'identify') void this.#identify()
-    else if (message.type === 'call') void this.#run(message)
-    else if (message.type === 'cancel') this.#calls.get(message.id)?.abort()
+    else if (message.type === 'call') void this.#tools?.run(message)
+    else if (message.type === 'cancel') this.#tools?.cancel(message.id)
     else if (message.type === 'size') {
       const { width, height } = message
-      this.#agent.style.setProperty('--content-height', `${height}px`)
+      this.#parts.agent.style.setProperty('--content-height', `${height}px`)
       this.#dispatch('inlay-size-changed', { width, height })
     } else if (message.type === 'signs') this.#sign(message.signs)
     else if (message.type === 'show') {
@@ -317,52 +262,27 @@ export class InlayAgent extends PageElement {
     else if (message.type === 'close') this.#close()
   }
 
-  async #run({ id, definition, args }: Extract<ToElement, { type: 'call' }>): Promise<void> {
-    const abort = new AbortController()
-    this.#calls.set(id, abort)
-    try {
-      const result = await this.#tools?.call(definition, args, abort.signal)
-      if (result !== undefined) this.#send({ type: 'result', id, result })
-    } catch (error) {
-      this.#send({ type: 'failure', id, message: textOf(error) })
-    } finally {
-      this.#calls.delete(id)
-    }
-  }
-
   #open(): void {
     this.open = true
-    this.#frame.focus()
+    this.#parts.frame.focus()
   }
 
   #close(): void {
     this.open = false
-    this.#launcher.focus()
+    this.#parts.launcher.focus()
     this.#dispatch('inlay-close', undefined)
   }
 
   #leave(): void {
     clearTimeout(this.#patience)
     this.#tools?.stop()
-    for (const abort of this.#calls.values()) abort.abort()
     this.#port?.close()
     this.#port = undefined
     this.#sign(noSigns)
   }
 
   #tellLook(): void {
-    const style = getComputedStyle(this)
-    const given = ['accent', 'background', 'text', 'radius', 'font'].flatMap((name) => {
-      const value = style.getPropertyValue(`--inlay-${name}`).trim()
-      return value ? [[name, value] as const] : []
-    })
-    const look: Look = {
-      theme: getComputedStyle(this.#probe).color === 'rgb(0, 0, 0)' ? 'dark' : 'light',
-      canClose: this.displayMode !== 'inline',
-      isOpen: this.open,
-      styles: Object.fromEntries(given),
-    }
-    this.#send({ type: 'look', look })
+    this.#send({ type: 'look', look: readLook(this, this.#parts.probe) })
   }
 
   /** Many pages change their URL and title without a reload. */
@@ -417,8 +337,8 @@ export class InlayAgent extends PageElement {
   }
 
   #tell(text: string): void {
-    this.#note.textContent = text
-    this.#agent.classList.add('is-noted')
+    this.#parts.note.textContent = text
+    this.#parts.agent.classList.add('is-noted')
   }
 
   #report(code: string, message: string): void {
@@ -430,28 +350,6 @@ export class InlayAgent extends PageElement {
     this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }))
   }
 }
-
-function make<Tag extends keyof HTMLElementTagNameMap>(
-  tag: Tag,
-  properties: Partial<HTMLElementTagNameMap[Tag]>,
-  ...children: Element[]
-): HTMLElementTagNameMap[Tag] {
-  const element = Object.assign(document.createElement(tag), properties)
-  element.append(...children)
-  return element
-}
-
-function makeIcon(): SVGElement {
-  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg')
-  const path = document.createElementNS('http://www.w3.org/2000/svg', 'path')
-  svg.setAttribute('viewBox', '0 0 24 24')
-  svg.setAttribute('aria-hidden', 'true')
-  path.setAttribute('d', icon)
-  svg.append(path)
-  return svg
-}
-
-const textOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
 
 declare global {
   interface HTMLElementTagNameMap {

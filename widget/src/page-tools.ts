@@ -1,4 +1,4 @@
-import { annotationNames, type PageTool, type ToolAnnotations } from './channel.ts'
+import { annotationNames, type PageTool, type ToElement, type ToFrame, type ToolAnnotations } from './channel.ts'
 
 /**
  * `document.modelContext`. Implementations differ: Chromium 150 returns schemas and takes inputs as JSON text, Chromium
@@ -19,8 +19,10 @@ interface RegisteredTool {
 }
 
 export interface PageTools {
-  /** Runs the tool once, if the page still defines it like this, and returns its result as text. */
-  call(definition: string, args: Record<string, unknown>, signal: AbortSignal): Promise<string>
+  /** Runs the tool once, if the page still defines it like this, and sends its result as text. */
+  run(call: ToElement & { type: 'call' }): Promise<void>
+  cancel(id: string): void
+  /** Also cancels the running calls. */
   stop(): void
 }
 
@@ -29,17 +31,18 @@ const lookAgainMs = 1_000
 /** Debounces changes, because pages register their tools one by one. */
 const settleMs = 20
 
-/** Calls `onChange` with the page's tools, now and whenever they change. */
-export function followPageTools(onChange: (tools: PageTool[]) => void): PageTools {
+/** Sends the page's tools, now and whenever they change, and the results of their calls. */
+export function followPageTools(send: (message: ToFrame) => void): PageTools {
+  const calls = new Map<string, AbortController>()
   let context: ModelContext | undefined
   let timer: ReturnType<typeof setTimeout> | undefined
 
   const tell = async () => {
     try {
-      onChange((await readTools(context)).map(({ definition }) => definition))
+      send({ type: 'tools', tools: (await readTools(context)).map(({ definition }) => definition) })
     } catch (error) {
       console.warn(`inlay-agent: can't read the page's tools: ${error}`)
-      onChange([])
+      send({ type: 'tools', tools: [] })
     }
   }
   const settle = () => {
@@ -58,15 +61,27 @@ export function followPageTools(onChange: (tools: PageTool[]) => void): PageTool
   const looking = setInterval(look, lookAgainMs)
 
   return {
-    async call(definition, args, signal) {
-      const found = (await readTools(context)).find((tool) => JSON.stringify(tool.definition) === definition)
-      if (!found || !context?.executeTool) throw new Error('The page removed or changed this tool')
-      const result = await context.executeTool(found.tool, inputForAnyForm(args), { signal })
-      return typeof result === 'string' ? result : JSON.stringify(result ?? null)
+    async run({ id, definition, args }) {
+      const abort = new AbortController()
+      calls.set(id, abort)
+      try {
+        const found = (await readTools(context)).find((tool) => JSON.stringify(tool.definition) === definition)
+        if (!found || !context?.executeTool) throw new Error('The page removed or changed this tool')
+        const result = await context.executeTool(found.tool, inputForAnyForm(args), { signal: abort.signal })
+        send({ type: 'result', id, result: typeof result === 'string' ? result : JSON.stringify(result ?? null) })
+      } catch (error) {
+        send({ type: 'failure', id, message: textOf(error) })
+      } finally {
+        calls.delete(id)
+      }
+    },
+    cancel(id) {
+      calls.get(id)?.abort()
     },
     stop() {
       clearTimeout(timer)
       clearInterval(looking)
+      for (const abort of calls.values()) abort.abort()
       context?.removeEventListener('toolchange', settle)
     },
   }
@@ -115,3 +130,5 @@ export function inputForAnyForm(args: Record<string, unknown>): Record<string, u
   const text = JSON.stringify(args)
   return Object.defineProperty({ ...args }, Symbol.toPrimitive, { value: () => text })
 }
+
+export const textOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
