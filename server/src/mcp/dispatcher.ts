@@ -39,7 +39,10 @@ export interface Dispatcher {
 
 const toolListTtlMs = 60_000
 
-/** Serializes everything that doesn't depend on a request only once. */
+/**
+ * Our own, because the SDK's server takes many times the CPU time (bench/README.md, section MCP; docs/decisions/0010).
+ * Serializes everything that doesn't depend on a request only once.
+ */
 export async function createDispatcher<Needs extends Service>(
   service: Needs,
   offer: Offer<Needs>,
