@@ -14,7 +14,8 @@ const pure = globSync('server/src/**/*.test.ts').filter(
   (file) => file.startsWith('server/src/lib/') || !/\/test\/|inject\(/.test(readFileSync(file, 'utf8')),
 )
 const elsewhere = [...pure, ...processes.include, ...browser.include]
-const server = { include: ['server/**/*.test.ts'], exclude: elsewhere }
+/** Without isolation, a worker loads the server once and not again for each file. Tests share no state in modules. */
+const server = { include: ['server/**/*.test.ts'], exclude: elsewhere, isolate: false }
 
 /**
  * What touches a store runs on both sets of engines; what is pure, and what a browser shows, once. The command brings

@@ -52,6 +52,8 @@ const answers: Record<string, (message: Message) => object | Promise<object>> = 
     return {}
   },
 }
+// The test that started this process has ended without stopping it.
+process.on('disconnect', () => process.exit())
 process.on('message', async (message: Message) => process.send?.(await answers[message.ask]?.(message)))
 
 async function makeKey(): Promise<JWK> {

@@ -1,5 +1,5 @@
 import { goneAfterMs } from '@inlay/protocol'
-import { afterAll, expect, onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { createAccess } from '../src/access/access.ts'
 import type { OrgCaller } from '../src/foundation/caller.ts'
 import type { ToolCall } from '../src/foundation/tool.ts'
@@ -29,9 +29,8 @@ export type Person = { sub: string; email?: string; email_verified?: boolean } |
 
 export const member: Person = { sub: 'mem', email: 'Member@demo.test', email_verified: true }
 
-/** Shared by all shops of a test file, because they only need its tokens. */
+/** Shared by all shops of a test worker, because they only need its tokens. It ends with the worker. */
 let provider: Promise<TestProvider> | undefined
-afterAll(async () => (await provider)?.stop())
 
 /** Starts a shop for one test. */
 export async function useShop(): Promise<Shop> {
