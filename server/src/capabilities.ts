@@ -4,6 +4,8 @@ import { createDepartures, type Departures } from './departures/departures.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
 import type { Service } from './foundation/service.ts'
 import { createHub, type Hub } from './hub/hub.ts'
+import { createModels } from './models/create-models.ts'
+import type { Models } from './models/models.ts'
 import { createKeyLookup, type KeyLookup } from './publishable-keys/key-lookup.ts'
 import { createRemoteTools } from './remote-tools/remote-tools.ts'
 import { createRuntime, type Runtime } from './runtime/runtime.ts'
@@ -18,6 +20,7 @@ export interface Capabilities extends Service, Billing {
   keyLookup: KeyLookup
   identities: Identities
   tickets: Tickets
+  models: Models
   departures: Departures
   toolCalls: ToolCallRecorder
   hub: Hub
@@ -32,6 +35,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)
   const tickets = createTickets(service)
+  const models = await createModels(service)
   const billing = createBilling(service)
   const remoteTools = createRemoteTools(service, builtInNames)
   const toolCalls = createToolCallRecorder(service, createContentsDays(service))
@@ -44,6 +48,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     keyLookup,
     identities,
     tickets,
+    models,
     billing,
     departures,
     toolCalls,
@@ -55,6 +60,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
       await runtime.close()
       await hub.close()
       await toolCalls.close()
+      await models.close()
       await service.close()
     },
   }

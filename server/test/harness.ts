@@ -66,7 +66,7 @@ export async function makeConfig(env: Record<string, string> = {}): Promise<{ co
   mkdirSync(dataDir)
   const owner = (database: string) => engines.databaseUrl.replace('DATABASE', database)
   await run(owner('postgres'), `create database ${name} template ${engines.template}`)
-  const config = readConfig({
+  const read = readConfig({
     INLAY_DATA_DIR: dataDir,
     INLAY_SECRET: testSecret,
     DATABASE_URL: owner(name),
@@ -74,7 +74,8 @@ export async function makeConfig(env: Record<string, string> = {}): Promise<{ co
     ...env,
   })
   return {
-    config,
+    // The tests must not depend on whether this computer runs Ollama.
+    config: { ...read, ollamaUrl: undefined },
     // The database is deleted with its cluster.
     remove: () => rmSync(dataDir, { recursive: true, force: true }),
   }

@@ -2,7 +2,14 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { type Config, describeUnknownSettings, InvalidConfig, readConfig, settings } from './config.ts'
+import {
+  type Config,
+  describeUnknownSettings,
+  InvalidConfig,
+  type ModelSettings,
+  readConfig,
+  settings,
+} from './config.ts'
 import { readPlanFile, shippedPlanFile } from './plan-file.ts'
 
 const secret = 'Zq3vT8nW1xK6bR0yL5dM9sH2jF7pG4cA'
@@ -28,6 +35,27 @@ function makeFolder(): string {
 type Name = keyof typeof settings
 
 const issuer = 'https://login.example.com'
+const ownServer: ModelSettings = {
+  provider: 'openai_compatible',
+  url: 'http://10.0.0.5:8000/v1',
+  name: 'qwen3',
+  key: undefined,
+  setting: 'MODEL_URL',
+}
+const anthropic: ModelSettings = {
+  provider: 'anthropic',
+  url: 'https://api.anthropic.com/v1',
+  name: 'claude-sonnet-5-5',
+  key: 'a',
+  setting: 'ANTHROPIC_API_KEY',
+}
+const openai: ModelSettings = {
+  provider: 'openai_compatible',
+  url: 'https://api.openai.com/v1',
+  name: 'gpt-5.4-mini',
+  key: 'o',
+  setting: 'OPENAI_API_KEY',
+}
 const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['PORT', '0', { port: 0 }],
   ['PORT', ' 65535 ', { port: 65535 }],
@@ -89,6 +117,21 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ],
   ['INLAY_PLANS_FILE', shippedPlanFile, { plans: readPlanFile(shippedPlanFile) }],
   ['INLAY_PLANS_FILE', '', { plans: readPlanFile(shippedPlanFile) }],
+  ['MODEL_URL', 'http://10.0.0.5:8000/v1', { model: ownServer }, { MODEL_NAME: 'qwen3' }],
+  ['MODEL_URL', '', { model: undefined, ollamaUrl: 'http://127.0.0.1:11434' }],
+  ['MODEL_URL', '', { model: undefined, ollamaUrl: undefined }, production],
+  [
+    'MODEL_KEY',
+    'k',
+    { model: { ...ownServer, key: 'k' } },
+    { MODEL_URL: ownServer.url, MODEL_NAME: 'qwen3', ANTHROPIC_API_KEY: 'a', OPENAI_API_KEY: 'o' },
+  ],
+  ['ANTHROPIC_API_KEY', 'a', { model: anthropic }, { OPENAI_API_KEY: 'o' }],
+  ['OPENAI_API_KEY', 'o', { model: openai }],
+  ['OPENAI_API_KEY', 'o', { model: openai }, production],
+  ['MODEL_NAME', 'qwen3', { model: ownServer }, { MODEL_URL: ownServer.url }],
+  ['MODEL_NAME', 'claude-x', { model: { ...anthropic, name: 'claude-x' } }, { ANTHROPIC_API_KEY: 'a' }],
+  ['MODEL_NAME', 'gpt-x', { model: { ...openai, name: 'gpt-x' } }, { OPENAI_API_KEY: 'o' }],
   ['INLAY_LOG_LEVEL', 'silent', { logLevel: 'silent' }],
   ['INLAY_LOG_LEVEL', '', { logLevel: 'info' }],
   ['INLAY_METRICS_TOKEN', 'scrape', { metricsToken: 'scrape' }],
@@ -149,6 +192,22 @@ const bad: [Name, string, string][] = [
     '/nowhere/plans.json',
     "names a file that can't be read: ENOENT: no such file or directory, open '/nowhere/plans.json'",
   ],
+  ['MODEL_URL', 'localhost:11434/v1', 'must be a URL starting with https:// or http://'],
+  ['MODEL_URL', 'ftp://models.example.com/v1', 'must be a URL starting with https:// or http://'],
+  ...['', '/', '/v1/', '/v1?a', '/v1#a', '/v1/chat/completions'].map((path): [Name, string, string] => [
+    'MODEL_URL',
+    `http://127.0.0.1:11434${path}`,
+    'must end in /v1, for example http://127.0.0.1:11434/v1',
+  ]),
+  [
+    'MODEL_URL',
+    'https://me:p@models.example.com/v1',
+    'must not contain a user name or a password; set the key with MODEL_KEY',
+  ],
+  ['MODEL_NAME', 'm'.repeat(201), 'must have at most 200 characters'],
+  ['MODEL_KEY', 'two words', 'must be a key without spaces, in ASCII characters'],
+  ['ANTHROPIC_API_KEY', 'schlüssel', 'must be a key without spaces, in ASCII characters'],
+  ['OPENAI_API_KEY', 'two words', 'must be a key without spaces, in ASCII characters'],
   ['INLAY_LOG_LEVEL', 'verbose', 'must be one of trace, debug, info, warn, error, fatal, silent, not "verbose"'],
 ]
 
@@ -177,7 +236,34 @@ test.each([
 })
 
 test.each([
+  ['a URL alone', { MODEL_URL: ownServer.url }, "MODEL_URL is set, but MODEL_NAME isn't"],
+  [
+    'a URL and a provider’s key, but no name',
+    { MODEL_URL: ownServer.url, OPENAI_API_KEY: 'hunter2' },
+    "MODEL_URL is set, but MODEL_NAME isn't",
+  ],
+  [
+    'a name alone',
+    { MODEL_NAME: 'qwen3' },
+    'MODEL_NAME is set, but it needs MODEL_URL, ANTHROPIC_API_KEY or OPENAI_API_KEY',
+  ],
+  ['a key alone', { MODEL_KEY: 'hunter2' }, "MODEL_KEY is set, but MODEL_URL isn't"],
+  [
+    'a name and a key without a URL',
+    { MODEL_NAME: 'qwen3', MODEL_KEY: 'hunter2' },
+    "MODEL_KEY is set, but MODEL_URL isn't",
+  ],
+])('a model cannot be configured with %s', (_, env: Record<string, string>, message) => {
+  expect(problemWith(env)).toBe(message)
+})
+
+test.each([
   ['INLAY_SECRET', 'hunter2'],
+  ['MODEL_URL', 'https://me:hunter2@models.example.com/v1'],
+  ['MODEL_URL', 'https://models.example.com/v1?key=hunter2'],
+  ['MODEL_KEY', 'hunter2 hunter2'],
+  ['ANTHROPIC_API_KEY', 'hunter2 hunter2'],
+  ['OPENAI_API_KEY', 'hunter2 hunter2'],
   ['INLAY_SECRET', `${secret},hunter2`],
   ['DATABASE_URL', 'postgres//u:hunter2@db'],
   ['REDIS_URL', 'http://:hunter2@redis'],

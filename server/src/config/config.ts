@@ -15,6 +15,9 @@ import { dirname, join, resolve } from 'node:path'
 import ipaddr from 'ipaddr.js'
 import { type Plan, readPlanFile, shippedPlanFile } from './plan-file.ts'
 
+/** Used without MODEL_NAME. */
+const defaultModels = { anthropic: 'claude-sonnet-5-5', openai: 'gpt-5.4-mini' }
+
 /**
  * The only reader of the environment. Every setting is described where it is defined; docs/configuration.md is
  * rendered from this table.
@@ -100,6 +103,29 @@ export const settings = {
     parse: (text: string) => readPlanFile(resolve(text)),
     text: 'JSON file with the plans of this installation. It replaces `server/plans.json` and has the same format. A limit of 0 means unlimited. `product_id` is the billing provider’s product for the plan. One plan must have the id `free`; it is for organizations without a subscription.',
   },
+  MODEL_URL: {
+    parse: modelUrl,
+    text: 'URL of a model server with the OpenAI-compatible API, for example `http://127.0.0.1:11434/v1` or `https://openrouter.ai/api/v1`. It must end in `/v1`, and needs `MODEL_NAME`. It may point to this computer or a private network; everywhere else it must be https. It takes precedence over `ANTHROPIC_API_KEY` and `OPENAI_API_KEY`. See [agent.md](agent.md).',
+  },
+  MODEL_NAME: {
+    parse: modelName,
+    text: `Name of the model, exactly as its provider spells it. Required with \`MODEL_URL\`. With \`ANTHROPIC_API_KEY\` or \`OPENAI_API_KEY\`, it replaces the default, \`${defaultModels.anthropic}\` or \`${defaultModels.openai}\`.`,
+  },
+  MODEL_KEY: {
+    parse: headerValue,
+    secret: true,
+    text: 'API key for `MODEL_URL`. Omit it for a server that needs none, such as Ollama.',
+  },
+  ANTHROPIC_API_KEY: {
+    parse: headerValue,
+    secret: true,
+    text: 'API key for Anthropic. Used if `MODEL_URL` isn’t set.',
+  },
+  OPENAI_API_KEY: {
+    parse: headerValue,
+    secret: true,
+    text: 'API key for OpenAI. Used if neither `MODEL_URL` nor `ANTHROPIC_API_KEY` is set.',
+  },
   INLAY_LOG_LEVEL: {
     default: 'info',
     parse: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
@@ -144,8 +170,21 @@ export interface Config {
   /** The provider where users sign in; without it, they have local passwords. */
   signInClient: { issuer: string; id: string; secret: string | undefined } | undefined
   plans: readonly Plan[]
+  /** The model that the operator configured. */
+  model: ModelSettings | undefined
+  /** Where a server without a configured model looks for Ollama. Only set in development. */
+  ollamaUrl: string | undefined
   logLevel: (typeof settings)['INLAY_LOG_LEVEL']['parse'] extends (text: string) => infer Level ? Level : never
   metricsToken: string | undefined
+}
+
+export interface ModelSettings {
+  provider: 'openai_compatible' | 'anthropic'
+  url: string
+  name: string
+  key: string | undefined
+  /** The setting that decided. */
+  setting: 'MODEL_URL' | 'ANTHROPIC_API_KEY' | 'OPENAI_API_KEY'
 }
 
 /** A configuration the service refuses to run with; the message says what to change. */
@@ -204,6 +243,14 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
       audience: read('SIGN_IN_AUDIENCE'),
     }),
     plans: read('INLAY_PLANS_FILE') ?? readPlanFile(shippedPlanFile),
+    model: readModel({
+      url: read('MODEL_URL'),
+      name: read('MODEL_NAME'),
+      key: read('MODEL_KEY'),
+      anthropicKey: read('ANTHROPIC_API_KEY'),
+      openaiKey: read('OPENAI_API_KEY'),
+    }),
+    ollamaUrl: mode === 'development' ? 'http://127.0.0.1:11434' : undefined,
     logLevel: given('INLAY_LOG_LEVEL'),
     metricsToken: read('INLAY_METRICS_TOKEN'),
   }
@@ -288,6 +335,32 @@ function readSignIn({
     throw new InvalidConfig('SIGN_IN_ISSUER must be an https URL in production')
   }
   return { signIn: audience ? { issuer, audience } : undefined, signInClient: id ? { issuer, id, secret } : undefined }
+}
+
+function readModel({
+  url,
+  name,
+  key,
+  anthropicKey,
+  openaiKey,
+}: Record<'url' | 'name' | 'key' | 'anthropicKey' | 'openaiKey', string | undefined>): ModelSettings | undefined {
+  if (url) {
+    if (!name) throw new InvalidConfig("MODEL_URL is set, but MODEL_NAME isn't")
+    return { provider: 'openai_compatible', url, name, key, setting: 'MODEL_URL' }
+  }
+  if (key) throw new InvalidConfig("MODEL_KEY is set, but MODEL_URL isn't")
+  if (anthropicKey) {
+    const anthropic = { provider: 'anthropic', url: 'https://api.anthropic.com/v1' } as const
+    return { ...anthropic, name: name ?? defaultModels.anthropic, key: anthropicKey, setting: 'ANTHROPIC_API_KEY' }
+  }
+  if (openaiKey) {
+    const openai = { provider: 'openai_compatible', url: 'https://api.openai.com/v1' } as const
+    return { ...openai, name: name ?? defaultModels.openai, key: openaiKey, setting: 'OPENAI_API_KEY' }
+  }
+  if (name) {
+    throw new InvalidConfig('MODEL_NAME is set, but it needs MODEL_URL, ANTHROPIC_API_KEY or OPENAI_API_KEY')
+  }
+  return undefined
 }
 
 /** In development, the secret is generated in the data folder; in production, the operator must provide it. */
@@ -394,6 +467,30 @@ function publicUrl(text: string): string {
     throw new Error('must use https, except on localhost: tokens would be sent in plain text')
   }
   return parsed.origin
+}
+
+/** The messages omit the URL, which may contain a password. */
+function modelUrl(text: string): string {
+  const parsed = URL.parse(text)
+  if (!parsed || !/^https?:$/.test(parsed.protocol)) throw new Error('must be a URL starting with https:// or http://')
+  if (parsed.username || parsed.password) {
+    throw new Error('must not contain a user name or a password; set the key with MODEL_KEY')
+  }
+  if (parsed.search || parsed.hash || !parsed.pathname.endsWith('/v1')) {
+    throw new Error('must end in /v1, for example http://127.0.0.1:11434/v1')
+  }
+  return parsed.href
+}
+
+function modelName(text: string): string {
+  if (text.length > 200) throw new Error('must have at most 200 characters')
+  return text
+}
+
+/** The message omits the key. */
+function headerValue(text: string): string {
+  if (!/^[\x21-\x7e]+$/.test(text)) throw new Error('must be a key without spaces, in ASCII characters')
+  return text
 }
 
 function secretList(text: string): readonly string[] {

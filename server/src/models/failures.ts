@@ -1,0 +1,100 @@
+import { SafeFetchError, type SafeFetchReason } from '../net/safe-fetch.ts'
+import { cleanLine, cleanText } from '../untrusted/page-text.ts'
+import { type Model, ModelFailed, type ModelFailure } from './models.ts'
+
+/** What is known about a failed call. */
+interface Failure {
+  status: number | undefined
+  retryAfter: string | undefined
+  /** The provider's explanation, which is untrusted. */
+  said: string
+}
+
+const longestQuote = 300
+const deepestCause = 5
+
+/** Explains to an administrator why a call failed, and what to do. Removes the key if the provider repeats it. */
+export function explainModelFailure(error: unknown, model: Model, key: string | undefined): ModelFailed {
+  const host = model.url ? new URL(model.url).host : model.name
+  const fail = (reason: ModelFailure, message: string) => new ModelFailed(reason, message, { cause: error })
+  if (error instanceof DOMException && (error.name === 'TimeoutError' || error.name === 'AbortError')) {
+    return fail('timeout', `${host} didn't complete its response in time. Try again, or choose a faster model.`)
+  }
+  const network = findSafeFetchError(error)
+  if (network) {
+    const { reason, advice } = networkFailures[network.reason]
+    return fail(reason, `${network.message}. ${advice(model)}`)
+  }
+  const { status, retryAfter, said } = readFailure(error)
+  const safe = key ? said.replaceAll(key, '[removed]') : said
+  const quote = safe ? ` ${host} says: ${cleanLine(safe, longestQuote)}` : ''
+  const isError = status !== undefined && (status < 200 || status > 299)
+  if (!isError) {
+    const expected = `The response from ${host} is incomplete, or not from ${apis[model.provider]}.`
+    return fail('response', `${expected} ${check(model, 'URL')}${quote}`)
+  }
+  if (status === 401) return fail('key', `${host} rejected the key (401). ${check(model, 'key')}${quote}`)
+  if (status === 403) {
+    return fail('key', `${host} doesn't allow this key to use the model "${model.name}" (403).${quote}`)
+  }
+  if (status === 404) {
+    const advice = `Check the spelling of the name, and that the URL ends in /v1.`
+    return fail('not_found', `${host} doesn't have the model "${model.name}" (404). ${advice}${quote}`)
+  }
+  if (status === 429) {
+    const wait = /^\d{1,6}$/.test(retryAfter ?? '') ? ` Try again in ${retryAfter} seconds.` : ' Try again later.'
+    return fail('rate_limit', `${host} has reached the limit of requests or credit for this key (429).${wait}${quote}`)
+  }
+  if (status >= 500) return fail('provider', `${host} has a problem of its own (${status}). Try again later.${quote}`)
+  if (status >= 300 && status < 400) {
+    return fail('redirect', `${host} redirects to another address (${status}). ${check(model, 'URL')}`)
+  }
+  return fail('refused', `${host} rejected the request (${status}).${quote}`)
+}
+
+const apis = {
+  openai_compatible: 'an OpenAI-compatible API',
+  anthropic: 'an Anthropic API',
+  demo: 'a model',
+}
+
+const check = ({ source }: Model, what: 'URL' | 'key'): string => {
+  if (source === 'organization') return `Check the ${what} in the agent's settings.`
+  if (source === 'ollama') return 'Check that Ollama still runs.'
+  return `Check the ${what} in the server's configuration.`
+}
+
+const networkFailures: Record<SafeFetchReason, { reason: ModelFailure; advice: (model: Model) => string }> = {
+  invalid_url: { reason: 'blocked_address', advice: (model) => check(model, 'URL') },
+  blocked_address: {
+    reason: 'blocked_address',
+    advice: () => 'Use a public address, or ask the operator to add its network to INLAY_ALLOWED_PRIVATE_NETWORKS.',
+  },
+  dns: { reason: 'connection', advice: (model) => check(model, 'URL') },
+  tls: { reason: 'tls', advice: () => 'Install a certificate that a public authority issued for this host.' },
+  timeout: { reason: 'timeout', advice: () => 'Try again, or choose a faster model.' },
+  too_large: { reason: 'response', advice: (model) => check(model, 'URL') },
+  connection: { reason: 'connection', advice: (model) => `Check that the server runs. ${check(model, 'URL')}` },
+}
+
+/** The library wraps some errors of its fetch, and not others. */
+function findSafeFetchError(error: unknown, depth = 0): SafeFetchError | undefined {
+  if (error instanceof SafeFetchError) return error
+  if (!(error instanceof Error) || depth === deepestCause) return undefined
+  return findSafeFetchError(error.cause, depth + 1)
+}
+
+/** Reads errors that the library throws, and errors inside a stream, which have the provider's shape. */
+function readFailure(error: unknown): Failure {
+  const { statusCode, responseHeaders, data, message } = (error ?? {}) as Record<string, unknown>
+  const status = typeof statusCode === 'number' ? statusCode : undefined
+  const headers = (responseHeaders ?? {}) as Record<string, string | undefined>
+  // The library's own messages quote whole responses; the provider's are in `data`.
+  const { error: inner } = (data ?? {}) as { error?: { message?: unknown } }
+  const said = inner?.message ?? (error instanceof Error ? undefined : message)
+  return {
+    status,
+    retryAfter: headers['retry-after'],
+    said: typeof said === 'string' ? cleanText(said) : '',
+  }
+}

@@ -1,0 +1,74 @@
+import { expect, test } from 'vitest'
+import { countPromptTokens, countTokens, measureTokens, type Prompt } from './tokens.ts'
+
+const prompt: Prompt = { prompt: [{ role: 'user', content: [{ type: 'text', text: 'Hello, world' }] }] }
+const usage = (input: number | undefined, output: number | undefined) => ({
+  inputTokens: { total: input, noCache: undefined, cacheRead: undefined, cacheWrite: undefined },
+  outputTokens: { total: output, text: undefined, reasoning: undefined },
+})
+
+test.each([
+  ['', 0],
+  ['Hello, world', 3],
+  ['grüß dich', 4],
+  ['<|endoftext|>', 7],
+])('"%s" is counted like OpenAI counts it', async (text, tokens) => {
+  expect(await countTokens(text)).toBe(tokens)
+})
+
+test('every part of a prompt counts: instructions, messages, calls, results and tools', async () => {
+  const counts = await Promise.all(
+    [
+      prompt,
+      { prompt: [{ role: 'system' as const, content: 'Be kind.' }, ...prompt.prompt] },
+      {
+        prompt: [
+          ...prompt.prompt,
+          {
+            role: 'assistant' as const,
+            content: [{ type: 'tool-call' as const, toolCallId: '1', toolName: 'search', input: { query: 'boots' } }],
+          },
+        ],
+      },
+      {
+        prompt: [
+          ...prompt.prompt,
+          {
+            role: 'tool' as const,
+            content: [
+              {
+                type: 'tool-result' as const,
+                toolCallId: '1',
+                toolName: 'search',
+                output: { type: 'text' as const, value: 'Three pairs of boots' },
+              },
+            ],
+          },
+        ],
+      },
+      { ...prompt, tools: [{ type: 'function' as const, name: 'search', inputSchema: { type: 'object' as const } }] },
+    ].map(countPromptTokens),
+  )
+  const [plain = 0, ...others] = counts
+  expect(plain).toBe(7)
+  for (const count of others) expect(count).toBeGreaterThan(plain + 5)
+})
+
+test.each([
+  ['reported numbers', usage(11, 2), { prompt_tokens: 11, completion_tokens: 2, is_estimated: false }],
+  ['an empty completion', usage(11, 0), { prompt_tokens: 11, completion_tokens: 0, is_estimated: false }],
+  ['no numbers', usage(undefined, undefined), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
+  ['half of the numbers', usage(11, undefined), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
+  ['a prompt of 0 tokens', usage(0, 2), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
+  ['a stream that broke off', undefined, { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
+])('%s', async (_, reported, expected) => {
+  expect(await measureTokens(reported, prompt, 'OK')).toEqual(expected)
+})
+
+test('a long run of letters or spaces is counted in parts, which changes the count little', async () => {
+  for (const letter of ['a', '漢', ' ']) {
+    const [short, long] = [await countTokens(letter.repeat(200)), await countTokens(letter.repeat(200_000))]
+    expect(long / 1_000 / short).toBeGreaterThan(0.9)
+    expect(long / 1_000 / short).toBeLessThan(3)
+  }
+})

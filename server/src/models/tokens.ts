@@ -1,0 +1,63 @@
+import type { LanguageModelV4CallOptions, LanguageModelV4Usage } from '@ai-sdk/provider'
+
+/** The tokens of one call to a model. */
+export interface Tokens {
+  prompt_tokens: number
+  completion_tokens: number
+  /** True if the provider didn't report its usage. */
+  is_estimated: boolean
+}
+
+/** The parts of a call that providers charge for. */
+export type Prompt = Pick<LanguageModelV4CallOptions, 'prompt' | 'tools'>
+
+/** Takes the provider's numbers, or estimates them if it reported none. Every prompt has tokens, so 0 isn't one. */
+export async function measureTokens(
+  usage: LanguageModelV4Usage | undefined,
+  prompt: Prompt,
+  completion: string,
+): Promise<Tokens> {
+  const { total: prompt_tokens } = usage?.inputTokens ?? {}
+  const { total: completion_tokens } = usage?.outputTokens ?? {}
+  if (prompt_tokens && completion_tokens !== undefined) {
+    return { prompt_tokens, completion_tokens, is_estimated: false }
+  }
+  return {
+    prompt_tokens: await countPromptTokens(prompt),
+    completion_tokens: await countTokens(completion),
+    is_estimated: true,
+  }
+}
+
+/** Tokens that surround each message in the formats that models are trained on. */
+const tokensPerMessage = 4
+
+export async function countPromptTokens({ prompt, tools = [] }: Prompt): Promise<number> {
+  const texts = prompt.map(({ content }) => (typeof content === 'string' ? content : content.map(textOf).join('\n')))
+  const definitions = tools.map((tool) => JSON.stringify(tool))
+  const counts = await Promise.all([...texts, ...definitions].map(countTokens))
+  return counts.reduce((sum, count) => sum + count, prompt.length * tokensPerMessage)
+}
+
+type Part = Exclude<LanguageModelV4CallOptions['prompt'][number]['content'], string>[number]
+
+function textOf(part: Part): string {
+  if (part.type === 'text' || part.type === 'reasoning') return part.text
+  if (part.type === 'tool-call') return `${part.toolName} ${JSON.stringify(part.input)}`
+  if (part.type === 'tool-result') return `${part.toolName} ${JSON.stringify(part.output)}`
+  // The size of a file says nothing about its tokens.
+  return ''
+}
+
+/** The tokenizer takes quadratic time for long runs without spaces, or of spaces, so they are interrupted. */
+const interruptRuns = (text: string): string => text.replace(/\S{200}(?=\S)/g, '$& ').replace(/\s{200}(?=\s)/g, '$&.')
+
+/** Counts with OpenAI's tokenizer. Other models split text differently, so it's an estimate for them. */
+export async function countTokens(text: string): Promise<number> {
+  const tokenizer = await loadTokenizer()
+  // Text that looks like a special token is ordinary text here.
+  return tokenizer.countTokens(interruptRuns(text), { disallowedSpecial: new Set() })
+}
+
+/** Loaded when it's first needed, because its table takes several megabytes. */
+const loadTokenizer = () => import('gpt-tokenizer/encoding/o200k_base')
