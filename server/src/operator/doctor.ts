@@ -2,6 +2,8 @@ import { statfs } from 'node:fs/promises'
 import { serverUrlKey } from '../access/access-tokens.ts'
 import { type Config, describeUnknownSettings, prepareDataFolder, readConfig } from '../config/config.ts'
 import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
+import { createModels } from '../models/create-models.ts'
+import { ModelFailed } from '../models/models.ts'
 import { createSafeFetch } from '../net/safe-fetch.ts'
 import type { Stores } from '../stores/stores.ts'
 import { CommandFailed } from './command-failed.ts'
@@ -31,6 +33,7 @@ export async function examine(): Promise<void> {
     if (!config.databaseUrl || !config.redisUrl) findings.push(await checkDisk(config))
     findings.push(...(await checkStores(config)))
     findings.push(await checkSignIn(config))
+    findings.push(await checkModel(config))
   }
   for (const { name, text, problem, warning } of findings)
     console.log(`${problem ? '✗' : warning ? '!' : '✓'} ${name.padEnd(14)} ${problem ?? warning ?? text}`)
@@ -94,6 +97,26 @@ async function checkSignIn({ signIn, signInClient, allowedPrivateNetworks, mode 
     return { name, text: '', problem: `Can't use ${issuer}: ${error.message}. Check ${setting}.` }
   } finally {
     await fetch.close()
+  }
+}
+
+/** Calls a real model once, because a wrong key or name would otherwise first appear in a conversation. */
+async function checkModel(config: Config): Promise<Finding> {
+  const name = 'model'
+  const models = await createModels({ config })
+  try {
+    const { reason } = models.installation()
+    const [model] = models.choose([])
+    if (!model) return { name, text: '', warning: reason }
+    const text = `${model.name}: ${reason}`
+    if (model.source === 'demo') return { name, text }
+    const { latency_ms } = await models.test(model)
+    return { name, text: `${text} It responded in ${latency_ms} ms.` }
+  } catch (error) {
+    if (!(error instanceof ModelFailed)) throw error
+    return { name, text: '', problem: error.message }
+  } finally {
+    await models.close()
   }
 }
 

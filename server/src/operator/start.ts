@@ -56,11 +56,12 @@ const isOpenDemo = ({ mode, listen }: Config): boolean =>
   mode === 'development' && listen !== 'localhost' && !/^(127\.|::1$)/.test(listen ?? '')
 
 function banner(
-  { url, port, setupLink }: RunningServer,
+  { url, port, setupLink, service }: RunningServer,
   config: Config,
   seconds: number,
   shopUrl: string | undefined,
 ): string {
+  const { model, reason } = service.models.installation()
   const lines = [
     '',
     `Inlay is ready on ${url}  (${config.mode}, ${seconds.toFixed(1)} s)`,
@@ -70,6 +71,7 @@ function banner(
     `  MCP          ${url}/mcp        for any MCP client; it asks you to sign in`,
     ...(shopUrl ? [`  Widget       ${shopUrl}        a demo shop with the widget`] : []),
     `  Health       ${url}/readyz`,
+    `  Model        ${model?.name ?? 'none'}: ${reason}`,
     `  Data         ${config.databaseUrl ? 'PostgreSQL at DATABASE_URL' : `${config.dataDir} (embedded PostgreSQL)`}${config.redisUrl ? ', Redis' : ''}`,
   ]
   if (config.mode === 'development') {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { LLMock } from '@copilotkit/aimock'
 import { expect, onTestFinished, test } from 'vitest'
 import { startTestProvider } from '../oidc-provider.ts'
 import { useInstallation } from '../processes.ts'
@@ -281,6 +282,36 @@ test('doctor checks the sign-in provider, and explains what is wrong with it', a
   expect(await examine({ SIGN_IN_ISSUER: issuer, ...client })).toMatch(/^✗ sign-in .* Check SIGN_IN_ISSUER\.$/)
 })
 
+test('doctor calls the configured model, and explains what is wrong with it', async () => {
+  const inlay = useInstallation()
+  const mock = new LLMock({ port: 0, host: '127.0.0.1' })
+  mock.onMessage('Reply with OK', { content: 'OK' })
+  await mock.start()
+  onTestFinished(() => mock.stop())
+  const examine = async (env: Record<string, string>, installation = inlay) => {
+    const { code, stdout } = await installation.run('doctor', env)
+    return { code, line: stdout.split('\n').find((line) => line.includes(' model ')) }
+  }
+  const { host } = new URL(mock.url)
+  const env = { MODEL_URL: `${mock.url}/v1`, MODEL_NAME: 'tiny', MODEL_KEY: 'hidden-word' }
+  expect(await examine(env)).toEqual({
+    code: 0,
+    line: expect.stringMatching(
+      new RegExp(`^✓ model {10}tiny: MODEL_URL is set, to ${host}\\. It responded in \\d+ ms\\.$`),
+    ),
+  })
+  mock.reset().onMessage('Reply with OK', { error: { message: 'Wrong key: hidden-word' }, status: 401 })
+  expect(await examine(env)).toEqual({
+    code: 1,
+    line: `✗ model          ${host} rejected the key (401). Check the key in the server's configuration. ${host} says: Wrong key: [removed]`,
+  })
+  const production = { INLAY_PUBLIC_URL: 'https://inlay.example.com', INLAY_SECRET: randomBytes(32).toString('base64') }
+  expect(await examine(production, useInstallation())).toEqual({
+    code: 0,
+    line: expect.stringMatching(/^! model {10}No model is configured\. To use a real model, set MODEL_URL/),
+  })
+})
+
 test('rotating a secret keeps all data readable, and the old secret stops working', async () => {
   const [oldSecret, newSecret] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
   const inlay = useInstallation()
@@ -343,7 +374,7 @@ test('rotating a secret keeps all data readable, and the old secret stops workin
 function expectHealthy(findings: string): void {
   const lines = findings.trim().split('\n')
   expect(lines.map((line) => line.split(/ +/, 2).join(' '))).toEqual(
-    ['runtime', 'configuration', 'disk', 'database', 'key-value', 'clock', 'server', 'sign-in'].map(
+    ['runtime', 'configuration', 'disk', 'database', 'key-value', 'clock', 'server', 'sign-in', 'model'].map(
       (name) => `✓ ${name}`,
     ),
   )
