@@ -18,6 +18,8 @@ const of = (...languages: string[]) => all.filter(({ language }) => languages.in
 const elsewhere: Record<string, string> = {
   'README.md: npm start': 'the snippets below run against the server that it starts',
   'README.md: npm test': 'it runs this test',
+  'docs/agent.md: MODEL_URL=http://127.0.0.1:11434/v1 MODEL_NAME=llama3.2 npm start':
+    'it needs a model server: commands.test.ts',
   'docs/let-an-assistant-use-your-page.md: npm install @mcp-b/webmcp-polyfill': 'it needs the npm registry',
   'docs/sign-in.md: npx inlay login --url https://inlay.example.com': 'it needs a browser: login.test.ts',
 }
