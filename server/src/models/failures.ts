@@ -1,3 +1,4 @@
+import { AISDKError } from '@ai-sdk/provider'
 import { SafeFetchError, type SafeFetchReason } from '../net/safe-fetch.ts'
 import { cleanLine, cleanText } from '../untrusted/page-text.ts'
 import { type Model, ModelFailed, type ModelFailure } from './models.ts'
@@ -16,11 +17,13 @@ const deepestCause = 5
 /** Explains to an administrator why a call failed, and what to do. Removes the key if the provider repeats it. */
 export function explainModelFailure(error: unknown, model: Model, key: string | undefined): ModelFailed {
   const host = model.url ? new URL(model.url).host : model.name
-  const fail = (reason: ModelFailure, message: string) => new ModelFailed(reason, message, { cause: error })
+  const network = findSafeFetchError(error)
+  // The library's errors quote the request and the response, which must not get into the log.
+  const cause = network ?? (error instanceof Error && !AISDKError.isInstance(error) ? error : undefined)
+  const fail = (reason: ModelFailure, message: string) => new ModelFailed(reason, message, { cause })
   if (error instanceof DOMException && (error.name === 'TimeoutError' || error.name === 'AbortError')) {
     return fail('timeout', `${host} didn't complete its response in time. Try again, or choose a faster model.`)
   }
-  const network = findSafeFetchError(error)
   if (network) {
     const { reason, advice } = networkFailures[network.reason]
     return fail(reason, `${network.message}. ${advice(model)}`)

@@ -4,6 +4,7 @@ import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { LLMock } from '@copilotkit/aimock'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { useTestService } from '../../test/harness.ts'
 import { cert, key } from '../../test/localhost-certificate.ts'
 import { type Config, readConfig } from '../config/config.ts'
 import { createClient } from './clients.ts'
@@ -258,6 +259,21 @@ describe.each(['openai_compatible', 'anthropic'] as const)('a test of an %s mode
     expect(message).toContain(host)
   })
 
+  test('explains an error inside a stream', async () => {
+    const models = await useModels()
+    const event =
+      provider === 'anthropic'
+        ? 'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Too busy"}}'
+        : 'data: {"error":{"message":"Too busy","type":"server_error"}}'
+    const url = await useServer((_, response) => {
+      response.setHeader('content-type', 'text/event-stream')
+      response.end(`${withoutUsage[provider][0]}\n\n${event}\n\n`)
+    })
+    const { reason, message } = await failureOf(models, chooseOne(models, [ownModel(url, provider)]))
+    expect(reason).toBe(provider === 'anthropic' ? 'provider' : 'response')
+    expect(message).toContain(`${new URL(url).host} says: Too busy`)
+  })
+
   test('explains a stream that ends too early', async () => {
     const models = await useModels()
     const url = await useServer((_, response) => {
@@ -446,6 +462,20 @@ test('OpenAI gets the limit of tokens under its newer name, and others under the
     [5, undefined],
   ])
   expect(bodies[0]).toMatchObject({ stream: true, stream_options: { include_usage: true } })
+})
+
+test('the service offers the model, and a logged failure contains no key', async () => {
+  const url = await useServer((request, response) => {
+    const message = `Wrong key: ${request.headers.authorization}`
+    response.writeHead(401, { 'content-type': 'application/json' }).end(JSON.stringify({ error: { message } }))
+  })
+  const env = { MODEL_URL: `${url}/v1`, MODEL_NAME: 'tiny', MODEL_KEY: 'operator-key' }
+  const { service, logged } = await useTestService(env)
+  expect(service.models.installation()).toMatchObject({ model: { source: 'operator', name: 'tiny' } })
+  const failure = await failureOf(service.models, chooseOne(service.models))
+  service.log.error({ err: failure }, 'the test failed')
+  expect(logged()).toContain('rejected the key (401)')
+  expect(logged()).not.toContain('operator-key')
 })
 
 test('the demo model passes the test', async () => {
