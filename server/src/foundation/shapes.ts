@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { isId } from '../lib/ids.ts'
-import { nameProblem, tidyName } from '../lib/names.ts'
+import { nameProblem, textProblem, tidyName } from '../lib/names.ts'
 import { InvalidOrigin, parseOriginPattern } from '../net/origins.ts'
 
 /** Shapes that several capabilities share. */
@@ -79,5 +79,16 @@ export const name = (max: number, messages: { empty?: string; long?: string } = 
     .max(max, messages.long)
     .superRefine((text, context) => {
       const problem = nameProblem(text)
+      if (problem) context.addIssue({ code: 'custom', message: problem })
+    })
+
+/** A longer text, which may be empty and have several lines; see `lib/names.ts` for the rules. */
+export const text = (max: number) =>
+  z
+    .string()
+    .overwrite((written) => written.replace(/\r\n?/g, '\n'))
+    .max(max)
+    .superRefine((written, context) => {
+      const problem = textProblem(written)
       if (problem) context.addIssue({ code: 'custom', message: problem })
     })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { name } from '../foundation/shapes.ts'
-import { cleanName, nameProblem } from './names.ts'
+import { name, text } from '../foundation/shapes.ts'
+import { cleanName, nameProblem, textProblem } from './names.ts'
 
 describe('a name', () => {
   test.each([
@@ -118,5 +118,30 @@ describe('for any text', () => {
         expect(nameProblem(before + character + after)).toContain(place)
       }),
     )
+  })
+})
+
+describe('a longer text', () => {
+  test.each(['', ' # Tone\n\n\t- Be  brief.\u00a0\n', 'Family 👨‍👩‍👧', 'می\u200Cخواهم'])('may be %j', (written) => {
+    expect(textProblem(written)).toBeUndefined()
+    expect(text(100).parse(written)).toBe(written)
+  })
+
+  test.each([
+    ['a\n\u200bb', 'Contains U+200B (zero width space) at position 3'],
+    ['a\u202eb', 'Contains U+202E (right-to-left override) at position 2'],
+    ['\ufeffa', 'Contains U+FEFF (byte order mark) at position 1'],
+    ['a\u{e0041}', 'Contains U+E0041 (invisible character) at position 2'],
+    ['a\u001bb', 'Contains U+001B (control character) at position 2'],
+    ['a\0b', 'Contains U+0000 (null character) at position 2'],
+    ['a\ud800', 'Contains U+D800 (half of a surrogate pair) at position 2'],
+  ])('may not be %j', (written, problem) => {
+    expect(textProblem(written)).toBe(problem)
+    expect(text(100).safeParse(written).error?.issues[0]?.message).toBe(problem)
+  })
+
+  test('has one kind of line break, and a limit', () => {
+    expect(text(5).parse('a\r\nb\rc')).toBe('a\nb\nc')
+    expect(text(5).safeParse('123456').success).toBe(false)
   })
 })

@@ -28,13 +28,27 @@ const accepted = (() => {
 /** Explains to the author why a name is invalid, or returns undefined. Positions count characters from 1. */
 export function nameProblem(text: string): string | undefined {
   if (text === '') return 'Must not be empty'
-  // Replaces each accepted sequence with as many harmless characters, so that positions stay the same.
-  const checked = [...text.replace(accepted, (sequence) => 'x'.repeat([...sequence].length))]
+  const checked = withoutAccepted(text)
   const index = checked.findIndex((character, at) => refused.test(character) || isStraySpace(checked, at))
   if (index >= 0) return `Contains ${describe(checked[index] ?? '', checked)} at position ${index + 1}`
   if (/^\p{M}/u.test(text)) return 'Must not begin with a combining mark'
   return undefined
 }
+
+/**
+ * Explains why a longer text, such as instructions for a model, is invalid, or returns undefined. Line breaks, tabs and
+ * spaces are allowed, but nothing that a model would read and its author couldn't see.
+ */
+export function textProblem(text: string): string | undefined {
+  const checked = withoutAccepted(text)
+  const index = checked.findIndex((character) => character !== '\n' && character !== '\t' && refused.test(character))
+  return index >= 0 ? `Contains ${describe(checked[index] ?? '', checked)} at position ${index + 1}` : undefined
+}
+
+/** The text's characters, with each accepted sequence replaced by as many harmless ones, so that positions stay. */
+const withoutAccepted = (text: string): string[] => [
+  ...text.replace(accepted, (sequence) => 'x'.repeat([...sequence].length)),
+]
 
 /** Composes letters with their marks, trims, and collapses every run of spaces of any kind to one plain space. */
 export const tidyName = (text: string): string =>
