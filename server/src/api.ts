@@ -1,4 +1,5 @@
 import { accessRoom } from './access/room.ts'
+import { agentRoom } from './agent/room.ts'
 import { auditEventsRoom } from './audit-events/room.ts'
 import type { Capabilities } from './capabilities.ts'
 import { diagnosticsRoom } from './diagnostics/room.ts'
@@ -42,6 +43,7 @@ const rooms: readonly Room<Capabilities>[] = [
   githubAppRoom,
   usageRoom,
   threadsRoom,
+  agentRoom,
   directoriesRoom,
   auditEventsRoom,
 ]
