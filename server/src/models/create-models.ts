@@ -19,7 +19,7 @@ export async function createModels(
   const choice = await chooseInstallationModel(config)
   /** Keys of the models that were handed out, to remove them from messages. */
   const keys = new WeakMap<Model, string>()
-  const remember = (model: Model, key: string | undefined): Model => {
+  const withKey = (model: Model, key: string | undefined): Model => {
     if (key) keys.set(model, key)
     return model
   }
@@ -32,7 +32,7 @@ export async function createModels(
       return { source: 'demo', provider: 'demo', name: language.modelId, url: undefined, language }
     }
     const { provider, name, url, key } = settings
-    return remember({ source, provider, name, url, language: clients.forOperator(settings) }, key)
+    return withKey({ source, provider, name, url, language: clients.forOperator(settings) }, key)
   }
 
   return {
@@ -41,7 +41,7 @@ export async function createModels(
       return own.map((each) => {
         const { provider, name, url, key } = each
         const language = clients.forOrganization(each)
-        return remember({ source: 'organization', provider, name, url, language }, key)
+        return withKey({ source: 'organization', provider, name, url, language }, key)
       })
     },
     installation() {

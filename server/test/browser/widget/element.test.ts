@@ -306,6 +306,8 @@ describe('the panel', () => {
     await page.keyboard.press('Enter')
     await panel.waitFor()
     expect(await page.getByRole('button', { name: 'Close the agent' }).getAttribute('aria-expanded')).toBe('true')
+    // Before the panel has loaded, it has nothing that Tab could focus.
+    await frameOf(page).getByRole('button', { name: 'Close' }).waitFor()
     await page.keyboard.press('Tab')
     await page.keyboard.press('Escape')
     await panel.waitFor({ state: 'hidden' })
