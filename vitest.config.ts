@@ -23,8 +23,8 @@ const server = { include: ['server/**/*.test.ts'], exclude: elsewhere, isolate: 
  */
 export default defineConfig({
   test: {
-    // One more than there are cores, because tests often wait for stores, processes and browsers.
-    maxWorkers: availableParallelism() + 1,
+    // Also two on a small machine, because tests often wait for stores, processes and browsers.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     testTimeout: 20_000,
     hookTimeout: 60_000,
     setupFiles: 'server/test/patience.ts',
