@@ -8,9 +8,6 @@ const browser = {
   include: ['server/test/browser/**/*.test.ts'],
   testTimeout: 60_000,
   expect: { poll: { timeout: 30_000 } },
-  // A browser keeps more than one core busy. Without competition it behaves as on a user's machine.
-  maxWorkers: availableParallelism(),
-  sequence: { groupOrder: 1 },
 }
 /** Tests without a store: they neither ask for engines nor use anything of `server/test`. */
 const pure = globSync('server/src/**/*.test.ts').filter(
