@@ -19,7 +19,11 @@ import { resources } from '../src/http/protected-resources.ts'
 import { createLog } from '../src/lib/log.ts'
 import { openStores, type Stores } from '../src/stores/stores.ts'
 import { findUserByEmail } from '../src/users/local-accounts.ts'
+import { passwordCost } from '../src/users/passwords.ts'
 import { testSecret } from './engines/engines.ts'
+
+// Passwords take a few tenths of a second otherwise, in hundreds of tests. passwords.test.ts has the real cost.
+Object.assign(passwordCost, { N: 2 ** 11, p: 1 })
 
 export type Email = (typeof demoUsers)[number]['email']
 
