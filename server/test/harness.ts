@@ -12,7 +12,7 @@ import { api, builtInNames } from '../src/api.ts'
 import { type App, createApp } from '../src/app.ts'
 import { type Capabilities, createCapabilities } from '../src/capabilities.ts'
 import { type Config, readConfig } from '../src/config/config.ts'
-import { type demoUsers, seedDemo } from '../src/demo/demo.ts'
+import type { demoUsers } from '../src/demo/demo.ts'
 import type { Operation } from '../src/foundation/operation.ts'
 import { createService } from '../src/foundation/service.ts'
 import { resources } from '../src/http/protected-resources.ts'
@@ -20,7 +20,7 @@ import { createLog } from '../src/lib/log.ts'
 import { openStores, type Stores } from '../src/stores/stores.ts'
 import { findUserByEmail } from '../src/users/local-accounts.ts'
 import { passwordCost } from '../src/users/passwords.ts'
-import { testSecret } from './engines/engines.ts'
+import { type Engines, testSecret } from './engines/engines.ts'
 
 // Passwords take a few tenths of a second otherwise, in hundreds of tests. passwords.test.ts has the real cost.
 Object.assign(passwordCost, { N: 2 ** 11, p: 1 })
@@ -63,13 +63,16 @@ export interface TestResponse {
 }
 
 /** A configuration with a new database and a new key-value store on the current engines. */
-export async function makeConfig(env: Record<string, string> = {}): Promise<{ config: Config; remove: () => void }> {
+export async function makeConfig(
+  env: Record<string, string> = {},
+  contents: keyof Engines['templates'] = 'empty',
+): Promise<{ config: Config; remove: () => void }> {
   const engines = inject('engines')
   const name = `t_${randomUUID().replaceAll('-', '')}`
   const dataDir = join(tmpdir(), `inlay-${name}`)
   mkdirSync(dataDir)
   const owner = (database: string) => engines.databaseUrl.replace('DATABASE', database)
-  await run(owner('postgres'), `create database ${name} template ${engines.template}`)
+  await run(owner('postgres'), `create database ${name} template ${engines.templates[contents]}`)
   const read = readConfig({
     INLAY_DATA_DIR: dataDir,
     INLAY_SECRET: testSecret,
@@ -93,7 +96,7 @@ async function run(url: string, sql: string): Promise<void> {
 }
 
 export async function startTestService(env: Record<string, string> = {}): Promise<TestService> {
-  const { config, remove } = await makeConfig(env)
+  const { config, remove } = await makeConfig(env, 'demo')
   const clock = { now: Date.now() }
   const lines: string[] = []
   const log = createLog('trace', new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }))
@@ -103,7 +106,6 @@ export async function startTestService(env: Record<string, string> = {}): Promis
     createService(stores, { config: { ...config, publicUrl }, clock: () => clock.now, log }),
     builtInNames,
   )
-  await seedDemo(service)
   const app = await createApp(service)
 
   const organizations = new Map<string, string>()

@@ -3,13 +3,16 @@ import { chmodSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { createSecrets } from '../../src/lib/secrets.ts'
-import { migrate } from '../../src/stores/postgres/migrations.ts'
+import { seedDemo } from '../../src/demo/demo.ts'
+import { createSecrets, type Secrets } from '../../src/lib/secrets.ts'
+import { auditKeys } from '../../src/stores/audit/chain.ts'
+import { openDatabase } from '../../src/stores/database.ts'
+import { migrate, serviceConnection } from '../../src/stores/postgres/migrations.ts'
 
 /** Tells tests where to create databases, and where Redis is, if there is one. */
 export interface Engines {
-  /** Name of a migrated, empty database to copy. */
-  template: string
+  /** Names of databases to copy: a migrated, empty one, and one with the demo's organizations and users. */
+  templates: { empty: string; demo: string }
   /** Connection URL of the cluster's owner, with `DATABASE` as the placeholder for a database. */
   databaseUrl: string
   redisUrl: string | undefined
@@ -33,15 +36,26 @@ export function makeRunFolder(name: string): { path: string; remove: () => void 
 
 export const testSecret = 'test-secret-0123456789-abcdefghijklmnop'
 
-/** Migrates a template once, so that each test file can copy it in milliseconds. */
-export async function makeTemplate(cluster: pg.ClientConfig): Promise<string> {
-  const name = 'inlay_template'
+/** Prepares templates once, so that each test can copy one in milliseconds. */
+export async function makeTemplates(cluster: pg.ClientConfig): Promise<Engines['templates']> {
+  const templates = { empty: 'inlay_template', demo: 'inlay_demo_template' }
+  const secrets = createSecrets([testSecret])
   const client = new pg.Client({ ...cluster, database: 'postgres' })
   await client.connect()
-  await client.query(`create database ${name}`)
+  await client.query(`create database ${templates.empty}`)
+  await migrate({ ...cluster, database: templates.empty }, secrets)
+  await client.query(`create database ${templates.demo} template ${templates.empty}`)
   await client.end()
-  await migrate({ ...cluster, database: name }, createSecrets([testSecret]))
-  return name
+  await fillWithDemo({ ...cluster, database: templates.demo }, secrets)
+  return templates
+}
+
+async function fillWithDemo(owner: pg.ClientConfig, secrets: Secrets): Promise<void> {
+  await migrate(owner, secrets)
+  const [auditKey] = auditKeys(secrets)
+  const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey })
+  await seedDemo({ database })
+  await database.close()
 }
 
 export const databaseUrl = (socket: string, user: string) =>

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
-import { databaseUrl, makeRunFolder, makeTemplate } from './engines.ts'
+import { databaseUrl, makeRunFolder, makeTemplates } from './engines.ts'
 
 /**
  * The engines of several machines: the system's PostgreSQL and Redis, as private servers on sockets in a new folder.
@@ -20,8 +20,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
     startPostgres(parts.postgres, folder.path),
     startRedis(parts.redis, folder.path),
   ])
-  const template = await makeTemplate({ host: folder.path, user: owner })
-  project.provide('engines', { template, databaseUrl: databaseUrl(folder.path, owner), redisUrl: redis.url })
+  const templates = await makeTemplates({ host: folder.path, user: owner })
+  project.provide('engines', { templates, databaseUrl: databaseUrl(folder.path, owner), redisUrl: redis.url })
   return async () => {
     await Promise.all([stop(postgres, 'SIGINT'), stop(redis.child, 'SIGTERM')])
     folder.remove()
@@ -46,7 +46,8 @@ async function startPostgres(bin: string, folder: string): Promise<ChildProcess>
     join(data, 'pg_hba.conf'),
     `local all postgres trust\nlocal all ${owner} trust\nlocal all all scram-sha-256\n`,
   )
-  const flags = ['listen_addresses=', `unix_socket_directories=${folder}`, 'fsync=off', 'max_connections=200']
+  const speed = ['fsync=off', 'full_page_writes=off', 'autovacuum=off']
+  const flags = ['listen_addresses=', `unix_socket_directories=${folder}`, 'max_connections=200', ...speed]
   const child = spawn(join(bin, 'postgres'), ['-D', data, ...flags.flatMap((flag) => ['-c', flag])], options)
   await until(async () => {
     const client = new pg.Client({ host: folder, user: 'postgres', database: 'postgres' })
