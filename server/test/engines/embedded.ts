@@ -24,7 +24,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function forgoDurability(cluster: pg.ClientConfig): Promise<void> {
   const client = new pg.Client({ ...cluster, database: 'postgres' })
   await client.connect()
-  for (const setting of ['fsync', 'full_page_writes', 'autovacuum']) await client.query(`alter system set ${setting} = off`)
+  for (const setting of ['fsync', 'full_page_writes', 'autovacuum'])
+    await client.query(`alter system set ${setting} = off`)
   await client.query('select pg_reload_conf()')
   await client.end()
 }
