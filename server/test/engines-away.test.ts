@@ -59,7 +59,7 @@ test.runIf(redisUrl)(
 )
 
 test('while PostgreSQL is unavailable, every surface that needs it returns a 503 with Retry-After, and recovers', async () => {
-  const { config, remove } = await makeConfig()
+  const { config, remove } = await makeConfig({}, 'demo')
   onTestFinished(remove)
   const direct = new URL(config.databaseUrl ?? '')
   const proxy = await startEngineProxy(`unix:${direct.searchParams.get('host')}/.s.PGSQL.${direct.port || 5432}`)

@@ -5,6 +5,7 @@ import type { Service } from '../foundation/service.ts'
 import { accessDenied, fail } from '../lib/errors.ts'
 import { missingFeature } from '../plans/plans.ts'
 import { emptyChain, formatHead, readHead } from '../stores/audit/chain.ts'
+import type { Database } from '../stores/database.ts'
 import * as contract from './contract.ts'
 import { type ChainReport, verifyAuditChain } from './verify.ts'
 
@@ -91,11 +92,13 @@ export async function exportAuditEvents(
 
 type Verified = ChainReport & { wholeAt: number }
 
-/** The result of the latest verification, per organization. */
-const latest = new LRUCache<string, Promise<Verified>>({ max: 1_000 })
+/** The result of the latest verification, per organization of a database. */
+const verifications = new WeakMap<Database, LRUCache<string, Promise<Verified>>>()
 
 /** Verifies one request after the other, so that concurrent requests share the work. */
 function verify(service: Service, organizationId: string): Promise<Verified> {
+  const latest = verifications.get(service.database) ?? new LRUCache({ max: 1_000 })
+  verifications.set(service.database, latest)
   const before = latest.get(organizationId) ?? Promise.resolve(undefined)
   const next = before.catch(() => undefined).then((known) => verifyFurther(service, organizationId, known))
   latest.set(organizationId, next)

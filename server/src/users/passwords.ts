@@ -56,7 +56,8 @@ export async function isPassword(
   stored: string | null | undefined,
   address: string,
 ): Promise<boolean> {
-  const { cost, salt, hash } = stored ? parse(stored) : { cost: passwordCost, ...placeholder }
+  const known = stored ?? undefined
+  const { cost, salt, hash } = known === undefined ? { cost: passwordCost, ...placeholder } : parse(known)
   return timingSafeEqual(await derive(address, password, salt, cost), hash)
 }
 
