@@ -18,6 +18,7 @@ import { findAssertionIssuer, redeemAssertion, requestAssertion } from '../serve
 import { findOrganization } from '../server/src/demo/demo.ts'
 import type { OrgCaller } from '../server/src/foundation/caller.ts'
 import type { Service } from '../server/src/foundation/service.ts'
+import { memberAsToolUser } from '../server/src/foundation/tool-user.ts'
 import { resources } from '../server/src/http/protected-resources.ts'
 import { startServer } from '../server/src/main.ts'
 import { readSetup, requireIdentity, type Setup } from '../server/src/remote-tools/delegates.ts'
@@ -80,7 +81,9 @@ async function takeSteps(service: Service, caller: OrgCaller, setup: Setup) {
     return result
   }
   const delegation = openConnector(service, connector)
-  const { identity, trusted } = await time('read the stored ID token', () => requireIdentity(service, caller, setup))
+  const { identity, trusted } = await time('read the stored ID token', () =>
+    requireIdentity(service, memberAsToolUser(caller), setup),
+  )
   const metadata = await time('metadata of the tool server', () => readServerMetadata(service, connector.server_url))
   const assertion = await time('exchange at the identity provider', async () =>
     requestAssertion(service, await findAssertionIssuer(service, trusted), identity.id_token, delegation, metadata),
@@ -109,7 +112,7 @@ async function startWays(store: string, settings: Record<string, string>) {
     {
       name: 'through the hub',
       async call() {
-        const found = await remoteTools.find(caller, `orders.${tool}`)
+        const found = await remoteTools.find(memberAsToolUser(caller), `orders.${tool}`)
         return found?.call({}, toolCall, 'bench')
       },
     },

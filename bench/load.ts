@@ -6,7 +6,7 @@
 
 import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,6 +21,9 @@ export const { values: options } = parseArgs({
     connections: { type: 'string', default: '32' },
     calls: { type: 'string', default: '50' },
     sockets: { type: 'string', default: '10000' },
+    conversations: { type: 'string', default: '300' },
+    tokens: { type: 'string', default: '200' },
+    idle: { type: 'string', default: '2000' },
     only: { type: 'string', default: '' },
     profile: { type: 'string' },
     checkout: { type: 'string' },
@@ -179,14 +182,28 @@ export const residentOf = (pid: number): number =>
   Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) * 1024
 
 /** CPU time of a process with all its threads, in microseconds. Only available on Linux. */
-export function cpuOf(pid: number): number {
+export const cpuOf = (pid: number): number => readStat(pid)?.cpu ?? Number.NaN
+
+function readStat(pid: number) {
   const file = `/proc/${pid}/stat`
-  if (!existsSync(file)) return Number.NaN
-  const [user, system] = readFileSync(file, 'utf8')
+  if (!existsSync(file)) return undefined
+  const fields = readFileSync(file, 'utf8')
     .replace(/^.*\) /, '')
     .split(' ')
-    .slice(11, 13)
-  return (Number(user) + Number(system)) * 10_000
+  const time = (index: number) => (Number(fields[index]) + Number(fields[index + 1])) * 10_000
+  return { pid, parent: Number(fields[1]), cpu: time(11), cpuOfEnded: time(13) }
+}
+
+/** CPU time of all processes that a process has started, such as its PostgreSQL, in microseconds. Only on Linux. */
+export function cpuOfChildren(pid: number): number {
+  const stats = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => readStat(Number(name)) ?? [])
+  const ofChildren = (parent: number): number =>
+    stats
+      .filter((each) => each.parent === parent)
+      .reduce((sum, each) => sum + each.cpu + each.cpuOfEnded + ofChildren(each.pid), 0)
+  return ofChildren(pid)
 }
 
 // --- the table

@@ -78,6 +78,8 @@ const inventEvent = ({ id, sites, endUsers }: Tenant, moment: number): UsageReco
   thread_id: null,
   prompt_tokens: 1 + randomInt(2000),
   completion_tokens: 1 + randomInt(500),
+  is_estimated: false,
+  cost_micro_usd: 1 + randomInt(10_000),
   model: 'demo-large',
   finish_reason: 'stop',
   created_at: new Date(moment).toISOString(),
@@ -121,12 +123,17 @@ async function measureRecording(service: Recording, tenant: Tenant): Promise<voi
 
 const recount = {
   usage_site_days: `select organization_id, (created_at at time zone 'UTC')::date as day, site_id,
-    count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint from usage_events where organization_id = $1 group by 1, 2, 3`,
+    count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint, sum(cost_micro_usd)::bigint
+    from usage_events where organization_id = $1 group by 1, 2, 3`,
+  usage_model_days: `select organization_id, (created_at at time zone 'UTC')::date as day, model,
+    count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint, sum(cost_micro_usd)::bigint
+    from usage_events where organization_id = $1 group by 1, 2, 3`,
   usage_end_user_spans: `select organization_id, usage_span_start((created_at at time zone 'UTC')::date, days) as day, end_user_id,
-    count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint, days::smallint
+    count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint, days::smallint, sum(cost_micro_usd)::bigint
     from usage_events cross join unnest('{1,8}'::int[]) days where organization_id = $1 group by 1, 2, 3, days`,
   usage_end_users: `select organization_id, end_user_id,
-    count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint from usage_events where organization_id = $1 group by 1, 2`,
+    count(*), sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint, sum(cost_micro_usd)::bigint
+    from usage_events where organization_id = $1 group by 1, 2`,
 }
 
 async function recordFirst(service: Recording, owner: pg.Client, tenant: Tenant, count: number): Promise<void> {
@@ -146,11 +153,11 @@ async function recordFirst(service: Recording, owner: pg.Client, tenant: Tenant,
 
 async function load(owner: pg.Client, tenant: Tenant, count: number): Promise<void> {
   await owner.query(
-    `insert into usage_events (organization_id, id, end_user_id, site_id, prompt_tokens, completion_tokens, model,
-                               finish_reason, created_at)
+    `insert into usage_events (organization_id, id, end_user_id, site_id, prompt_tokens, completion_tokens,
+                               cost_micro_usd, model, finish_reason, created_at)
      select $1, (lpad(to_hex(n), 8, '0') || '-0000-7000-8000-000000000000')::uuid,
             ($2::uuid[])[1 + floor(random() * ${endUserCount})::int], ($3::uuid[])[1 + floor(random() * ${siteCount})::int],
-            1 + floor(random() * 2000), 1 + floor(random() * 500), 'demo-large', 'stop',
+            1 + floor(random() * 2000), 1 + floor(random() * 500), 1 + floor(random() * 10000), 'demo-large', 'stop',
             to_timestamp($4::float8 / 1000) + floor(random() * ${days * dayMs}) * interval '1 millisecond'
      from generate_series(1, $5::bigint) n`,
     [tenant.id, tenant.endUsers, tenant.sites, firstMoment, count],
@@ -222,6 +229,12 @@ function questionsOf(service: Recording, tenant: Tenant): Question[] {
       name: 'all end users, 90 days, first page',
       fromSums: () => usage.listEndUserUsage(service, caller, { start_date, ...page }),
       fromEvents: `select end_user_id, ${totals} from usage_events where ${inRange} group by end_user_id order by tokens desc limit 50`,
+      values: range,
+    },
+    {
+      name: 'all models, 90 days',
+      fromSums: () => usage.listModelUsage(service, caller, { start_date, ...page }),
+      fromEvents: `select model, ${totals} from usage_events where ${inRange} group by model order by tokens desc limit 50`,
       values: range,
     },
     {

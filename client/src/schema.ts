@@ -504,7 +504,7 @@ export interface paths {
         post?: never;
         /**
          * Erase an end user
-         * @description Deletes the profile and the threads of an end user, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created. To prevent that, block the user at your identity provider. Needs an access token for an organization in which you have the admin role.
+         * @description Deletes the profile and the threads of an end user, with all messages and feedback, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created. To prevent that, block the user at your identity provider. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["eraseEndUser"];
         options?: never;
@@ -1188,6 +1188,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/usage/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List usage per model
+         * @description Returns totals per model for a range of UTC days, models with the most tokens first. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["listModelUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/usage/end-users/{end_user_id}/stats": {
         parameters: {
             query?: never;
@@ -1228,6 +1248,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/budgets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the organization’s budgets
+         * @description Budgets limit what the agent uses per UTC day and month, in tokens and in money. Before each model call, the most that it can use is reserved in the budgets of the organization and of the end user or anonymous visitors. If that exceeds a limit, the call isn’t made, and the user is told when the budget resets. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["getBudgets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the organization’s budgets
+         * @description Limits that you leave out stay as they are; null removes a limit. Changes apply from the next model call on, and count what was already used in the period. With a limit in money, calls to models without a price are refused. Needs an access token for an organization in which you have the admin role.
+         */
+        patch: operations["updateBudgets"];
+        trace?: never;
+    };
+    "/end-users/{id}/budget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an end user’s budget
+         * @description Returns the end user’s own limits, the limits that apply, and what the end user has used. Returns a 404 if the end user doesn’t exist or was erased. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["getEndUserBudget"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change an end user’s budget
+         * @description Limits that you leave out stay as they are; null returns to the limit in `end_user_default`. Returns a 404 if the end user doesn’t exist or was erased. Needs an access token for an organization in which you have the admin role.
+         */
+        patch: operations["updateEndUserBudget"];
+        trace?: never;
+    };
     "/threads": {
         parameters: {
             query?: never;
@@ -1237,7 +1305,7 @@ export interface paths {
         };
         /**
          * List threads
-         * @description A thread is one conversation with the agent. Returns each thread’s metadata, without its messages. The most recently active threads come first. Needs an access token for an organization that you are a member of.
+         * @description A thread is one conversation with the agent. Returns each thread’s metadata, without its messages. The most recently active threads come first. With `search`, returns only threads with all of the words in their title or, if `are_contents_visible` is set in the agent’s settings, in one of their messages. A search covers the 10 000 most recently active threads. A search in messages is an audit event, `thread.contents_searched`. Needs an access token for an organization that you are a member of.
          */
         get: operations["listThreads"];
         put?: never;
@@ -1312,6 +1380,66 @@ export interface paths {
         patch: operations["updateThread"];
         trace?: never;
     };
+    "/threads/{id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the messages of a thread
+         * @description Returns the messages, oldest first. Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. Otherwise `contents_visible` is false, and the messages have no text, arguments, results or comments. Messages that were edited or regenerated are left out, unless you ask for them. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["listThreadMessages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/threads/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export a thread
+         * @description Returns the whole conversation as JSON, or as Markdown for people to read. Replaced messages are left out. Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. Otherwise the response is a 403 with `CONTENTS_NOT_VISIBLE`. The response is complete if it ends without a connection error. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["exportThread"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/feedback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List feedback
+         * @description Returns what users think of the agent’s messages, latest first. Ratings are always included. Comments are contents: they’re included if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `feedback.comments_read`. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["listFeedback"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/agent/config": {
         parameters: {
             query?: never;
@@ -1350,6 +1478,26 @@ export interface paths {
          * @description Sends one short prompt to the model that the agent uses, or to the `model` that you send, and saves nothing. This is a real call, so the server may charge for it. A failed test is still a 200, with `success: false`. The response is a 409 with `MODEL_TEST_RUNNING` while another test of the organization runs. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["testAgentModel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/agent/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Exchange a ticket for a session token
+         * @description Lets your own chat talk to the agent over AG-UI, for the ticket’s end user or visitor. Send the token as `Authorization: Bearer` to `POST /ag-ui`; it works nowhere else. It’s valid for 15 minutes, but never longer than the user’s identity, and ends when the key is revoked or the end user is deleted. Get a new ticket and a new token before it expires. Errors: `INVALID_TICKET`: the ticket is unknown, used or expired, or its key or user has changed. `ORIGIN_NOT_ALLOWED`: the ticket was issued to a page of another origin. Needs no access token.
+         */
+        post: operations["startAgentSession"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1571,8 +1719,34 @@ export interface components {
                 /** @description Why the agent uses this model, or why it has none */
                 reason: string;
             };
+            /** @description What the agent may do with a tool, by the tool’s name. A connector’s tool is named `<connector>.<tool>`, such as `crm.search`. A page’s tool has its own name, such as `add_to_cart`, or only on one site `https://shop.example.com add_to_cart`, which has precedence. `auto`: call it without asking the user. `ask`: always ask. `never`: don’t call it. Tools without a policy are called if they only read, and otherwise the user is asked. */
+            tool_policies: {
+                [key: string]: "auto" | "ask" | "never";
+            };
+            /** @description Groups of origins that trust each other. Once a conversation has text from one origin, the agent asks the user before it sends anything to another origin, even with the policy `auto`, unless both are in the same group. */
+            origin_groups: string[][];
+            /** @description Visitors without an identity. A publishable key is public, so strangers spend your budget. */
+            anonymous: {
+                /** @description Whether visitors who aren’t signed in can talk to the agent */
+                is_enabled: boolean;
+                /** @description How many messages a visitor can send per minute */
+                runs_per_minute: number;
+            };
+            /** @description Whether members of the organization can read conversations. Every time they do is an audit event. */
+            are_contents_visible: boolean;
+            /** @description After how many days conversations are erased; null to keep them. Counts and usage stay. */
+            retention_days: number | null;
             /** @description When the settings were last changed; null if they never were */
             updated_at: string | null;
+        };
+        AgentSession: {
+            /** @description Session token for `POST /ag-ui` */
+            token: string;
+            /**
+             * Format: date-time
+             * @description When the token expires
+             */
+            expires_at: string;
         };
         AgentTest: {
             /** @description Whether the model responded */
@@ -1723,6 +1897,59 @@ export interface components {
                 code: "BILLING_NOT_CONFIGURED";
             };
         };
+        Budget: {
+            /** @description Prompt and completion tokens per UTC day; null for no limit */
+            day_tokens: number | null;
+            /** @description Prompt and completion tokens per UTC month; null for no limit */
+            month_tokens: number | null;
+            /** @description Cost per UTC day, in millionths of a US dollar; null for no limit */
+            day_cost_micro_usd: number | null;
+            /** @description Cost per UTC month, in millionths of a US dollar; null for no limit */
+            month_cost_micro_usd: number | null;
+        };
+        BudgetPeriod: {
+            /**
+             * Format: date
+             * @description First UTC day of the period
+             */
+            starts_on: string;
+            /**
+             * Format: date-time
+             * @description When the next period begins
+             */
+            resets_at: string;
+            /** @description Tokens used in the period */
+            used_tokens: number;
+            /** @description The most that running model calls can still use */
+            reserved_tokens: number;
+            /** @description Cost in the period, in millionths of a US dollar. Calls to models without a price count as 0. */
+            used_cost_micro_usd: number;
+            /** @description The most that running model calls can still cost */
+            reserved_cost_micro_usd: number;
+            /** @description Whether at least 80 % of a limit are used */
+            is_nearly_reached: boolean;
+        };
+        BudgetState: {
+            /** @description The current UTC day */
+            day: components["schemas"]["BudgetPeriod"];
+            /** @description The current UTC month */
+            month: components["schemas"]["BudgetPeriod"];
+        };
+        Budgets: {
+            /** @description Limits of the whole organization, including end users and anonymous visitors */
+            organization: components["schemas"]["Budget"];
+            /** @description Limits of each end user who has none of their own */
+            end_user_default: components["schemas"]["Budget"];
+            /** @description Limits of all anonymous visitors together */
+            anonymous: components["schemas"]["Budget"];
+            /** @description What is used and reserved now */
+            state: {
+                /** @description Usage of the whole organization */
+                organization: components["schemas"]["BudgetState"];
+                /** @description Usage of all anonymous visitors */
+                anonymous: components["schemas"]["BudgetState"];
+            };
+        };
         Connector: {
             /** @description ID of the connector */
             id: string;
@@ -1786,6 +2013,36 @@ export interface components {
                 /** @description What the step found, or why it failed */
                 message: string;
             }[];
+        };
+        ContentsNotVisibleError: {
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
+            defined: true;
+            /**
+             * @description Type of the error
+             * @constant
+             */
+            code: "CONTENTS_NOT_VISIBLE";
+            /**
+             * @description HTTP status
+             * @constant
+             */
+            status: 403;
+            /**
+             * @description Human-readable explanation
+             * @default Your organization doesn’t let its members read conversations. An administrator can allow it with PATCH /agent/config and {"are_contents_visible": true}
+             */
+            message: string;
+            /** @description Details of the error */
+            data: {
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
+                code: "CONTENTS_NOT_VISIBLE";
+            };
         };
         CreatedDirectory: {
             /** @description ID of the directory */
@@ -1856,6 +2113,8 @@ export interface components {
             total_requests: number;
             /** @description Prompt and completion tokens on this day */
             total_tokens: number;
+            /** @description Cost in millionths of a US dollar. Requests to models without a price count as 0. */
+            total_cost_micro_usd: number;
         };
         Directory: {
             /** @description ID of the directory */
@@ -2018,6 +2277,20 @@ export interface components {
              */
             updated_at: string;
         };
+        EndUserBudget: {
+            /** @description Prompt and completion tokens per UTC day; null for the limit in `end_user_default` */
+            day_tokens: number | null;
+            /** @description Prompt and completion tokens per UTC month; null for the limit in `end_user_default` */
+            month_tokens: number | null;
+            /** @description Cost per UTC day, in millionths of a US dollar; null for the limit in `end_user_default` */
+            day_cost_micro_usd: number | null;
+            /** @description Cost per UTC month, in millionths of a US dollar; null for the limit in `end_user_default` */
+            month_cost_micro_usd: number | null;
+            /** @description The limits that apply: the end user’s own, or those in `end_user_default` */
+            effective: components["schemas"]["Budget"];
+            /** @description What the end user has used and reserved now */
+            state: components["schemas"]["BudgetState"];
+        };
         EndUserUsage: {
             /** @description ID of the end user */
             end_user_id: string;
@@ -2033,6 +2306,8 @@ export interface components {
             total_completion_tokens: number;
             /** @description Prompt and completion tokens together */
             total_tokens: number;
+            /** @description Cost in millionths of a US dollar. Requests to models without a price count as 0. */
+            total_cost_micro_usd: number;
         };
         ExportedAuditEvent: {
             /** @description ID of the event */
@@ -2058,6 +2333,39 @@ export interface components {
             hash: string;
             /** @description This event as a head: pass it as `from` to continue after it */
             head: string;
+        };
+        Feedback: {
+            /** @description ID of the agent’s message */
+            message_id: string;
+            /** @description ID of the thread */
+            thread_id: string;
+            /** @description ID of the end user; null for an anonymous visitor */
+            end_user_id: string | null;
+            /**
+             * @description `up` or `down`
+             * @enum {string}
+             */
+            rating: "up" | "down";
+            /** @description The user’s comment; null if there is none, and null if contents aren’t visible */
+            comment: string | null;
+            /**
+             * Format: date-time
+             * @description When the user first rated the message
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When the user last changed the rating or the comment
+             */
+            updated_at: string;
+        };
+        FeedbackList: {
+            /** @description Feedback on this page of the list */
+            feedback: components["schemas"]["Feedback"][];
+            /** @description Whether the entries have their comments */
+            contents_visible: boolean;
+            /** @description Cursor of the next page; null on the last page */
+            next_cursor: string | null;
         };
         FullSkillVersion: {
             /** @description Version number */
@@ -2386,6 +2694,36 @@ export interface components {
                 code: "INVALID_KEY";
             };
         };
+        InvalidTicketError: {
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
+            defined: true;
+            /**
+             * @description Type of the error
+             * @constant
+             */
+            code: "INVALID_TICKET";
+            /**
+             * @description HTTP status
+             * @constant
+             */
+            status: 401;
+            /**
+             * @description Human-readable explanation
+             * @default The ticket isn’t valid: it’s unknown, used or expired, or access has ended. Get a new one from POST /api/auth/pk-ticket.
+             */
+            message: string;
+            /** @description Details of the error */
+            data: {
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
+                code: "INVALID_TICKET";
+            };
+        };
         InvalidTokenError: {
             /**
              * @description True: this error is documented
@@ -2471,6 +2809,93 @@ export interface components {
                 updated_at: string;
             };
         };
+        Message: {
+            /** @description ID of the message */
+            id: string;
+            /**
+             * @description Who wrote it: the user, or the agent
+             * @enum {string}
+             */
+            role: "user" | "assistant";
+            /**
+             * Format: date-time
+             * @description When the user sent it, or the agent began to write it
+             */
+            created_at: string;
+            /** @description When it was edited or regenerated; null if it is part of the thread */
+            replaced_at: string | null;
+            /**
+             * @description A user’s message is `sent`, or `queued` until the agent reads it. The agent is `running` or `waiting` for the user while it works on its message, which then is `succeeded`, `failed`, or `stopped` by the user.
+             * @enum {string}
+             */
+            status: "sent" | "queued" | "running" | "waiting" | "succeeded" | "failed" | "stopped";
+            /** @description Why the message failed, such as `MODEL_FAILED`; null if it didn’t */
+            error_code: string | null;
+            /** @description Text of the message; null if contents aren’t visible */
+            text: string | null;
+            /** @description Tools that the agent called for this message, in order */
+            tool_calls: components["schemas"]["MessageToolCall"][];
+            /** @description Tokens that the model read for this message; null for a user’s message */
+            prompt_tokens: number | null;
+            /** @description Tokens that the model wrote for this message; null for a user’s message */
+            completion_tokens: number | null;
+            /** @description Cost in millionths of a US dollar; null for a user’s message, and if the model has no price */
+            cost_micro_usd: number | null;
+            /** @description Name of the last model that was called; null if none was */
+            model: string | null;
+            /** @description The user’s feedback; null if there is none */
+            feedback: {
+                /**
+                 * @description The user’s rating: `up` or `down`
+                 * @enum {string}
+                 */
+                rating: "up" | "down";
+                /** @description The user’s comment; null if there is none, and null if contents aren’t visible */
+                comment: string | null;
+                /**
+                 * Format: date-time
+                 * @description When the user last changed it
+                 */
+                updated_at: string;
+            } | null;
+        };
+        MessageList: {
+            /** @description Messages on this page of the list */
+            messages: components["schemas"]["Message"][];
+            /** @description Whether the messages have their contents */
+            contents_visible: boolean;
+            /** @description Cursor of the next page; null on the last page */
+            next_cursor: string | null;
+        };
+        MessageToolCall: {
+            /** @description ID of the call */
+            id: string;
+            /** @description Name of the tool; a connector’s tools are named `<connector>.<tool>` */
+            name: string;
+            /** @description Who offered the tool; `client` is an AG-UI client. Null if there is no tool with this name. */
+            source_type: ("page" | "connector" | "built_in" | "client") | null;
+            /** @description Origin of the page or client, or name of the connector; null for built-in and unknown tools */
+            source: string | null;
+            /**
+             * @description How far the call is. `asking`: the user has to decide. `refused`: by a policy or the governance provider. `declined`: by the user. `unknown`: the call may or may not have happened, because the server that made it is gone.
+             * @enum {string}
+             */
+            state: "new" | "asking" | "approved" | "running" | "succeeded" | "failed" | "unknown" | "refused" | "declined" | "cancelled";
+            /** @description The user’s decision; null before it, and if the call was refused */
+            decision: ("not_needed" | "allowed" | "always_allowed" | "declined") | null;
+            /** @description Arguments of the call, as the user edited them; null if contents aren’t visible */
+            args: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Whether the user edited the arguments */
+            is_edited: boolean;
+            /** @description Result of the call, at most 16,384 characters; null if it has none, and null if contents aren’t visible */
+            result: string | null;
+            /** @description When the tool was called; null if it wasn’t */
+            started_at: string | null;
+            /** @description When the call ended; null if it hasn’t */
+            ended_at: string | null;
+        };
         ModelTestRunningError: {
             /**
              * @description True: this error is documented
@@ -2500,6 +2925,20 @@ export interface components {
                  */
                 code: "MODEL_TEST_RUNNING";
             };
+        };
+        ModelUsage: {
+            /** @description Name of the model */
+            model: string;
+            /** @description Number of requests to a model */
+            total_requests: number;
+            /** @description Tokens sent to the model */
+            total_prompt_tokens: number;
+            /** @description Tokens that the model generated */
+            total_completion_tokens: number;
+            /** @description Prompt and completion tokens together */
+            total_tokens: number;
+            /** @description Cost in millionths of a US dollar. Requests to models without a price count as 0. */
+            total_cost_micro_usd: number;
         };
         MyInvitation: {
             /** @description ID of the invitation; use it to accept or decline */
@@ -2599,7 +3038,7 @@ export interface components {
             status: 403;
             /**
              * @description Human-readable explanation
-             * @default This origin may not use the publishable key
+             * @default The ticket is for another origin. Get a ticket on the page where you use it.
              */
             message: string;
             /** @description Details of the error */
@@ -2909,6 +3348,8 @@ export interface components {
             total_completion_tokens: number;
             /** @description Prompt and completion tokens together */
             total_tokens: number;
+            /** @description Cost in millionths of a US dollar. Requests to models without a price count as 0. */
+            total_cost_micro_usd: number;
         };
         Skill: {
             /** @description ID of the skill, or the `location` of a built-in skill */
@@ -3074,14 +3515,14 @@ export interface components {
             end_user_id: string | null;
             /** @description ID of the site where the thread started; null if it didn’t start on a site */
             site_id: string | null;
-            /** @description Title; null until one is set */
+            /** @description Title. Until one is set, it’s the beginning of the first message where contents are visible, and null elsewhere. */
             title: string | null;
             /**
              * @description `regular`, `archived`, or `deleted`
              * @enum {string}
              */
             status: "regular" | "archived" | "deleted";
-            /** @description Number of messages */
+            /** @description Number of messages, including replaced and erased ones */
             message_count: number;
             /** @description Prompt and completion tokens of all messages */
             total_tokens: number;
@@ -3109,6 +3550,12 @@ export interface components {
             active_threads: number;
             /** @description Number of threads with the status `archived` */
             archived_threads: number;
+        };
+        ThreadExport: {
+            /** @description The thread */
+            thread: components["schemas"]["Thread"];
+            /** @description All messages, oldest first, with complete results */
+            messages: components["schemas"]["Message"][];
         };
         ThreadList: {
             /** @description Threads on this page of the list */
@@ -3166,13 +3613,13 @@ export interface components {
              * @description When the call started
              */
             at: string;
-            /** @description ID of the user who called the tool */
+            /** @description ID of the user who called the tool. If the agent called it: ID of the end user, or of the publishable key for a visitor. */
             user_id: string;
-            /** @description Email address of that user at the time of the call */
+            /** @description Email address at the time of the call; empty if the agent worked for someone without a verified one */
             user_email: string;
             /** @description ID of the OAuth client; null if the token wasn’t issued to one */
             client_id: string | null;
-            /** @description Name of the client at the time of the call; null if it has none */
+            /** @description Name of the client or agent at the time of the call; null if it has none */
             client_name: string | null;
             /** @description Where the tool was found; null if it wasn’t found */
             source_type: ("page" | "connector") | null;
@@ -3185,7 +3632,7 @@ export interface components {
             /** @description Keyed hash of the arguments. Equal arguments have equal hashes within an organization. */
             arguments_hash: string;
             /**
-             * @description The user’s decision about the call, as reported by their browser. `not_needed`: the user wasn’t asked. `allowed`, `declined`: the user was asked. `always_allowed`: the user has a permission for this definition of the tool. `unknown`: the call ended before the user answered or was asked.
+             * @description The user’s decision about the call, as reported by their browser, or given to the agent. `not_needed`: the user wasn’t asked. `allowed`, `declined`: the user was asked. `always_allowed`: the user has a permission for this definition of the tool. `unknown`: the call ended before the user answered or was asked.
              * @enum {string}
              */
             approval: "not_needed" | "allowed" | "always_allowed" | "declined" | "unknown";
@@ -3251,6 +3698,10 @@ export interface components {
             completion_tokens: number;
             /** @description Prompt and completion tokens together */
             total_tokens: number;
+            /** @description Whether the tokens were estimated, because the provider didn’t report them */
+            is_estimated: boolean;
+            /** @description Cost in millionths of a US dollar; null if the model had no price */
+            cost_micro_usd: number | null;
             /** @description Name of the model */
             model: string;
             /** @description Why the model stopped, as its provider reports it, such as `stop` or `length` */
@@ -3270,6 +3721,8 @@ export interface components {
             total_completion_tokens: number;
             /** @description Prompt and completion tokens together */
             total_tokens: number;
+            /** @description Cost in millionths of a US dollar. Requests to models without a price count as 0. */
+            total_cost_micro_usd: number;
         };
         ValidationError: {
             /**
@@ -7152,7 +7605,7 @@ export interface operations {
                 limit?: number;
                 /** @description The `next_cursor` of the previous page */
                 cursor?: string;
-                /** @description Only calls by this user */
+                /** @description Only calls by or for this user */
                 user_id?: string;
                 /** @description Only calls to the tool with this name */
                 tool?: string;
@@ -9405,7 +9858,8 @@ export interface operations {
                      *       {
                      *         "date": "2026-11-14",
                      *         "total_requests": 12,
-                     *         "total_tokens": 18250
+                     *         "total_tokens": 18250,
+                     *         "total_cost_micro_usd": 9900
                      *       }
                      *     ]
                      */
@@ -9495,7 +9949,8 @@ export interface operations {
                      *       "total_requests": 12,
                      *       "total_prompt_tokens": 15200,
                      *       "total_completion_tokens": 3050,
-                     *       "total_tokens": 18250
+                     *       "total_tokens": 18250,
+                     *       "total_cost_micro_usd": 9900
                      *     }
                      */
                     "application/json": components["schemas"]["UsageTotals"];
@@ -9590,7 +10045,8 @@ export interface operations {
                      *           "total_requests": 12,
                      *           "total_prompt_tokens": 15200,
                      *           "total_completion_tokens": 3050,
-                     *           "total_tokens": 18250
+                     *           "total_tokens": 18250,
+                     *           "total_cost_micro_usd": 9900
                      *         }
                      *       ],
                      *       "total": 1
@@ -9685,7 +10141,8 @@ export interface operations {
                      *           "total_requests": 12,
                      *           "total_prompt_tokens": 15200,
                      *           "total_completion_tokens": 3050,
-                     *           "total_tokens": 18250
+                     *           "total_tokens": 18250,
+                     *           "total_cost_micro_usd": 9900
                      *         }
                      *       ],
                      *       "total": 1
@@ -9695,6 +10152,100 @@ export interface operations {
                         /** @description Totals per end user */
                         users: components["schemas"]["EndUserUsage"][];
                         /** @description Number of end users with usage in the range */
+                        total: number;
+                    };
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listModelUsage: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items to return */
+                limit?: number;
+                /** @description Number of items to skip from the start of the list */
+                offset?: number;
+                /** @description First UTC day, as a date or a time on that day. Default: 29 days before `end_date`, for a range of 30 days. */
+                start_date?: string;
+                /** @description Last UTC day, inclusive, as a date or a time on that day. Default: today. */
+                end_date?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "models": [
+                     *         {
+                     *           "model": "gpt-5-mini",
+                     *           "total_requests": 12,
+                     *           "total_prompt_tokens": 15200,
+                     *           "total_completion_tokens": 3050,
+                     *           "total_tokens": 18250,
+                     *           "total_cost_micro_usd": 9900
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description Totals per model */
+                        models: components["schemas"]["ModelUsage"][];
+                        /** @description Number of models with usage in the range */
                         total: number;
                     };
                 };
@@ -9769,7 +10320,8 @@ export interface operations {
                      *       "total_requests": 12,
                      *       "total_prompt_tokens": 15200,
                      *       "total_completion_tokens": 3050,
-                     *       "total_tokens": 18250
+                     *       "total_tokens": 18250,
+                     *       "total_cost_micro_usd": 9900
                      *     }
                      */
                     "application/json": components["schemas"]["UsageTotals"];
@@ -9855,6 +10407,8 @@ export interface operations {
                      *           "prompt_tokens": 1520,
                      *           "completion_tokens": 310,
                      *           "total_tokens": 1830,
+                     *           "is_estimated": false,
+                     *           "cost_micro_usd": 1000,
                      *           "model": "gpt-5-mini",
                      *           "finish_reason": "stop",
                      *           "created_at": "2026-11-02T09:30:00.000Z"
@@ -9927,6 +10481,534 @@ export interface operations {
             };
         };
     };
+    getBudgets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "organization": {
+                     *         "day_tokens": null,
+                     *         "month_tokens": null,
+                     *         "day_cost_micro_usd": null,
+                     *         "month_cost_micro_usd": 50000000
+                     *       },
+                     *       "end_user_default": {
+                     *         "day_tokens": 200000,
+                     *         "month_tokens": null,
+                     *         "day_cost_micro_usd": null,
+                     *         "month_cost_micro_usd": null
+                     *       },
+                     *       "anonymous": {
+                     *         "day_tokens": 500000,
+                     *         "month_tokens": null,
+                     *         "day_cost_micro_usd": null,
+                     *         "month_cost_micro_usd": null
+                     *       },
+                     *       "state": {
+                     *         "organization": {
+                     *           "day": {
+                     *             "starts_on": "2026-11-14",
+                     *             "resets_at": "2026-11-15T00:00:00.000Z",
+                     *             "used_tokens": 18250,
+                     *             "reserved_tokens": 0,
+                     *             "used_cost_micro_usd": 9900,
+                     *             "reserved_cost_micro_usd": 0,
+                     *             "is_nearly_reached": false
+                     *           },
+                     *           "month": {
+                     *             "starts_on": "2026-11-01",
+                     *             "resets_at": "2026-12-01T00:00:00.000Z",
+                     *             "used_tokens": 18250,
+                     *             "reserved_tokens": 0,
+                     *             "used_cost_micro_usd": 9900,
+                     *             "reserved_cost_micro_usd": 0,
+                     *             "is_nearly_reached": false
+                     *           }
+                     *         },
+                     *         "anonymous": {
+                     *           "day": {
+                     *             "starts_on": "2026-11-14",
+                     *             "resets_at": "2026-11-15T00:00:00.000Z",
+                     *             "used_tokens": 18250,
+                     *             "reserved_tokens": 0,
+                     *             "used_cost_micro_usd": 9900,
+                     *             "reserved_cost_micro_usd": 0,
+                     *             "is_nearly_reached": false
+                     *           },
+                     *           "month": {
+                     *             "starts_on": "2026-11-01",
+                     *             "resets_at": "2026-12-01T00:00:00.000Z",
+                     *             "used_tokens": 18250,
+                     *             "reserved_tokens": 0,
+                     *             "used_cost_micro_usd": 9900,
+                     *             "reserved_cost_micro_usd": 0,
+                     *             "is_nearly_reached": false
+                     *           }
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Budgets"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    updateBudgets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "organization": {
+                 *         "month_cost_micro_usd": 50000000
+                 *       },
+                 *       "anonymous": {
+                 *         "day_tokens": 500000
+                 *       }
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Limits of the whole organization */
+                    organization?: {
+                        /** @description Prompt and completion tokens per UTC day; null for no limit */
+                        day_tokens?: number | null;
+                        /** @description Prompt and completion tokens per UTC month; null for no limit */
+                        month_tokens?: number | null;
+                        /** @description Cost per UTC day, in millionths of a US dollar; null for no limit */
+                        day_cost_micro_usd?: number | null;
+                        /** @description Cost per UTC month, in millionths of a US dollar; null for no limit */
+                        month_cost_micro_usd?: number | null;
+                    };
+                    /** @description Limits of each end user who has none of their own */
+                    end_user_default?: {
+                        /** @description Prompt and completion tokens per UTC day; null for no limit */
+                        day_tokens?: number | null;
+                        /** @description Prompt and completion tokens per UTC month; null for no limit */
+                        month_tokens?: number | null;
+                        /** @description Cost per UTC day, in millionths of a US dollar; null for no limit */
+                        day_cost_micro_usd?: number | null;
+                        /** @description Cost per UTC month, in millionths of a US dollar; null for no limit */
+                        month_cost_micro_usd?: number | null;
+                    };
+                    /** @description Limits of all anonymous visitors together */
+                    anonymous?: {
+                        /** @description Prompt and completion tokens per UTC day; null for no limit */
+                        day_tokens?: number | null;
+                        /** @description Prompt and completion tokens per UTC month; null for no limit */
+                        month_tokens?: number | null;
+                        /** @description Cost per UTC day, in millionths of a US dollar; null for no limit */
+                        day_cost_micro_usd?: number | null;
+                        /** @description Cost per UTC month, in millionths of a US dollar; null for no limit */
+                        month_cost_micro_usd?: number | null;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "organization": {
+                     *         "day_tokens": null,
+                     *         "month_tokens": null,
+                     *         "day_cost_micro_usd": null,
+                     *         "month_cost_micro_usd": 50000000
+                     *       },
+                     *       "end_user_default": {
+                     *         "day_tokens": 200000,
+                     *         "month_tokens": null,
+                     *         "day_cost_micro_usd": null,
+                     *         "month_cost_micro_usd": null
+                     *       },
+                     *       "anonymous": {
+                     *         "day_tokens": 500000,
+                     *         "month_tokens": null,
+                     *         "day_cost_micro_usd": null,
+                     *         "month_cost_micro_usd": null
+                     *       },
+                     *       "state": {
+                     *         "organization": {
+                     *           "day": {
+                     *             "starts_on": "2026-11-14",
+                     *             "resets_at": "2026-11-15T00:00:00.000Z",
+                     *             "used_tokens": 18250,
+                     *             "reserved_tokens": 0,
+                     *             "used_cost_micro_usd": 9900,
+                     *             "reserved_cost_micro_usd": 0,
+                     *             "is_nearly_reached": false
+                     *           },
+                     *           "month": {
+                     *             "starts_on": "2026-11-01",
+                     *             "resets_at": "2026-12-01T00:00:00.000Z",
+                     *             "used_tokens": 18250,
+                     *             "reserved_tokens": 0,
+                     *             "used_cost_micro_usd": 9900,
+                     *             "reserved_cost_micro_usd": 0,
+                     *             "is_nearly_reached": false
+                     *           }
+                     *         },
+                     *         "anonymous": {
+                     *           "day": {
+                     *             "starts_on": "2026-11-14",
+                     *             "resets_at": "2026-11-15T00:00:00.000Z",
+                     *             "used_tokens": 18250,
+                     *             "reserved_tokens": 0,
+                     *             "used_cost_micro_usd": 9900,
+                     *             "reserved_cost_micro_usd": 0,
+                     *             "is_nearly_reached": false
+                     *           },
+                     *           "month": {
+                     *             "starts_on": "2026-11-01",
+                     *             "resets_at": "2026-12-01T00:00:00.000Z",
+                     *             "used_tokens": 18250,
+                     *             "reserved_tokens": 0,
+                     *             "used_cost_micro_usd": 9900,
+                     *             "reserved_cost_micro_usd": 0,
+                     *             "is_nearly_reached": false
+                     *           }
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Budgets"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getEndUserBudget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "day_tokens": 1000000,
+                     *       "month_tokens": null,
+                     *       "day_cost_micro_usd": null,
+                     *       "month_cost_micro_usd": null,
+                     *       "effective": {
+                     *         "day_tokens": 1000000,
+                     *         "month_tokens": null,
+                     *         "day_cost_micro_usd": null,
+                     *         "month_cost_micro_usd": null
+                     *       },
+                     *       "state": {
+                     *         "day": {
+                     *           "starts_on": "2026-11-14",
+                     *           "resets_at": "2026-11-15T00:00:00.000Z",
+                     *           "used_tokens": 18250,
+                     *           "reserved_tokens": 0,
+                     *           "used_cost_micro_usd": 9900,
+                     *           "reserved_cost_micro_usd": 0,
+                     *           "is_nearly_reached": false
+                     *         },
+                     *         "month": {
+                     *           "starts_on": "2026-11-01",
+                     *           "resets_at": "2026-12-01T00:00:00.000Z",
+                     *           "used_tokens": 18250,
+                     *           "reserved_tokens": 0,
+                     *           "used_cost_micro_usd": 9900,
+                     *           "reserved_cost_micro_usd": 0,
+                     *           "is_nearly_reached": false
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EndUserBudget"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    updateEndUserBudget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "day_tokens": 1000000
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Prompt and completion tokens per UTC day; null for the limit in `end_user_default` */
+                    day_tokens?: number | null;
+                    /** @description Prompt and completion tokens per UTC month; null for the limit in `end_user_default` */
+                    month_tokens?: number | null;
+                    /** @description Cost per UTC day, in millionths of a US dollar; null for the limit in `end_user_default` */
+                    day_cost_micro_usd?: number | null;
+                    /** @description Cost per UTC month, in millionths of a US dollar; null for the limit in `end_user_default` */
+                    month_cost_micro_usd?: number | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "day_tokens": 1000000,
+                     *       "month_tokens": null,
+                     *       "day_cost_micro_usd": null,
+                     *       "month_cost_micro_usd": null,
+                     *       "effective": {
+                     *         "day_tokens": 1000000,
+                     *         "month_tokens": null,
+                     *         "day_cost_micro_usd": null,
+                     *         "month_cost_micro_usd": null
+                     *       },
+                     *       "state": {
+                     *         "day": {
+                     *           "starts_on": "2026-11-14",
+                     *           "resets_at": "2026-11-15T00:00:00.000Z",
+                     *           "used_tokens": 18250,
+                     *           "reserved_tokens": 0,
+                     *           "used_cost_micro_usd": 9900,
+                     *           "reserved_cost_micro_usd": 0,
+                     *           "is_nearly_reached": false
+                     *         },
+                     *         "month": {
+                     *           "starts_on": "2026-11-01",
+                     *           "resets_at": "2026-12-01T00:00:00.000Z",
+                     *           "used_tokens": 18250,
+                     *           "reserved_tokens": 0,
+                     *           "used_cost_micro_usd": 9900,
+                     *           "reserved_cost_micro_usd": 0,
+                     *           "is_nearly_reached": false
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EndUserBudget"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
     listThreads: {
         parameters: {
             query?: {
@@ -9936,6 +11018,8 @@ export interface operations {
                 offset?: number;
                 /** @description Return only threads with this status. Default: all except deleted ones. */
                 status?: "regular" | "archived" | "deleted";
+                /** @description Words to search for, 1 to 200 characters. Upper and lower case are the same. */
+                search?: string;
             };
             header?: never;
             path?: never;
@@ -10377,6 +11461,390 @@ export interface operations {
             };
         };
     };
+    listThreadMessages: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of messages to return */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page */
+                cursor?: string;
+                /** @description Whether to include messages that were edited or regenerated */
+                include_replaced?: "true" | "false";
+            };
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "messages": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1011",
+                     *           "role": "user",
+                     *           "created_at": "2026-11-14T16:05:12.480Z",
+                     *           "replaced_at": null,
+                     *           "status": "sent",
+                     *           "error_code": null,
+                     *           "text": "Where is my order?",
+                     *           "tool_calls": [],
+                     *           "prompt_tokens": null,
+                     *           "completion_tokens": null,
+                     *           "cost_micro_usd": null,
+                     *           "model": null,
+                     *           "feedback": null
+                     *         },
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012",
+                     *           "role": "assistant",
+                     *           "created_at": "2026-11-14T16:05:12.510Z",
+                     *           "replaced_at": null,
+                     *           "status": "succeeded",
+                     *           "error_code": null,
+                     *           "text": "It’s on its way and arrives on Friday.",
+                     *           "tool_calls": [
+                     *             {
+                     *               "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1013",
+                     *               "name": "crm.search",
+                     *               "source_type": "connector",
+                     *               "source": "crm",
+                     *               "state": "succeeded",
+                     *               "decision": "not_needed",
+                     *               "args": {
+                     *                 "email": "ada@example.com"
+                     *               },
+                     *               "is_edited": false,
+                     *               "result": "{\"order\":\"A-1042\",\"arrives\":\"Friday\"}",
+                     *               "started_at": "2026-11-14T16:05:13.700Z",
+                     *               "ended_at": "2026-11-14T16:05:14.120Z"
+                     *             }
+                     *           ],
+                     *           "prompt_tokens": 1520,
+                     *           "completion_tokens": 310,
+                     *           "cost_micro_usd": 1240,
+                     *           "model": "gpt-5-mini",
+                     *           "feedback": {
+                     *             "rating": "up",
+                     *             "comment": "Quick!",
+                     *             "updated_at": "2026-11-14T16:06:02.000Z"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "contents_visible": true,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MessageList"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    exportThread: {
+        parameters: {
+            query?: {
+                /** @description Format of the response */
+                format?: "json" | "markdown";
+            };
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "thread": {
+                     *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
+                     *         "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *         "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
+                     *         "title": "Where is my order?",
+                     *         "status": "regular",
+                     *         "message_count": 2,
+                     *         "total_tokens": 1830,
+                     *         "last_message_at": "2026-11-14T16:05:15.900Z",
+                     *         "created_at": "2026-11-14T16:05:12.480Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       },
+                     *       "messages": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1011",
+                     *           "role": "user",
+                     *           "created_at": "2026-11-14T16:05:12.480Z",
+                     *           "replaced_at": null,
+                     *           "status": "sent",
+                     *           "error_code": null,
+                     *           "text": "Where is my order?",
+                     *           "tool_calls": [],
+                     *           "prompt_tokens": null,
+                     *           "completion_tokens": null,
+                     *           "cost_micro_usd": null,
+                     *           "model": null,
+                     *           "feedback": null
+                     *         },
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012",
+                     *           "role": "assistant",
+                     *           "created_at": "2026-11-14T16:05:12.510Z",
+                     *           "replaced_at": null,
+                     *           "status": "succeeded",
+                     *           "error_code": null,
+                     *           "text": "It’s on its way and arrives on Friday.",
+                     *           "tool_calls": [
+                     *             {
+                     *               "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1013",
+                     *               "name": "crm.search",
+                     *               "source_type": "connector",
+                     *               "source": "crm",
+                     *               "state": "succeeded",
+                     *               "decision": "not_needed",
+                     *               "args": {
+                     *                 "email": "ada@example.com"
+                     *               },
+                     *               "is_edited": false,
+                     *               "result": "{\"order\":\"A-1042\",\"arrives\":\"Friday\"}",
+                     *               "started_at": "2026-11-14T16:05:13.700Z",
+                     *               "ended_at": "2026-11-14T16:05:14.120Z"
+                     *             }
+                     *           ],
+                     *           "prompt_tokens": 1520,
+                     *           "completion_tokens": 310,
+                     *           "cost_micro_usd": 1240,
+                     *           "model": "gpt-5-mini",
+                     *           "feedback": {
+                     *             "rating": "up",
+                     *             "comment": "Quick!",
+                     *             "updated_at": "2026-11-14T16:06:02.000Z"
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadExport"];
+                    "text/markdown": string;
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `CONTENTS_NOT_VISIBLE`: Your organization doesn’t let its members read conversations. An administrator can allow it with PATCH /agent/config and {"are_contents_visible": true}. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["ContentsNotVisibleError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listFeedback: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of entries to return */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page */
+                cursor?: string;
+                /** @description Return only this rating */
+                rating?: "up" | "down";
+                /** @description Return only feedback that was given or changed at or after this date or time */
+                since?: string;
+                /** @description Return only feedback in this thread */
+                thread_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "feedback": [
+                     *         {
+                     *           "message_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012",
+                     *           "thread_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
+                     *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *           "rating": "up",
+                     *           "comment": "Quick!",
+                     *           "created_at": "2026-11-14T16:05:58.300Z",
+                     *           "updated_at": "2026-11-14T16:06:02.000Z"
+                     *         }
+                     *       ],
+                     *       "contents_visible": true,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedbackList"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
     getAgentConfig: {
         parameters: {
             query?: never;
@@ -10421,6 +11889,22 @@ export interface operations {
                      *         "name": "gpt-5-mini",
                      *         "reason": "The organization brought its own model."
                      *       },
+                     *       "tool_policies": {
+                     *         "crm.search": "auto",
+                     *         "https://shop.example.com add_to_cart": "ask"
+                     *       },
+                     *       "origin_groups": [
+                     *         [
+                     *           "https://shop.example.com",
+                     *           "https://crm.example.com"
+                     *         ]
+                     *       ],
+                     *       "anonymous": {
+                     *         "is_enabled": false,
+                     *         "runs_per_minute": 6
+                     *       },
+                     *       "are_contents_visible": true,
+                     *       "retention_days": 90,
                      *       "updated_at": "2026-11-14T16:05:12.480Z"
                      *     }
                      */
@@ -10534,6 +12018,23 @@ export interface operations {
                         /** @description API key, 8 to 2000 characters. It’s stored encrypted and never returned. Leave it out to use the saved key for the same host. */
                         key?: string;
                     }[];
+                    /** @description Replaces all policies, at most 500. What the agent may do with a tool, by the tool’s name. A connector’s tool is named `<connector>.<tool>`, such as `crm.search`. A page’s tool has its own name, such as `add_to_cart`, or only on one site `https://shop.example.com add_to_cart`, which has precedence. `auto`: call it without asking the user. `ask`: always ask. `never`: don’t call it. Tools without a policy are called if they only read, and otherwise the user is asked. */
+                    tool_policies?: {
+                        [key: string]: "auto" | "ask" | "never";
+                    };
+                    /** @description Replaces all groups: at most 20, of 2 to 20 origins. Groups of origins that trust each other. Once a conversation has text from one origin, the agent asks the user before it sends anything to another origin, even with the policy `auto`, unless both are in the same group. */
+                    origin_groups?: string[][];
+                    /** @description Visitors without an identity. Off by default. */
+                    anonymous?: {
+                        /** @description Whether visitors who aren’t signed in can talk to the agent */
+                        is_enabled?: boolean;
+                        /** @description How many messages a visitor can send per minute, 1 to 60 */
+                        runs_per_minute?: number;
+                    };
+                    /** @description Whether members of the organization can read conversations. Off by default. */
+                    are_contents_visible?: boolean;
+                    /** @description After how many days conversations are erased, 1 to 3650; null to keep them */
+                    retention_days?: number | null;
                 };
             };
         };
@@ -10566,6 +12067,22 @@ export interface operations {
                      *         "name": "gpt-5-mini",
                      *         "reason": "The organization brought its own model."
                      *       },
+                     *       "tool_policies": {
+                     *         "crm.search": "auto",
+                     *         "https://shop.example.com add_to_cart": "ask"
+                     *       },
+                     *       "origin_groups": [
+                     *         [
+                     *           "https://shop.example.com",
+                     *           "https://crm.example.com"
+                     *         ]
+                     *       ],
+                     *       "anonymous": {
+                     *         "is_enabled": false,
+                     *         "runs_per_minute": 6
+                     *       },
+                     *       "are_contents_visible": true,
+                     *       "retention_days": 90,
                      *       "updated_at": "2026-11-14T16:05:12.480Z"
                      *     }
                      */
@@ -10715,6 +12232,92 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelTestRunningError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    startAgentSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "ticket": "tk_EXAMPLE",
+                 *       "previous_token": "text"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Ticket from `POST /auth/pk-ticket`. It can be used once. */
+                    ticket: string;
+                    /** @description The visitor’s last session token, even if it has expired. Lets an anonymous visitor continue their threads for up to 30 days. Not needed for end users. */
+                    previous_token?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "token": "text",
+                     *       "expires_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AgentSession"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INVALID_TICKET`: The ticket isn’t valid: it’s unknown, used or expired, or access has ended. Get a new one from POST /api/auth/pk-ticket.. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvalidTicketError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ORIGIN_NOT_ALLOWED`: The ticket is for another origin. Get a ticket on the page where you use it.. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OriginNotAllowedError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { longestTicket, maxMessageBytes, maxNameLength } from './values.ts'
+import { longestTicket, maxChatMessageLength, maxMessageBytes, maxNameLength } from './values.ts'
 
 export * from './values.ts'
 
@@ -24,6 +24,9 @@ export * from './values.ts'
  *
  * `tool/ask` asks the user about a tool that runs at a tool server: the same steps, but nothing runs in the page.
  *
+ * The agent's conversations have messages of their own, which start with `chat/`. They follow the AI SDK's
+ * `WebSocketChatTransport`: send, resume and abort; start, chunk, end, error and no-active.
+ *
  * After its socket drops, a session can be resumed: with a new ticket, a new socket, and a `hello` with the values from
  * `ready`. The server then resends every call that has no result yet. A widget that knows the call_id must not run the
  * tool again: it sends the result it has, or sends it once the tool finishes.
@@ -33,6 +36,7 @@ export * from './values.ts'
 const Visible = z.boolean().optional()
 
 const CallId = z.string().min(1).max(64)
+const VisitorSecret = z.string().min(32).max(128)
 const Milliseconds = z.int().min(0)
 
 /** Uses the names of MCP and WebMCP. */
@@ -66,6 +70,8 @@ const Hello = z.object({
   visible: Visible,
   /** The values from `ready`, to resume the session of the same page. */
   resume: z.object({ session: z.string().max(64), secret: z.string().max(128) }).optional(),
+  /** For an anonymous visitor: a random secret that the widget keeps. The visitor's threads belong to it. */
+  visitor_secret: VisitorSecret.optional(),
 })
 
 /**
@@ -134,6 +140,88 @@ const ByeFromWidget = z.object({ type: z.literal('bye') })
 /** Detects a dead socket, because pages can't see the server's WebSocket pings: no `pong` within a few seconds. */
 const Ping = z.object({ type: z.literal('ping') })
 
+/** Chosen by the client, and returned with every response to the request. */
+const RequestId = z.string().min(1).max(64)
+const ThreadId = z.uuid()
+
+/**
+ * Writes to the agent. An unknown `thread_id` starts a thread. During a run, the message is queued and enters at the
+ * next step. `regenerate-message` replaces the last answer; `edit-message` the last message and its answer.
+ */
+const ChatSend = z.object({
+  type: z.literal('chat/send'),
+  request_id: RequestId,
+  thread_id: ThreadId,
+  trigger: z.enum(['submit-message', 'edit-message', 'regenerate-message']).default('submit-message'),
+  /** Not for `regenerate-message`. A message with a known id isn't sent again. */
+  message: z
+    .object({
+      id: z.uuid(),
+      text: z.string().max(maxChatMessageLength),
+      skill: z.string().max(maxNameLength).optional(),
+    })
+    .optional(),
+})
+
+/** Shows a thread's current run, and later ones, until the socket closes or shows another thread. */
+const ChatResume = z.object({
+  type: z.literal('chat/resume'),
+  request_id: RequestId,
+  thread_id: ThreadId,
+  /** What the client has of the current run. */
+  have: z.object({ run_id: z.uuid(), attempt: z.int(), n: z.int().min(0) }).optional(),
+})
+
+/** Stops the thread's run. Closing the page doesn't. */
+const ChatAbort = z.object({ type: z.literal('chat/abort'), request_id: RequestId, thread_id: ThreadId })
+
+/** Answers a `tool-approval-request`. */
+const ChatDecide = z.object({
+  type: z.literal('chat/decide'),
+  request_id: RequestId,
+  call_id: CallId,
+  approved: z.boolean(),
+  edited_args: z.record(z.string(), z.unknown()).optional(),
+  /** Also for later calls of this tool in this thread. */
+  always: z.boolean().default(false),
+})
+
+/** Asks for the user's threads, the most recently active first. */
+const ChatThreads = z.object({
+  type: z.literal('chat/threads'),
+  request_id: RequestId,
+  offset: z.int().min(0).max(10_000).default(0),
+})
+
+/** Asks for a thread's messages, the latest first. */
+const ChatMessages = z.object({
+  type: z.literal('chat/messages'),
+  request_id: RequestId,
+  thread_id: ThreadId,
+  /** Only messages before this position. */
+  before: z.int().optional(),
+})
+
+const ChatFeedback = z.object({
+  type: z.literal('chat/feedback'),
+  request_id: RequestId,
+  /** The agent's message. */
+  message_id: z.uuid(),
+  rating: z.enum(['up', 'down']).nullable(),
+  comment: z.string().max(2_000).default(''),
+})
+
+/**
+ * After a visitor has signed in: makes one of the visitor's threads the user's own, with the user's consent. Questions
+ * and permissions end. The widget then chooses a new visitor secret.
+ */
+const ChatAdopt = z.object({
+  type: z.literal('chat/adopt'),
+  request_id: RequestId,
+  thread_id: ThreadId,
+  visitor_secret: VisitorSecret,
+})
+
 export const ClientMessage = z.discriminatedUnion('type', [
   Hello,
   Page,
@@ -145,6 +233,14 @@ export const ClientMessage = z.discriminatedUnion('type', [
   ReauthAnswer,
   ByeFromWidget,
   Ping,
+  ChatSend,
+  ChatResume,
+  ChatAbort,
+  ChatDecide,
+  ChatThreads,
+  ChatMessages,
+  ChatFeedback,
+  ChatAdopt,
 ])
 
 /** The response to `hello`. */
@@ -186,8 +282,10 @@ const ToolCall = z.object({
   args: z.record(z.string(), z.unknown()),
   /** Hash of the called definition; an approval only applies to this hash. */
   definition_hash: z.string(),
-  /** Name of the calling OAuth client; missing for tokens that weren't issued to a client. */
+  /** Name of the calling OAuth client or of the agent; missing for tokens that weren't issued to a client. */
   client_name: z.string().optional(),
+  /** Set if the call was approved before it was sent, by the user or because it needs no approval: don't ask again. */
+  approval_id: CallId.optional(),
   /** In the server's time. A progress message extends it to `callDeadlineMs` from then. */
   deadline: Milliseconds,
 })
@@ -252,6 +350,102 @@ const RecentCalls = z.object({
 
 const Pong = z.object({ type: z.literal('pong') })
 
+const RunStatus = z.enum(['running', 'waiting', 'succeeded', 'failed', 'stopped'])
+const RunError = z.object({ code: z.string(), message: z.string() })
+
+/** The request was accepted: `run_id` is the id of the agent's message. */
+const ChatStart = z.object({
+  type: z.literal('chat/start'),
+  request_id: RequestId,
+  thread_id: ThreadId,
+  run_id: z.uuid(),
+  /** The message enters at the run's next step. */
+  is_queued: z.boolean().default(false),
+})
+
+/**
+ * Part of a run: `UIMessageChunk`s of the AI SDK. Chunks from `n` 0 on replace everything that the client has of the
+ * run. Chunks of a lower attempt than the client's are to be ignored.
+ */
+const ChatChunk = z.object({
+  type: z.literal('chat/chunk'),
+  thread_id: ThreadId,
+  run_id: z.uuid(),
+  attempt: z.int(),
+  n: z.int(),
+  chunks: z.array(z.record(z.string(), z.unknown())),
+})
+
+/** The run rests: it has ended, or `waiting` for the user's decision. */
+const ChatEnd = z.object({
+  type: z.literal('chat/end'),
+  thread_id: ThreadId,
+  run_id: z.uuid(),
+  attempt: z.int(),
+  n: z.int(),
+  status: RunStatus,
+  error: RunError.nullable(),
+})
+
+/** The thread has no run that goes on or waits. */
+const ChatNoActive = z.object({ type: z.literal('chat/no-active'), request_id: RequestId, thread_id: ThreadId })
+
+/** The request was carried out, and has no other response. */
+const ChatDone = z.object({ type: z.literal('chat/done'), request_id: RequestId })
+
+/** The request was refused. The message is for the user. */
+const ChatError = z.object({
+  type: z.literal('chat/error'),
+  request_id: RequestId,
+  code: z.string(),
+  message: z.string(),
+  retry_after_ms: Milliseconds.optional(),
+})
+
+const ChatThreadList = z.object({
+  type: z.literal('chat/thread-list'),
+  request_id: RequestId,
+  threads: z.array(
+    z.object({
+      id: z.uuid(),
+      title: z.string().nullable(),
+      status: RunStatus.nullable(),
+      last_message_at: z.string().nullable(),
+    }),
+  ),
+  has_more: z.boolean(),
+})
+
+/** Oldest first. */
+const ChatMessageList = z.object({
+  type: z.literal('chat/message-list'),
+  request_id: RequestId,
+  thread_id: ThreadId,
+  messages: z.array(
+    z.discriminatedUnion('role', [
+      z.object({
+        role: z.literal('user'),
+        id: z.uuid(),
+        created_at: z.string(),
+        text: z.string(),
+        skill: z.string().nullable(),
+      }),
+      z.object({
+        role: z.literal('assistant'),
+        id: z.uuid(),
+        created_at: z.string(),
+        status: RunStatus,
+        error: RunError.nullable(),
+        /** The whole message, in the form in which it is streamed. */
+        chunks: z.array(z.record(z.string(), z.unknown())),
+        feedback: z.enum(['up', 'down']).nullable(),
+      }),
+    ]),
+  ),
+  /** For the next request; null if these are the first messages. */
+  before: z.int().nullable(),
+})
+
 export const ServerMessage = z.discriminatedUnion('type', [
   Ready,
   ToolsAccepted,
@@ -264,6 +458,14 @@ export const ServerMessage = z.discriminatedUnion('type', [
   ByeFromServer,
   RecentCalls,
   Pong,
+  ChatStart,
+  ChatChunk,
+  ChatEnd,
+  ChatNoActive,
+  ChatDone,
+  ChatError,
+  ChatThreadList,
+  ChatMessageList,
 ])
 
 export type Approval = z.output<typeof Approval>

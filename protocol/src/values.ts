@@ -21,6 +21,8 @@ export const maxNameLength = 128
 export const maxDescriptionLength = 4096
 export const maxTitleLength = 300
 export const maxUrlLength = 2048
+/** Maximum length of a message to the agent. */
+export const maxChatMessageLength = 32_000
 /** Maximum number of concurrent calls of a source. */
 export const maxRunningCalls = 64
 

@@ -1,6 +1,8 @@
 import { accessRoom } from './access/room.ts'
+import { agUiRoom } from './ag-ui/room.ts'
 import { agentRoom } from './agent/room.ts'
 import { auditEventsRoom } from './audit-events/room.ts'
+import { budgetsRoom } from './budgets/room.ts'
 import type { Capabilities } from './capabilities.ts'
 import { diagnosticsRoom } from './diagnostics/room.ts'
 import { directoriesRoom } from './directories/room.ts'
@@ -42,8 +44,10 @@ const rooms: readonly Room<Capabilities>[] = [
   diagnosticsRoom,
   githubAppRoom,
   usageRoom,
+  budgetsRoom,
   threadsRoom,
   agentRoom,
+  agUiRoom,
   directoriesRoom,
   auditEventsRoom,
 ]

@@ -66,6 +66,7 @@ export async function createApp(service: Capabilities): Promise<App> {
     serveApiDocs(() => describeOnce().specification, service.config.publicUrl),
   )
   app.options('/api/auth/pk-ticket', answerPreflight)
+  app.options('/api/agent/session', answerPreflight)
   app.get('/oauth/jwks', async (c) => c.json(await keys.published(), 200, publicDocument))
   app.route('/', authorizationServer.pages)
   app.route('/', serveConnect(service, authorizationServer.session))
@@ -97,6 +98,12 @@ export async function createApp(service: Capabilities): Promise<App> {
       observation.end(operation, method, response.statusCode)
       return
     }
+    if (path === '/ag-ui' || path.startsWith('/ag-ui/')) {
+      const observation = observe()
+      const operation = await service.agUi.serve(path, request, response, observation)
+      observation.end(operation, method, response.statusCode)
+      return
+    }
     const match = rest.match(method, path)
     if (!match) return pages(request, response)
     const observation = observe()
@@ -116,7 +123,10 @@ export async function createApp(service: Capabilities): Promise<App> {
       isDraining = true
       service.runtime.drain()
     },
-    endConnections: () => connections.close(),
+    endConnections() {
+      service.agUi.endStreams()
+      connections.close()
+    },
   }
 }
 

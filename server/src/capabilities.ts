@@ -1,3 +1,10 @@
+import { type AgUi, createAgUi } from './ag-ui/endpoint.ts'
+import { type AgentSessions, createAgentSessions } from './ag-ui/sessions.ts'
+import { type AgentSettingsReader, createAgentSettings } from './agent/agent-settings.ts'
+import { createRuns } from './agent-loop/create-runs.ts'
+import { createToolbox } from './agent-tools/create-toolbox.ts'
+import { createAnonymousLimits } from './budgets/anonymous.ts'
+import { createChat } from './chat/chat.ts'
 import { disconnectUser } from './consent/revocation.ts'
 import { forgetIdentity } from './delegation/held-identities.ts'
 import { createDepartures, type Departures } from './departures/departures.ts'
@@ -6,11 +13,15 @@ import type { Service } from './foundation/service.ts'
 import { createHub, type Hub } from './hub/hub.ts'
 import { createModels } from './models/create-models.ts'
 import type { Models } from './models/models.ts'
+import { createPrices } from './models/prices.ts'
 import { createKeyLookup, type KeyLookup } from './publishable-keys/key-lookup.ts'
 import { createRemoteTools } from './remote-tools/remote-tools.ts'
+import type { Runs } from './runs/runs.ts'
 import { createRuntime, type Runtime } from './runtime/runtime.ts'
 import { createBilling } from './subscriptions/billing.ts'
 import type { Billing } from './subscriptions/billing-provider.ts'
+import { createTelemetry } from './telemetry/telemetry.ts'
+import { keepErasing } from './threads/retention.ts'
 import { createTickets, type Tickets } from './tickets/signed-tickets.ts'
 import { createContentsDays, keepExpiring } from './tool-calls/contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/recorder.ts'
@@ -20,10 +31,14 @@ export interface Capabilities extends Service, Billing {
   keyLookup: KeyLookup
   identities: Identities
   tickets: Tickets
+  agentSessions: AgentSessions
   models: Models
+  agentSettings: AgentSettingsReader
   departures: Departures
   toolCalls: ToolCallRecorder
   hub: Hub
+  runs: Runs
+  agUi: AgUi
   runtime: Runtime
 }
 
@@ -35,29 +50,52 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)
   const tickets = createTickets(service)
+  const agentSessions = createAgentSessions(service)
   const models = await createModels(service)
+  const agentSettings = createAgentSettings(service)
   const billing = createBilling(service)
   const remoteTools = createRemoteTools(service, builtInNames)
   const toolCalls = createToolCallRecorder(service, createContentsDays(service))
   const hub = await createHub(service, builtInNames, remoteTools, toolCalls)
-  const runtime = await createRuntime(service, tickets, hub, toolCalls)
+  const telemetry = createTelemetry(service)
+  const runs = await createRuns({
+    ...service,
+    telemetry,
+    models,
+    agentSettings,
+    prices: createPrices(service.config),
+    toolbox: createToolbox({ ...service, hub, remoteTools }, (id) => agentSettings.of(id)),
+    anonymous: createAnonymousLimits(service),
+  })
+  const agUi = await createAgUi({ ...service, runs, agentSessions })
+  const chat = createChat({ ...service, runs })
+  const runtime = await createRuntime(service, tickets, hub, chat, toolCalls)
   const expiry = keepExpiring(service)
+  const erasure = keepErasing(service)
   const departures = createDepartures(service, departureSteps)
   return {
     ...service,
     keyLookup,
     identities,
     tickets,
+    agentSessions,
     models,
+    agentSettings,
     billing,
     departures,
     toolCalls,
     hub,
+    runs,
+    agUi,
     runtime,
     async close() {
       await departures.close()
       await expiry.close()
+      await erasure.close()
       await runtime.close()
+      await agUi.close()
+      await runs.close()
+      await telemetry?.close()
       await hub.close()
       await toolCalls.close()
       await models.close()

@@ -1,8 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { ClientMessage, maxChatMessageLength, ServerMessage } from '@inlay/protocol'
+import { uiMessageChunkSchema } from 'ai'
 import { describe, expect, test } from 'vitest'
+import { runLimits } from '../src/agent-loop/work.ts'
 import { updateConfig } from '../src/identity-provider/contract.ts'
 import { idpTypes, trustedIssuer } from '../src/identity-provider/issuers.ts'
+import { readSnippets } from './snippets.ts'
 
 const read = (file: string) => readFileSync(join(import.meta.dirname, '../..', file), 'utf8')
 
@@ -34,4 +38,63 @@ describe('Trust your identity provider', () => {
     const [, explained = ''] = guide.split('## What each refusal means')
     expect([...new Set(steps)].filter((step) => !explained.includes(`\`${step}\``))).toEqual([])
   })
+})
+
+describe('The chat’s protocol', () => {
+  const guide = read('docs/chat-protocol.md')
+  const examples = readSnippets('docs/chat-protocol.md').map(({ text }) => JSON.parse(text))
+  const schemas = [...ClientMessage.options, ...ServerMessage.options]
+  const find = (text: string, pattern: RegExp) => new Set([...text.matchAll(pattern)].map(([, found = '']) => found))
+
+  test('has a valid example of every message', () => {
+    for (const example of examples) {
+      const schema = schemas.find(({ shape }) => shape.type.value === example.type)
+      expect(schema?.safeParse(example).error, JSON.stringify(example)).toBeUndefined()
+    }
+    const types = schemas.map(({ shape }) => shape.type.value).filter((type) => type.startsWith('chat/'))
+    const shown = examples.map(({ type }) => type)
+    expect(types.filter((type) => !shown.includes(type))).toEqual([])
+  })
+
+  test('has chunks that the AI SDK accepts', async () => {
+    const chunks = examples.flatMap(({ chunks = [], messages = [] }) => [
+      ...chunks,
+      ...messages.flatMap((message: { chunks?: unknown[] }) => message.chunks ?? []),
+    ])
+    expect(chunks.length).toBeGreaterThan(5)
+    for (const chunk of chunks) expect(await uiMessageChunkSchema().validate?.(chunk)).toMatchObject({ success: true })
+  })
+
+  test('explains every chunk', () => {
+    const sources = ['run-feeds/chunks.ts', 'agent-loop/model-step.ts', 'agent-loop/loop.ts', 'agent-loop/summary.ts']
+    const types = find(sources.map((file) => read(`server/src/${file}`)).join(), /\{\s*type: '([a-z-]+)'[,\s}]/g)
+    expect(types).toContain('tool-approval-request')
+    const [, explained = ''] = guide.split('### Chunks')
+    const ofModels = ['text', 'finish', 'none']
+    expect([...types].filter((type) => !ofModels.includes(type) && !explained.includes(`\`${type}\``))).toEqual([])
+  })
+
+  test('explains every code of a refused request and of a failed run', () => {
+    const refusals = find(read('server/src/agent-loop/create-runs.ts'), /failure\(\d+, '(\w+)'/g)
+    const failures = find(read('server/src/runs/run.ts'), /^ {2}\| '([A-Z_]+)'/gm)
+    expect(refusals).toContain('RUN_ACTIVE')
+    expect(failures).toContain('BUDGET_REACHED')
+    const [, explained = ''] = guide.split('## Errors')
+    expect([...refusals, ...failures].filter((code) => !explained.includes(`\`${code}\``))).toEqual([])
+  })
+})
+
+test('The agent’s guide has the limits of the program', () => {
+  const [, limits = ''] = read('docs/agent.md').split('## Limits')
+  const write = (value: number) => String(value).replace(/(?<=\d)(?=(\d{3})+$)/g, ' ')
+  for (const row of [
+    `length of a message | ${write(maxChatMessageLength)} characters`,
+    `steps of a run | ${runLimits.steps} `,
+    `working time of a run | ${runLimits.workMs / 60_000} minutes`,
+    `tool calls in a step | ${runLimits.callsPerStep} `,
+    `length of a reply | ${write(runLimits.outputTokens)} tokens`,
+    `wait for a model that asks to wait | ${runLimits.waitMs / 1000} seconds`,
+  ]) {
+    expect(limits).toContain(`| ${row}`)
+  }
 })

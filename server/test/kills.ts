@@ -53,7 +53,7 @@ export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKi
     return output().trim()
   }
 
-  let server = await start(launch)
+  let server = await startProcess(launch)
   const token = await run('token', '--email', 'admin@demo.test', '--org', 'demo')
   const acknowledged = new Map<string, string>()
   const failures: Record<string, number> = {}
@@ -103,7 +103,7 @@ export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKi
         const exited = once(server.child, 'exit')
         server.child.kill('SIGKILL')
         await exited
-        server = await start(launch)
+        server = await startProcess(launch)
       })
     }
     for (let n = 0; n < postgresKills; n += 1) {
@@ -114,9 +114,9 @@ export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKi
     isOver = true
     await Promise.all(clients)
     const audit = await run('audit', 'verify', '--org', 'demo')
-    const stored = await query(dataDir, 'select id, name from publishable_keys')
+    const stored = await queryEmbedded(dataDir, 'select id, name from publishable_keys')
     const names = new Map(stored.map(({ id, name }) => [id, name]))
-    const halves = await query(
+    const halves = await queryEmbedded(
       dataDir,
       `select coalesce(id::text, target) as id from publishable_keys full join (
          select target from audit_events where action = 'publishable_key.created'
@@ -148,7 +148,8 @@ function postmaster(dataDir: string): { pid: number; socket: string } {
   return { pid: Number(lines[0]), socket: lines[4] ?? '' }
 }
 
-async function query(dataDir: string, text: string): Promise<Record<string, unknown>[]> {
+/** Queries the embedded database as its owner. */
+export async function queryEmbedded<Row = Record<string, unknown>>(dataDir: string, text: string): Promise<Row[]> {
   const client = new pg.Client({ host: postmaster(dataDir).socket, user: 'inlay', database: 'inlay' })
   await client.connect()
   try {
@@ -158,12 +159,20 @@ async function query(dataDir: string, text: string): Promise<Record<string, unkn
   }
 }
 
-async function start(launch: (command: string) => ChildProcess): Promise<{ child: ChildProcess; url: string }> {
+export interface StartedServer {
+  child: ChildProcess
+  url: string
+  /** Everything that it wrote to its standard output so far. */
+  output(): string
+}
+
+/** Waits until the server is ready. */
+export async function startProcess(launch: (command: string) => ChildProcess): Promise<StartedServer> {
   const child = launch('start')
   const output = collect(child)
   for (;;) {
     const port = /Listens on +port (\d+)/.exec(output())?.[1]
-    if (port) return { child, url: `http://localhost:${port}` }
+    if (port) return { child, url: `http://localhost:${port}`, output }
     if (child.exitCode !== null) throw new Error(`The server exited with ${child.exitCode}: ${output()}`)
     await Promise.race([once(child.stdout as NodeJS.ReadableStream, 'data'), once(child, 'exit')])
   }

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
-import type { OrgCaller } from '../src/foundation/caller.ts'
+import type { ToolUser } from '../src/foundation/tool-user.ts'
 import { channels, type FoundSource } from '../src/stores/bus-messages.ts'
 import { connectRedis } from '../src/stores/redis.ts'
 import { type EngineProxy, startEngineProxy } from './engine-proxy.ts'
@@ -226,7 +226,7 @@ describe.skipIf(!redisUrl)('a question', { timeout: 60_000 }, () => {
     const question = { connector: { name: 'crm', origin: 'https://crm.example' }, description: 'Pays', key: 'key' }
     const order = { call_id: 'call-1', name: 'crm.pay', args: { sum: 5 }, definition_hash: 'h', question }
     const call = { signal: new AbortController().signal, progress: () => undefined }
-    const who = { caller: { token: {} } as OrgCaller, owner }
+    const who = { owner } as ToolUser
     const answered = switchboard.call(tab as FoundSource, who, order, call)
     expect(await page.next('tool/ask')).toMatchObject({ call_id: 'call-1', args: { sum: 5 } })
     expect(await find()).toMatchObject([{ asker: { isAsking: true } }])

@@ -29,8 +29,15 @@ export interface PageOptions {
 
 export const pageOrigin = 'https://shop.example'
 
-/** Opens a socket without sending `hello`. */
-export async function openSocket(url: string, ticket: string, { origin = pageOrigin, client }: PageOptions = {}) {
+/** Opens a socket without sending `hello`. It is closed at the end of the test. */
+export async function openSocket(url: string, ticket: string, options: PageOptions = {}) {
+  const opened = connectSocket(url, ticket, options)
+  onTestFinished(() => opened.socket.terminate())
+  await once(opened.socket, 'open')
+  return opened
+}
+
+function connectSocket(url: string, ticket: string, { origin = pageOrigin, client }: PageOptions) {
   const socket = new WebSocket(
     `${url.replace(/^http/, 'ws')}/runtime`,
     [subprotocol, ticketSubprotocolPrefix + ticket],
@@ -39,18 +46,26 @@ export async function openSocket(url: string, ticket: string, { origin = pageOri
       ...client,
     },
   )
-  onTestFinished(() => socket.terminate())
   socket.on('error', () => undefined)
   const closed = new Promise<{ code: number; reason: string }>((resolve) =>
     socket.once('close', (code, reason) => resolve({ code, reason: String(reason) })),
   )
-  const inbox = readInbox(socket)
-  await once(socket, 'open')
-  return { socket, closed, ...inbox }
+  return { socket, closed, ...readInbox(socket) }
 }
 
 export async function openPage(url: string, ticket: string, options: PageOptions = {}): Promise<Page> {
-  const { socket, closed, next, unread } = await openSocket(url, ticket, options)
+  return greet(await openSocket(url, ticket, options), options)
+}
+
+/** Like `openPage`, outside a test: the caller closes the socket. */
+export async function connectPage(url: string, ticket: string, options: PageOptions = {}): Promise<Page> {
+  const opened = connectSocket(url, ticket, options)
+  await once(opened.socket, 'open')
+  return greet(opened, options)
+}
+
+async function greet(opened: ReturnType<typeof connectSocket>, options: PageOptions): Promise<Page> {
+  const { socket, closed, next, unread } = opened
   const send = (message: ClientMessageInput) => socket.send(JSON.stringify(message))
   const origin = options.origin ?? pageOrigin
   send({ type: 'hello', tab_id: 'tab-1', url: `${origin}/cart`, title: 'Cart', ...options.hello })

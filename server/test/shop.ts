@@ -3,6 +3,7 @@ import { expect, onTestFinished } from 'vitest'
 import { createAccess } from '../src/access/access.ts'
 import type { OrgCaller } from '../src/foundation/caller.ts'
 import type { ToolCall } from '../src/foundation/tool.ts'
+import { memberAsToolUser } from '../src/foundation/tool-user.ts'
 import { resources } from '../src/http/protected-resources.ts'
 import type { Email } from './harness.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
@@ -94,7 +95,7 @@ export async function startShop(env: Record<string, string> = {}): Promise<Shop>
 export async function callerFor(app: HttpService, email: Email, slug: 'demo' | 'other') {
   const access = await createAccess(app.service)
   const authorization = `Bearer ${await app.tokenFor(email, slug)}`
-  const caller = (await access.check(authorization, 'org', resources(app.url).api)) as OrgCaller
+  const caller = memberAsToolUser((await access.check(authorization, 'org', resources(app.url).api)) as OrgCaller)
   const { hub } = app.service
   return {
     sources: () => hub.listSources(caller),

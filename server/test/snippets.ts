@@ -56,16 +56,22 @@ export interface ShellOptions {
   env: Record<string, string>
   /** Fills in the values that readers replace: URLs, names, ports. */
   fill(text: string): string
+  /** Programs that the document asks readers to save, which start with their name in a comment. */
+  programs?: Snippet[]
 }
 
 /**
  * Runs the snippets of a document in order in one shell, as if a reader pasted them. `npx` and `npm` use this checkout,
  * and `npm start` ends once the server is ready. Stops at the first command that fails.
  */
-export async function runInShell(snippets: Snippet[], { env, fill }: ShellOptions): Promise<Sent[]> {
+export async function runInShell(snippets: Snippet[], { env, fill, programs = [] }: ShellOptions): Promise<Sent[]> {
   const folder = mkdtempSync(join(tmpdir(), 'inlay-snippets-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   mkdirSync(join(folder, 'requests'))
+  for (const { text } of programs) {
+    const [, name] = text.match(/^\/\/ ([\w-]+\.mjs)\n/) ?? []
+    if (name) writeFileSync(join(folder, name), fill(text))
+  }
   const commands = makeCommands(join(folder, 'bin'))
   const script = snippets.flatMap(({ file, line, text }) => [`export AT='${file}:${line}'`, fill(text)])
   const child = spawn('sh', ['-e'], {

@@ -3,6 +3,7 @@ import { operation } from '../foundation/operation.ts'
 import { name, Timestamp, text } from '../foundation/shapes.ts'
 import { variant } from '../lib/errors.ts'
 import { modelProviders } from '../models/models.ts'
+import { OriginGroup, ToolPolicies, ToolPolicy } from './policy-shapes.ts'
 
 /** Accepts http as well, because only the service knows whether it runs in development, where http is allowed. */
 const ModelUrl = z
@@ -51,6 +52,11 @@ const OwnModel = z
   })
   .meta({ id: 'OwnModel' })
 
+const policiesText =
+  'What the agent may do with a tool, by the tool’s name. A connector’s tool is named `<connector>.<tool>`, such as `crm.search`. A page’s tool has its own name, such as `add_to_cart`, or only on one site `https://shop.example.com add_to_cart`, which has precedence. `auto`: call it without asking the user. `ask`: always ask. `never`: don’t call it. Tools without a policy are called if they only read, and otherwise the user is asked.'
+const groupsText =
+  'Groups of origins that trust each other. Once a conversation has text from one origin, the agent asks the user before it sends anything to another origin, even with the policy `auto`, unless both are in the same group.'
+
 const ModelSource = z.enum(['organization', 'operator', 'ollama', 'demo', 'none'])
 const sourceText =
   '`organization`: your own model. `operator`: the model that the operator configured. `ollama`: a local Ollama, in development. `demo`: the built-in demo model, in development. `none`: no model is configured.'
@@ -72,6 +78,21 @@ const AgentConfig = z
         reason: z.string().describe('Why the agent uses this model, or why it has none'),
       })
       .describe('The model that the agent uses. Read-only.'),
+    tool_policies: z.record(z.string(), ToolPolicy).describe(policiesText),
+    origin_groups: z.array(z.array(z.string())).describe(groupsText),
+    anonymous: z
+      .strictObject({
+        is_enabled: z.boolean().describe('Whether visitors who aren’t signed in can talk to the agent'),
+        runs_per_minute: z.int().describe('How many messages a visitor can send per minute'),
+      })
+      .describe('Visitors without an identity. A publishable key is public, so strangers spend your budget.'),
+    are_contents_visible: z
+      .boolean()
+      .describe('Whether members of the organization can read conversations. Every time they do is an audit event.'),
+    retention_days: z
+      .int()
+      .nullable()
+      .describe('After how many days conversations are erased; null to keep them. Counts and usage stay.'),
     updated_at: Timestamp.nullable().describe('When the settings were last changed; null if they never were'),
   })
   .meta({ id: 'AgentConfig' })
@@ -146,9 +167,38 @@ export const updateAgentConfig = operation({
       .max(3)
       .optional()
       .describe('Models to try, in order, if your own model fails: at most three'),
+    tool_policies: ToolPolicies.optional().describe(`Replaces all policies, at most 500. ${policiesText}`),
+    origin_groups: z
+      .array(OriginGroup)
+      .max(20)
+      .optional()
+      .describe(`Replaces all groups: at most 20, of 2 to 20 origins. ${groupsText}`),
+    anonymous: z
+      .strictObject({
+        is_enabled: z.boolean().optional().describe('Whether visitors who aren’t signed in can talk to the agent'),
+        runs_per_minute: z
+          .int()
+          .min(1)
+          .max(60)
+          .optional()
+          .describe('How many messages a visitor can send per minute, 1 to 60'),
+      })
+      .optional()
+      .describe('Visitors without an identity. Off by default.'),
+    are_contents_visible: z
+      .boolean()
+      .optional()
+      .describe('Whether members of the organization can read conversations. Off by default.'),
+    retention_days: z
+      .int()
+      .min(1)
+      .max(3650)
+      .nullable()
+      .optional()
+      .describe('After how many days conversations are erased, 1 to 3650; null to keep them'),
   }),
-  // Room for every field at its limit, even if each character is written as an escape.
-  bodyLimit: 256 * 1024,
+  // Room for every field at its limit, even if each character of a text is written as an escape.
+  bodyLimit: 1024 * 1024,
   response: AgentConfig,
   errors: [],
 })

@@ -5,7 +5,7 @@ import { fail } from '../lib/errors.ts'
 import { type Model, ModelFailed, type Models, type OwnModel } from '../models/models.ts'
 import { cleanText } from '../untrusted/page-text.ts'
 import { type testAgentModel as contract, testErrors } from './contract.ts'
-import { completeModel, openModels } from './own-models.ts'
+import { completeModel, openModels, readModels } from './own-models.ts'
 import { selectSettings } from './settings.ts'
 
 type Result = Output<typeof contract>
@@ -23,17 +23,10 @@ export async function testAgentModel(
   const { database, kv, models } = service
   const saved = await database.asOrg(id, selectSettings)
   const openSaved = () => openModels(service, id, saved)
-  const own = model ? [completeModel(service, model, 'model', openSaved)] : openSaved()
+  const own = model ? [completeModel(service, model, 'model', openSaved)] : readModels(service, id, saved)
+  if ('problem' in own) return { ...untested, message: own.problem }
   const [chosen] = models.choose(own)
-  if (!chosen)
-    return {
-      ...failed,
-      source: 'none',
-      provider: null,
-      model: null,
-      latency_ms: null,
-      message: models.installation().reason,
-    }
+  if (!chosen) return { ...untested, message: models.installation().reason }
 
   const running = `agent-model-test:${id}`
   if (!(await kv.setIfAbsent(running, true, longestTestSeconds))) {
@@ -47,6 +40,7 @@ export async function testAgentModel(
 }
 
 const failed = { success: false, prompt_tokens: null, completion_tokens: null, is_estimated: false }
+const untested = { ...failed, source: 'none' as const, provider: null, model: null, latency_ms: null }
 
 async function callModel(
   { models, log }: Service & { models: Models },

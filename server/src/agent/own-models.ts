@@ -1,6 +1,7 @@
 import type { Input } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { invalid } from '../lib/errors.ts'
+import { ignoreUnreadable } from '../lib/secrets.ts'
 import type { OwnModel } from '../models/models.ts'
 import type * as contract from './contract.ts'
 
@@ -35,6 +36,25 @@ export function openModels(
   if (model_keys_sealed === null) return []
   const keys: string[] = JSON.parse(secrets.open(model_keys_sealed, keysPlace(organizationId)))
   return models.map(({ key_last4, ...model }, index) => ({ ...model, key: keys[index] as string }))
+}
+
+/** Why an organization's own models can't be used: a sentence for its administrators. */
+export interface ModelProblem {
+  problem: string
+}
+
+const unreadableKeys: ModelProblem = {
+  problem:
+    'The saved API keys can’t be decrypted, because the operator’s secret has changed. Send each model again with its key, or remove them.',
+}
+
+/** Like `openModels`, but keys that can't be decrypted are a value instead of an error. */
+export function readModels(service: Service, organizationId: string, saved: SavedModels): OwnModel[] | ModelProblem {
+  try {
+    return openModels(service, organizationId, saved)
+  } catch (error) {
+    return ignoreUnreadable(error) ?? unreadableKeys
+  }
 }
 
 /**

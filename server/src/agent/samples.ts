@@ -3,13 +3,12 @@ import { asOrg, type OperationSamples, type Slug } from '../../test/sample-helpe
 import type * as contract from './contract.ts'
 
 export const fillTables = (app: TestService, slug: Slug) =>
-  asOrg(
-    app,
-    slug,
-    (sql) => sql`
+  asOrg(app, slug, async (sql) => {
+    await sql`
       insert into agent_settings (organization_id, name, greeting, starter_prompts, instructions, models)
-      values (current_organization(), 'sample', '', '{}', '', '[]')`,
-  )
+      values (current_organization(), 'sample', '', '{}', '', '[]')`
+    await sql`insert into conversation_retention (organization_id, days) values (current_organization(), 3650)`
+  })
 
 export const operationSamples: OperationSamples<typeof contract> = {
   getAgentConfig: {},

@@ -15,7 +15,10 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 afterEach(async () => {
-  await app.service.database.asOrg(await app.organization('demo'), (sql) => sql`delete from agent_settings`)
+  await app.service.database.asOrg(await app.organization('demo'), async (sql) => {
+    await sql`delete from agent_settings`
+    await sql`delete from conversation_retention`
+  })
 })
 
 const path = '/agent/config'
@@ -33,6 +36,13 @@ const texts = {
   greeting: 'Hi!\nHow can I help?',
   starter_prompts: ['Where is my order?', 'Which ink fits my pen?'],
   instructions: '# Tone\n\n\t- Be brief.\n  - Be kind 👨‍👩‍👧.',
+}
+const rules = {
+  tool_policies: { 'crm.search': 'auto', add_to_cart: 'ask', 'https://shop.example.com add_to_cart': 'never' },
+  origin_groups: [['https://shop.example.com', 'https://crm.example.com:8443']],
+  anonymous: { is_enabled: true, runs_per_minute: 60 },
+  are_contents_visible: true,
+  retention_days: 3650,
 }
 const invalidField = (field: string, details: unknown = expect.stringMatching(/\S/)) => ({
   defined: true,
@@ -53,6 +63,11 @@ const defaults = () => ({
   model: null,
   fallback_models: [],
   effective_model: installed(),
+  tool_policies: {},
+  origin_groups: [],
+  anonymous: { is_enabled: false, runs_per_minute: 6 },
+  are_contents_visible: false,
+  retention_days: null,
   updated_at: null,
 })
 
@@ -65,11 +80,13 @@ describe('the settings', () => {
   test('save every field, and only return the last four characters of keys', async () => {
     const { body } = await patch({
       ...texts,
+      ...rules,
       model: { ...small, url: 'https://MODELS.example.com:443/v1/', key },
       fallback_models: [{ ...claude, key: 'another-key-0000' }],
     })
     expect(body).toEqual({
       ...texts,
+      ...rules,
       model: { ...small, key_last4: '5678' },
       fallback_models: [{ ...claude, key_last4: '0000' }],
       effective_model: {
@@ -92,8 +109,36 @@ describe('the settings', () => {
     ['instructions', { instructions: 'Be brief.' }, { instructions: 'Be brief.' }],
     ['the model’s key', { model: { ...small, key: 'another-key-0000' } }, { model: { ...small, key_last4: '0000' } }],
     ['fallback_models, to none', { fallback_models: [] }, { fallback_models: [] }],
+    ['tool_policies', { tool_policies: { 'crm.search': 'never' } }, { tool_policies: { 'crm.search': 'never' } }],
+    [
+      'tool_policies, with origins in canonical form',
+      { tool_policies: { 'HTTPS://Shop.Example.com:443 add to cart': 'ask' } },
+      { tool_policies: { 'https://shop.example.com add to cart': 'ask' } },
+    ],
+    ['tool_policies, to none', { tool_policies: {} }, { tool_policies: {} }],
+    [
+      'origin_groups, in canonical form',
+      { origin_groups: [['https://A.example.com:443', 'http://localhost:3000', 'https://a.example.com']] },
+      { origin_groups: [['https://a.example.com', 'http://localhost:3000']] },
+    ],
+    ['origin_groups, to none', { origin_groups: [] }, { origin_groups: [] }],
+    [
+      'whether visitors can talk to the agent',
+      { anonymous: { is_enabled: false } },
+      { anonymous: { ...rules.anonymous, is_enabled: false } },
+    ],
+    [
+      'how often visitors can write',
+      { anonymous: { runs_per_minute: 1 } },
+      { anonymous: { ...rules.anonymous, runs_per_minute: 1 } },
+    ],
+    ['are_contents_visible', { are_contents_visible: false }, { are_contents_visible: false }],
+    ['retention_days', { retention_days: 1 }, { retention_days: 1 }],
+    ['retention_days, to forever', { retention_days: null }, { retention_days: null }],
   ])('change %s and nothing else', async (_, changes, expected) => {
-    const before = (await patch({ ...texts, model: { ...small, key }, fallback_models: [{ ...claude, key }] })).body
+    const before = (
+      await patch({ ...texts, ...rules, model: { ...small, key }, fallback_models: [{ ...claude, key }] })
+    ).body
     const { body } = await patch(changes)
     expect(body).toEqual({ ...before, ...expected, updated_at: timestamp })
     expect(await get()).toEqual(body)
@@ -102,18 +147,18 @@ describe('the settings', () => {
   test('stay as they are if nothing changes, without an audit event', async () => {
     expect((await patch({})).body).toEqual(defaults())
     expect((await patch({ name: 'Assistant', fallback_models: [] })).body).toEqual(defaults())
-    const before = (await patch({ ...texts, model: { ...small, key } })).body
+    const before = (await patch({ ...texts, ...rules, model: { ...small, key } })).body
     const events = await auditEvents()
-    expect((await patch({ ...texts, model: small })).body).toEqual(before)
+    expect((await patch({ ...texts, ...rules, anonymous: {}, model: small })).body).toEqual(before)
     expect(await auditEvents()).toEqual(events)
   })
 
   test('keep all concurrent changes to different fields, including the first change', async () => {
-    const changes = { ...texts, model: { ...small, key } }
+    const changes = { ...texts, ...rules, model: { ...small, key } }
     const fields = Object.entries(changes).map(([field, value]) => ({ [field]: value }))
     const answers = await Promise.all(Array.from({ length: 30 }, (_, n) => patch(fields[n % fields.length])))
     expect(answers.map(({ status }) => status)).toEqual(Array(30).fill(200))
-    expect(await get()).toMatchObject({ ...texts, model: { ...small, key_last4: '5678' } })
+    expect(await get()).toMatchObject({ ...texts, ...rules, model: { ...small, key_last4: '5678' } })
   })
 
   test('belong to one organization, and only its administrators can read them', async () => {
@@ -152,6 +197,10 @@ describe('the settings', () => {
 })
 
 describe('limits', () => {
+  const names = (count: number) => Array.from({ length: count }, (_, n) => `n${n}`)
+  const longOrigin = (n: number) =>
+    `https://${`${'a'.repeat(60)}.`.repeat(3)}${String(n).padStart(3, '0')}.example.com:8443`
+
   test.each<[string, Record<string, unknown>]>([
     ['a name of 1 character', { name: 'x' }],
     ['a name of 60 characters', { name: 'ü'.repeat(60) }],
@@ -164,6 +213,13 @@ describe('limits', () => {
     ['a URL of 2000 characters', { model: { ...small, url: `https://a.example.com/${'x'.repeat(1975)}/v1`, key } }],
     ['plain http in development', { model: { ...small, url: 'http://127.0.0.1:9000/v1', key } }],
     ['a path before /v1', { model: { ...claude, url: 'https://gateway.example.com/anthropic/v1', key } }],
+    ['500 policies', { tool_policies: Object.fromEntries(names(500).map((name) => [name, 'ask'])) }],
+    ['a tool of 200 characters', { tool_policies: { ['x'.repeat(200)]: 'auto' } }],
+    ['a tool named like a method', { tool_policies: { toString: 'never' } }],
+    [
+      '20 groups of 20 origins',
+      { origin_groups: Array(20).fill(names(20).map((name) => `https://${name}.example.com`)) },
+    ],
     ['three fallback models', { model: { ...small, key }, fallback_models: Array(3).fill({ ...claude, key }) }],
   ])('allow %s', async (_, body) => {
     expect((await patch(body)).body).toMatchObject(
@@ -180,6 +236,8 @@ describe('limits', () => {
       instructions: 'ü'.repeat(20_000),
       model: { ...model, key: 'k'.repeat(2000) },
       fallback_models: Array(3).fill({ ...model, key: 'k'.repeat(2000) }),
+      tool_policies: Object.fromEntries(names(500).map((_, n) => [`${longOrigin(n)} ${'t'.repeat(200)}`, 'never'])),
+      origin_groups: Array(20).fill(names(20).map((_, n) => longOrigin(n))),
     }
     const escaped = JSON.stringify(body).replaceAll('ü', '\\u00fc')
     expect((await patch(escaped)).body).toMatchObject({ instructions: body.instructions })
@@ -237,6 +295,42 @@ describe('limits', () => {
       `https://a.example.com/${'x'.repeat(1976)}/v1`,
     ].map((url): [unknown, string] => [withModel({ url }), 'model.url']),
     [{ model: { ...claude, url: 'https://api.anthropic.com', key } }, 'model.url'],
+    [{ tool_policies: null }, 'tool_policies'],
+    [{ tool_policies: [] }, 'tool_policies'],
+    [{ tool_policies: { search: 'always' } }, 'tool_policies.search'],
+    [{ tool_policies: { search: null } }, 'tool_policies.search'],
+    [{ tool_policies: { '': 'ask' } }, 'tool_policies.'],
+    [{ tool_policies: { ['x'.repeat(201)]: 'ask' } }, `tool_policies.${'x'.repeat(63)}…`],
+    [{ tool_policies: { 'a\u0007b': 'ask' } }, 'tool_policies.a\u0007b'],
+    [{ tool_policies: { 'http://shop.example.com x': 'ask' } }, 'tool_policies.http://shop.example.com x'],
+    [{ tool_policies: { 'https://*.example.com x': 'ask' } }, 'tool_policies.https://*.example.com x'],
+    [{ tool_policies: { 'https://shop.example.com/ x': 'ask' } }, 'tool_policies.https://shop.example.com/ x'],
+    [
+      { tool_policies: { 'https://shop.example.com x': 'ask', 'https://shop.example.com:443 x': 'auto' } },
+      'tool_policies.https://shop.example.com:443 x',
+    ],
+    [{ tool_policies: Object.fromEntries(names(501).map((name) => [name, 'ask'])) }, 'tool_policies'],
+    [{ origin_groups: null }, 'origin_groups'],
+    [{ origin_groups: ['https://a.example.com'] }, 'origin_groups.0'],
+    [{ origin_groups: [['https://a.example.com']] }, 'origin_groups.0'],
+    [{ origin_groups: [['https://a.example.com', 'https://A.example.com']] }, 'origin_groups.0'],
+    [{ origin_groups: [['https://a.example.com', 'https://*.example.com']] }, 'origin_groups.0.1'],
+    [{ origin_groups: [['https://a.example.com', 'https://b.example.com/path']] }, 'origin_groups.0.1'],
+    [{ origin_groups: [['https://a.example.com', `https://${'b'.repeat(300)}`]] }, 'origin_groups.0.1'],
+    [{ origin_groups: [names(21).map((name) => `https://${name}.example.com`)] }, 'origin_groups.0'],
+    [{ origin_groups: Array(21).fill(['https://a.example.com', 'https://b.example.com']) }, 'origin_groups'],
+    [{ anonymous: null }, 'anonymous'],
+    [{ anonymous: { is_enabled: 'yes' } }, 'anonymous.is_enabled'],
+    [{ anonymous: { tokens: 1 } }, 'anonymous.tokens'],
+    ...[0, 61, 1.5, '5', null].map((runs_per_minute): [unknown, string] => [
+      { anonymous: { runs_per_minute } },
+      'anonymous.runs_per_minute',
+    ]),
+    ...[null, 1, 'true'].map((are_contents_visible): [unknown, string] => [
+      { are_contents_visible },
+      'are_contents_visible',
+    ]),
+    ...[0, 3651, 1.5, '30'].map((retention_days): [unknown, string] => [{ retention_days }, 'retention_days']),
     [{ fallback_models: null }, 'fallback_models'],
     [{ ...withModel({}), fallback_models: Array(4).fill({ ...claude, key }) }, 'fallback_models'],
     [{ ...withModel({}), fallback_models: [{ ...small, url: 'x', key }] }, 'fallback_models.0.url'],
@@ -378,6 +472,18 @@ describe('the saved keys', () => {
       )
     await patch({ model: { ...small, key } })
     await spoil()
+    const unusable = {
+      source: 'none',
+      provider: null,
+      name: null,
+      reason: expect.stringContaining('can’t be decrypted'),
+    }
+    expect((await get()).effective_model).toEqual(unusable)
+    expect((await app.request('POST', `${path}/test`, { token })).body).toMatchObject({
+      success: false,
+      source: 'none',
+      message: unusable.reason,
+    })
     expect((await patch({ name: 'Penny' })).body).toMatchObject({ name: 'Penny', model: small })
     expect((await patch({ model: { ...small, key } })).status).toBe(200)
     expect(await readKeys()).toEqual([key])
@@ -412,6 +518,8 @@ test('every change writes an audit event with the changed fields and models, and
   await patch({ model: { ...small, url: 'https://evil.test/v1' } })
   await patch({ name: 'Penny', fallback_models: [{ ...small, name: 'large' }] })
   await patch({ model: null, fallback_models: [] })
+  await patch(rules)
+  await patch({ tool_policies: { 'crm.search': 'never', add_to_cart: 'ask' }, are_contents_visible: false })
   const large = { ...small, name: 'large' }
   expect((await auditEvents()).slice(before)).toEqual(
     [
@@ -419,6 +527,12 @@ test('every change writes an audit event with the changed fields and models, and
       { changed: ['model'], models: [small], new_keys: ['model'] },
       { changed: ['fallback_models'], models: [small, large] },
       { changed: ['model', 'fallback_models'], models: [] },
+      { changed: expect.arrayContaining(Object.keys(rules)), ...rules },
+      {
+        changed: expect.arrayContaining(['tool_policies', 'are_contents_visible']),
+        are_contents_visible: false,
+        tool_policies: { 'crm.search': 'never', 'https://shop.example.com add_to_cart': null },
+      },
     ].map((data) => ({ actor: 'admin@demo.test', action: 'agent.config_updated', target: id, data })),
   )
 })

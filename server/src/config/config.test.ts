@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { shippedPriceFile } from '../models/prices.ts'
 import {
   type Config,
   describeUnknownSettings,
@@ -11,6 +12,7 @@ import {
   settings,
 } from './config.ts'
 import { readPlanFile, shippedPlanFile } from './plan-file.ts'
+import { readPriceFile } from './price-file.ts'
 
 const secret = 'Zq3vT8nW1xK6bR0yL5dM9sH2jF7pG4cA'
 const otherSecret = 'aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV'
@@ -56,6 +58,8 @@ const openai: ModelSettings = {
   key: 'o',
   setting: 'OPENAI_API_KEY',
 }
+const receiver = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://10.0.0.5:4318' }
+const telemetry = { url: 'http://10.0.0.5:4318', headers: {}, serviceName: 'inlay', areContentsSent: false }
 const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['PORT', '0', { port: 0 }],
   ['PORT', ' 65535 ', { port: 65535 }],
@@ -117,6 +121,8 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ],
   ['INLAY_PLANS_FILE', shippedPlanFile, { plans: readPlanFile(shippedPlanFile) }],
   ['INLAY_PLANS_FILE', '', { plans: readPlanFile(shippedPlanFile) }],
+  ['INLAY_MODEL_PRICES', shippedPriceFile, { modelPrices: readPriceFile(shippedPriceFile) }],
+  ['INLAY_MODEL_PRICES', '', { modelPrices: [] }],
   ['MODEL_URL', 'http://10.0.0.5:8000/v1', { model: ownServer }, { MODEL_NAME: 'qwen3' }],
   ['MODEL_URL', '', { model: undefined, ollamaUrl: 'http://127.0.0.1:11434' }],
   ['MODEL_URL', '', { model: undefined, ollamaUrl: undefined }, production],
@@ -132,6 +138,32 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['MODEL_NAME', 'qwen3', { model: ownServer }, { MODEL_URL: ownServer.url }],
   ['MODEL_NAME', 'claude-x', { model: { ...anthropic, name: 'claude-x' } }, { ANTHROPIC_API_KEY: 'a' }],
   ['MODEL_NAME', 'gpt-x', { model: { ...openai, name: 'gpt-x' } }, { OPENAI_API_KEY: 'o' }],
+  ['MODEL_SILENCE_SECONDS', '600', { modelSilenceSeconds: 600 }],
+  ['MODEL_SILENCE_SECONDS', '', { modelSilenceSeconds: 60 }],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://10.0.0.5:4318', { telemetry }],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://10.0.0.5:4318/', { telemetry }],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', '', { telemetry: undefined }, { OTEL_EXPORTER_OTLP_HEADERS: 'a=b' }],
+  [
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    'https://cloud.langfuse.com/api/public/otel',
+    { telemetry: { ...telemetry, url: 'https://cloud.langfuse.com/api/public/otel' } },
+  ],
+  [
+    'OTEL_EXPORTER_OTLP_HEADERS',
+    'Authorization=Basic%20YTpi==, x-team = support',
+    { telemetry: { ...telemetry, headers: { authorization: 'Basic YTpi==', 'x-team': 'support' } } },
+    receiver,
+  ],
+  ['OTEL_SERVICE_NAME', 'shop', { telemetry: { ...telemetry, serviceName: 'shop' } }, receiver],
+  ...['true', 'True', 'SPAN_ONLY', 'span_and_event'].map(
+    (text): [Name, string, Partial<Config>, Record<string, string>] => [
+      'OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT',
+      text,
+      { telemetry: { ...telemetry, areContentsSent: true } },
+      receiver,
+    ],
+  ),
+  ['OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT', 'false', { telemetry }, receiver],
   ['INLAY_LOG_LEVEL', 'silent', { logLevel: 'silent' }],
   ['INLAY_LOG_LEVEL', '', { logLevel: 'info' }],
   ['INLAY_METRICS_TOKEN', 'scrape', { metricsToken: 'scrape' }],
@@ -192,6 +224,11 @@ const bad: [Name, string, string][] = [
     '/nowhere/plans.json',
     "names a file that can't be read: ENOENT: no such file or directory, open '/nowhere/plans.json'",
   ],
+  [
+    'INLAY_MODEL_PRICES',
+    '/nowhere/prices.json',
+    "names a file that can't be read: ENOENT: no such file or directory, open '/nowhere/prices.json'",
+  ],
   ['MODEL_URL', 'localhost:11434/v1', 'must be a URL starting with https:// or http://'],
   ['MODEL_URL', 'ftp://models.example.com/v1', 'must be a URL starting with https:// or http://'],
   ...['', '/', '/v1/', '/v1?a', '/v1#a', '/v1/chat/completions'].map((path): [Name, string, string] => [
@@ -208,6 +245,21 @@ const bad: [Name, string, string][] = [
   ['MODEL_KEY', 'two words', 'must be a key without spaces, in ASCII characters'],
   ['ANTHROPIC_API_KEY', 'schlüssel', 'must be a key without spaces, in ASCII characters'],
   ['OPENAI_API_KEY', 'two words', 'must be a key without spaces, in ASCII characters'],
+  ['MODEL_SILENCE_SECONDS', '0', 'must be a whole number from 1 to 600, not "0"'],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'localhost:4318', 'must be a URL starting with https:// or http://'],
+  ...['http://me:p@localhost:4318', 'http://localhost:4318?a', 'http://localhost:4318#a'].map(
+    (text): [Name, string, string] => [
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      text,
+      'must be a URL without a password, query or fragment; send a key with OTEL_EXPORTER_OTLP_HEADERS',
+    ],
+  ),
+  ...['Bearer abc', 'a=%zz', 'a b=c', 'a=b%0Ac'].map((text): [Name, string, string] => [
+    'OTEL_EXPORTER_OTLP_HEADERS',
+    text,
+    'must be name=value pairs, separated by commas; special characters are percent-encoded',
+  ]),
+  ['OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT', 'yes', 'must be true or false, not "yes"'],
   ['INLAY_LOG_LEVEL', 'verbose', 'must be one of trace, debug, info, warn, error, fatal, silent, not "verbose"'],
 ]
 
@@ -265,6 +317,8 @@ test.each([
   ['ANTHROPIC_API_KEY', 'hunter2 hunter2'],
   ['OPENAI_API_KEY', 'hunter2 hunter2'],
   ['INLAY_SECRET', `${secret},hunter2`],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'hunter2 hunter2=1'],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'https://me:hunter2@collector.example.com'],
   ['DATABASE_URL', 'postgres//u:hunter2@db'],
   ['REDIS_URL', 'http://:hunter2@redis'],
 ])('an invalid %s does not appear in the message', (name, value) => {

@@ -14,6 +14,7 @@ import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import ipaddr from 'ipaddr.js'
 import { type Plan, readPlanFile, shippedPlanFile } from './plan-file.ts'
+import { type ModelPrice, readPriceFile } from './price-file.ts'
 
 /** Used without MODEL_NAME. */
 const defaultModels = { anthropic: 'claude-sonnet-5-5', openai: 'gpt-5.4-mini' }
@@ -126,6 +127,34 @@ export const settings = {
     secret: true,
     text: 'API key for OpenAI. Used if neither `MODEL_URL` nor `ANTHROPIC_API_KEY` is set.',
   },
+  MODEL_SILENCE_SECONDS: {
+    default: '60',
+    parse: integer(1, 600),
+    text: 'How long a model may send nothing before the agent gives up on the request, tries again, and then uses a fallback model. Raise it for models that think for long before they answer.',
+  },
+  INLAY_MODEL_PRICES: {
+    parse: (text: string) => readPriceFile(resolve(text)),
+    text: 'JSON file with prices and limits of models. Its entries take precedence over the built-in ones, `server/src/models/default-prices.json`, which has the same format. Budgets in money need a price for the agent’s model. See [agent.md](agent.md#prices).',
+  },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    parse: receiverUrl,
+    text: 'URL of an OpenTelemetry receiver that takes OTLP over HTTP, such as a collector, Langfuse or Phoenix; for example `http://127.0.0.1:4318`. The server sends spans of the agent’s runs to `<URL>/v1/traces`, and metrics to `<URL>/v1/metrics`. It may be on this computer or in a private network; everywhere else it must be https. Without this setting, nothing is sent. See [agent.md](agent.md#telemetry).',
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    parse: headerList,
+    secret: true,
+    text: 'Headers for these requests, such as a key: `name=value` pairs, separated by commas. Values can be percent-encoded: `Authorization=Basic%20…`.',
+  },
+  OTEL_SERVICE_NAME: {
+    default: 'inlay',
+    parse: (text: string) => text,
+    text: 'Name of this installation in the telemetry.',
+  },
+  OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: {
+    default: 'false',
+    parse: capturesContents,
+    text: 'Whether the telemetry includes contents: instructions, messages, and the arguments and results of tools. `true` or `false`.',
+  },
   INLAY_LOG_LEVEL: {
     default: 'info',
     parse: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
@@ -172,8 +201,14 @@ export interface Config {
   plans: readonly Plan[]
   /** The model that the operator configured. */
   model: ModelSettings | undefined
+  /** How long a model may send nothing. */
+  modelSilenceSeconds: number
+  /** The operator's prices. They take precedence over the built-in ones. */
+  modelPrices: readonly ModelPrice[]
   /** Where a server without a configured model looks for Ollama. Only set in development. */
   ollamaUrl: string | undefined
+  /** Where the agent's telemetry is sent. */
+  telemetry: TelemetrySettings | undefined
   logLevel: (typeof settings)['INLAY_LOG_LEVEL']['parse'] extends (text: string) => infer Level ? Level : never
   metricsToken: string | undefined
 }
@@ -185,6 +220,14 @@ export interface ModelSettings {
   key: string | undefined
   /** The setting that decided. */
   setting: 'MODEL_URL' | 'ANTHROPIC_API_KEY' | 'OPENAI_API_KEY'
+}
+
+interface TelemetrySettings {
+  /** Without a slash at the end. */
+  url: string
+  headers: Record<string, string>
+  serviceName: string
+  areContentsSent: boolean
 }
 
 /** A configuration the service refuses to run with; the message says what to change. */
@@ -250,7 +293,15 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
       anthropicKey: read('ANTHROPIC_API_KEY'),
       openaiKey: read('OPENAI_API_KEY'),
     }),
+    modelSilenceSeconds: given('MODEL_SILENCE_SECONDS'),
+    modelPrices: read('INLAY_MODEL_PRICES') ?? [],
     ollamaUrl: mode === 'development' ? 'http://127.0.0.1:11434' : undefined,
+    telemetry: readTelemetry({
+      url: read('OTEL_EXPORTER_OTLP_ENDPOINT'),
+      headers: read('OTEL_EXPORTER_OTLP_HEADERS') ?? {},
+      serviceName: given('OTEL_SERVICE_NAME'),
+      areContentsSent: given('OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT'),
+    }),
     logLevel: given('INLAY_LOG_LEVEL'),
     metricsToken: read('INLAY_METRICS_TOKEN'),
   }
@@ -362,6 +413,13 @@ function readModel({
   }
   return undefined
 }
+
+/** The names are OpenTelemetry's, so the others may be set for another reason than a receiver of ours. */
+const readTelemetry = ({
+  url,
+  ...rest
+}: Omit<TelemetrySettings, 'url'> & { url: string | undefined }): TelemetrySettings | undefined =>
+  url === undefined ? undefined : { url, ...rest }
 
 /** In development, the secret is generated in the data folder; in production, the operator must provide it. */
 function secretOfDataFolder(dataDir: string, mode: Config['mode']): readonly string[] {
@@ -480,6 +538,36 @@ function modelUrl(text: string): string {
     throw new Error('must end in /v1, for example http://127.0.0.1:11434/v1')
   }
   return parsed.href
+}
+
+/** The messages omit the URL, which may contain a password. */
+function receiverUrl(text: string): string {
+  const parsed = URL.parse(text)
+  if (!parsed || !/^https?:$/.test(parsed.protocol)) throw new Error('must be a URL starting with https:// or http://')
+  if (parsed.username || parsed.password || parsed.search || parsed.hash) {
+    throw new Error('must be a URL without a password, query or fragment; send a key with OTEL_EXPORTER_OTLP_HEADERS')
+  }
+  return parsed.href.replace(/\/+$/, '')
+}
+
+/** The message omits the headers, which may contain a key. */
+function headerList(text: string): Record<string, string> {
+  try {
+    const headers = splitList(text).map((pair) => {
+      const [name = '', ...value] = pair.split('=')
+      return [name.trim(), decodeURIComponent(value.join('=').trim())] as const
+    })
+    return Object.fromEntries(new Headers(headers.map(([name, value]) => [name, value])))
+  } catch (cause) {
+    throw new Error('must be name=value pairs, separated by commas; special characters are percent-encoded', { cause })
+  }
+}
+
+/** Newer versions of OpenTelemetry's libraries have further values. We send no events. */
+function capturesContents(text: string): boolean {
+  if (/^(true|span_only|span_and_event)$/i.test(text)) return true
+  if (/^(false|no_content|event_only)$/i.test(text)) return false
+  throw new Error(`must be true or false, not "${text}"`)
 }
 
 function modelName(text: string): string {

@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { parseJson } from '../lib/json.ts'
+import { readJsonFile } from './json-file.ts'
 
 export const PlanLimits = z
   .strictObject({
@@ -45,10 +44,7 @@ export const shippedPlanFile = join(import.meta.dirname, '../../plans.json')
 
 /** Reads and checks a file of plans. Error messages continue the name of the setting. */
 export function readPlanFile(path: string): readonly Plan[] {
-  const result = z.array(Plan).safeParse(parse(readText(path)))
-  const issue = result.error?.issues[0]
-  if (issue) throw new Error(`names a file with an error at "${issue.path.join('.')}": ${issue.message}`)
-  const plans = result.data ?? []
+  const plans = readJsonFile(path, z.array(Plan))
   for (const name of ['id', 'product_id'] as const) {
     const values = plans.map((plan) => plan[name]).filter((value) => value !== undefined)
     const twice = values.find((value, index) => values.indexOf(value) !== index)
@@ -59,20 +55,4 @@ export function readPlanFile(path: string): readonly Plan[] {
     throw new Error(`names a file without the plan "${freePlanId}", which organizations without a subscription need`)
   if (free.product_id) throw new Error(`names a file in which the plan "${freePlanId}" has a product_id`)
   return plans
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    throw new Error(`names a file that can't be read: ${(error as Error).message}`)
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return parseJson(text)
-  } catch (error) {
-    throw new Error(`names a file that isn't valid JSON: ${(error as Error).message}`)
-  }
 }

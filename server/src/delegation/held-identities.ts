@@ -44,12 +44,19 @@ export async function findIdentity(
 ): Promise<HeldIdentity | undefined> {
   const wanted = email.toLowerCase()
   const read = async (endUserId: string | undefined) =>
-    endUserId === undefined ? undefined : kv.get<HeldIdentity>(identityKey(organizationId, endUserId))
+    endUserId === undefined ? undefined : readHeldIdentity({ kv }, organizationId, endUserId)
   const [endUserId, guessed] = await Promise.all([kv.get<string>(addressKey(organizationId, wanted)), read(guess)])
   const identity = endUserId === guess ? guessed : await read(endUserId)
   // The same end user may have connected with another address since.
   return identity?.verified_email === wanted ? identity : undefined
 }
+
+/** The identity of an end user whose ID is known. */
+export const readHeldIdentity = (
+  { kv }: Pick<Service, 'kv'>,
+  organizationId: string,
+  endUserId: string,
+): Promise<HeldIdentity | undefined> => kv.get<HeldIdentity>(identityKey(organizationId, endUserId))
 
 /** Also disables access tokens that were issued for the identity. Safe to repeat, even after a crash. */
 export async function forgetIdentity(

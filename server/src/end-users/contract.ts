@@ -59,7 +59,7 @@ export const eraseEndUser = operation({
   access: 'admin',
   summary: 'Erase an end user',
   description:
-    'Deletes the profile and the threads of an end user, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created. To prevent that, block the user at your identity provider.',
+    'Deletes the profile and the threads of an end user, with all messages and feedback, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created. To prevent that, block the user at your identity provider.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],

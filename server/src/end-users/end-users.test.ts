@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { startTestProvider } from '../../test/oidc-provider.ts'
+import { usageRecord } from '../../test/usage-records.ts'
 import { startThread } from '../threads/threads.ts'
 import { recordUsage } from '../usage/record.ts'
 
@@ -106,20 +107,10 @@ describe('erasing', () => {
     const thread = await app.service.database.asOrg(organization_id, (sql) =>
       startThread(sql, { endUserId: id, siteId: null }),
     )
-    await recordUsage(app.service, [
-      {
-        id: randomUUID(),
-        organization_id,
-        end_user_id: id,
-        site_id: null,
-        thread_id: null,
-        prompt_tokens: 10,
-        completion_tokens: 5,
-        model: 'demo',
-        finish_reason: 'stop',
-        created_at: new Date().toISOString(),
-      },
-    ])
+    await recordUsage(
+      app.service,
+      usageRecord(organization_id, { end_user_id: id, created_at: new Date().toISOString() }),
+    )
     expect((await app.request('DELETE', `/end-users/${id}`, { token })).body).toEqual({ success: true })
 
     const gone = { data: { code: 'RESOURCE_NOT_FOUND' } }

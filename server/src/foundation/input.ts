@@ -11,10 +11,11 @@ export function check<T extends z.ZodObject>(type: T, value: unknown): z.output<
 
 /** Turns the first issue into a validation error with a dotted path and a sentence. */
 function describeIssue(issue: z.core.$ZodIssue): Failure {
+  const path = issue.path.map((part) => (typeof part === 'string' ? shortenKey(part) : part))
   if (issue.code === 'unrecognized_keys') {
     const key = shortenKey(issue.keys[0] ?? '')
-    return invalid([...issue.path, key].join('.'), `Unknown field "${key}"`)
+    return invalid([...path, key].join('.'), `Unknown field "${key}"`)
   }
   const isMissing = issue.code === 'invalid_type' && issue.input === undefined && issue.path.length > 0
-  return invalid(issue.path.join('.'), isMissing ? 'Required' : issue.message)
+  return invalid(path.join('.'), isMissing ? 'Required' : issue.message)
 }

@@ -37,6 +37,8 @@ export interface Operation<
    * lines.
    */
   lines?: boolean
+  /** Media types of the response other than JSON. If set, the handler returns a `TextDocument`. */
+  documents?: readonly string[]
   /** In addition to those that follow from the access level. */
   errors: readonly ErrorCode[]
   /** Documented errors of this operation only, by their `data.code`. */
@@ -56,6 +58,12 @@ export interface HttpExchange {
   allowOrigin(origin: string): void
 }
 
+/** A response that is sent while it is made. */
+export interface TextDocument {
+  contentType: string
+  parts: AsyncIterable<string>
+}
+
 /** Path, query and body in one object, so that MCP tools can pass the same input. */
 export type Input<O> = (O extends { params: infer P extends z.ZodType } ? z.output<P> : unknown) &
   (O extends { query: infer Q extends z.ZodType } ? z.output<Q> : unknown) &
@@ -68,7 +76,13 @@ export type Handler<Needs, O extends Operation> = (
   caller: CallerOf<O['access']>,
   input: Input<O>,
   http: HttpExchange,
-) => Promise<O extends { lines: true } ? AsyncIterable<Output<O>[]> : Output<O>>
+) => Promise<
+  O extends { lines: true }
+    ? AsyncIterable<Output<O>[]>
+    : O extends { documents: readonly string[] }
+      ? TextDocument
+      : Output<O>
+>
 
 /** `Needs` is the part of the server that the handler uses. */
 export interface Route<Needs> {

@@ -3,7 +3,14 @@ import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { AccessControl, Caller } from '../foundation/caller.ts'
 import { check } from '../foundation/input.ts'
-import { defaultBodyLimit, type HttpExchange, needsBody, type Operation, type Route } from '../foundation/operation.ts'
+import {
+  defaultBodyLimit,
+  type HttpExchange,
+  needsBody,
+  type Operation,
+  type Route,
+  type TextDocument,
+} from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { Failure, internalError, invalid, notFound } from '../lib/errors.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
@@ -11,7 +18,7 @@ import { isJson, readText, sendJson } from './connections.ts'
 import { createOnce } from './idempotency.ts'
 import type { Observation } from './observation.ts'
 import { resources } from './protected-resources.ts'
-import { sendLines, sendRows } from './row-formats.ts'
+import { sendDocument, sendLines, sendRows } from './row-formats.ts'
 
 type Fields = Record<string, unknown>
 
@@ -92,6 +99,7 @@ export function createRest<Needs extends Service>(
         if (key === undefined) {
           const value = await handler(service, caller as never, input, exchange)
           if (operation.lines) return await sendLines(value as AsyncIterable<unknown[]>, response, headers)
+          if (operation.documents) return await sendDocument(value as TextDocument, response, headers)
           if (operation.rows && sendRows(operation, input, value, response, headers)) return
           sendJson(response, 200, headers, JSON.stringify(value))
           return

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { z } from 'zod'
-import type { Operation } from '../foundation/operation.ts'
+import type { Operation, TextDocument } from '../foundation/operation.ts'
 
 type Row = Record<string, unknown>
 interface Format {
@@ -62,22 +62,32 @@ export function sendRows(
   return true
 }
 
-/**
- * Sends pages of lines, each after the client has read the previous ones. A client that stops reading is disconnected;
- * see connections.ts.
- */
-export async function sendLines(
+/** Sends pages of lines. */
+export const sendLines = (
   pages: AsyncIterable<readonly unknown[]>,
   response: ServerResponse,
   headers: Record<string, string>,
+): Promise<void> => sendDocument({ contentType: jsonLines, parts: writePages(pages) }, response, headers)
+
+async function* writePages(pages: AsyncIterable<readonly unknown[]>): AsyncGenerator<string> {
+  for await (const page of pages) yield writeLines(page)
+}
+
+/**
+ * Sends the parts of a document, each after the client has read the previous ones. A client that stops reading is
+ * disconnected; see connections.ts.
+ */
+export async function sendDocument(
+  { contentType, parts }: TextDocument,
+  response: ServerResponse,
+  headers: Record<string, string>,
 ): Promise<void> {
-  response.writeHead(200, { ...headers, 'content-type': jsonLines, 'cache-control': 'no-store' })
+  response.writeHead(200, { ...headers, 'content-type': contentType, 'cache-control': 'no-store' })
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   if (response.req.method !== 'HEAD') {
-    for await (const page of pages) {
-      if (!response.write(writeLines(page)))
-        await once(response, 'drain', { signal: gone.signal }).catch(() => undefined)
+    for await (const part of parts) {
+      if (!response.write(part)) await once(response, 'drain', { signal: gone.signal }).catch(() => undefined)
       if (gone.signal.aborted) return
     }
   }

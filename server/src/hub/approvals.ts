@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
-import type { OrgCaller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { ToolCall } from '../foundation/tool.ts'
+import type { ToolUser } from '../foundation/tool-user.ts'
 import { Failure, failure } from '../lib/errors.ts'
-import type { Asker, FoundSource, Owner, PageResponse } from '../stores/bus-messages.ts'
+import type { Asker, FoundSource, PageResponse } from '../stores/bus-messages.ts'
 import { sortMembers } from '../untrusted/definitions.ts'
 import type { Switchboard } from './switchboard.ts'
 
@@ -27,11 +27,11 @@ const mostPages = 3
 export async function askUser(
   service: Pick<Service, 'clock' | 'database'>,
   switchboard: Switchboard,
-  who: { caller: OrgCaller; owner: Owner },
+  user: ToolUser,
   { callId, toolName, tool, connector, args }: Approval,
   call: ToolCall,
 ): Promise<PageResponse> {
-  const { client_name } = who.caller.token
+  const { client_name } = user
   const { title, description } = tool
   const key = hash('sha256', JSON.stringify([toolName, sortMembers(args), client_name ?? null]), 'base64url')
   const order = {
@@ -45,12 +45,12 @@ export async function askUser(
   const startedAt = service.clock()
   const asked = new Set<string>()
   for (;;) {
-    const found = await switchboard.find(who.owner, { question: key })
+    const found = await switchboard.find(user.owner, { question: key })
     const [tab] = found.filter(({ source }) => !asked.has(source.sourceId)).sort(inFrontFirst)
-    if (!tab) throw await describeNeed(service, who.caller, toolName)
+    if (!tab) throw await describeNeed(service, user, toolName)
     asked.add(tab.source.sourceId)
     try {
-      return await switchboard.call(tab, who, order, call, startedAt)
+      return await switchboard.call(tab, user, order, call, startedAt)
     } catch (error) {
       const isGone = error instanceof Failure && error.envelope.code === 'SOURCE_GONE'
       if (!isGone) throw error
@@ -66,21 +66,22 @@ function inFrontFirst({ asker: one }: FoundSource, { asker: other }: FoundSource
 
 async function describeNeed(
   { database }: Pick<Service, 'database'>,
-  { organization, user }: OrgCaller,
+  { organizationId, email, member }: ToolUser,
   toolName: string,
 ): Promise<Failure> {
   const pages = await database.asOrg(
-    organization.id,
+    organizationId,
     (sql) => sql<{ origin: string }>`
       select origin from sites where is_allowed and origin not like '%*%'
       order by last_seen_at desc nulls last, created_at limit ${mostPages}`,
   )
   const origins = pages.map(({ origin }) => origin)
-  const where = origins.length > 0 ? origins.join(' or ') : `a page of ${organization.name} with the agent’s panel`
+  const name = member?.organization.name ?? 'the organization'
+  const where = origins.length > 0 ? origins.join(' or ') : `a page of ${name} with the agent’s panel`
   return failure(
     403,
     'APPROVAL_NEEDED',
-    `${toolName} may change something, so the user has to approve the call, but has no open page to approve it in. Nothing was done. Ask the user to open ${where}, signed in as ${user.email}, then call the tool again: the agent’s panel there asks for approval.`,
+    `${toolName} may change something, so the user has to approve the call, but has no open page to approve it in. Nothing was done. Ask the user to open ${where}, signed in as ${email}, then call the tool again: the agent’s panel there asks for approval.`,
     { data: { tool: toolName, pages: origins } },
   )
 }

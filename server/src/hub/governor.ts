@@ -30,12 +30,18 @@ export function createGovernor(service: Service): Governor {
       })))
     const interceptor = found?.interceptor
     if (!interceptor) return 'none'
-    if ('gap' in interceptor) throw refused(interceptor.gap)
+    if ('gap' in interceptor) throw refused(question, interceptor.gap)
     const { status, message, violations } = await askInterceptor(service, interceptor, question)
-    if (status === 'failure') throw refused([message, ...violations.map(({ details }) => details)].join(' · '))
+    if (status === 'failure')
+      throw refused(question, [message, ...violations.map(({ details }) => details)].join(' · '))
     return 'allowed'
   }
 }
 
-const refused = (reason: string): Failure =>
-  failure(403, 'CALL_REFUSED', `The organization’s governance provider blocked the call: ${reason}`)
+function refused({ phase }: Question, reason: string): Failure {
+  const what =
+    phase === 'request'
+      ? 'The organization’s governance provider blocked the call'
+      : 'The tool has run, but the organization’s governance provider blocked its result'
+  return failure(403, 'CALL_REFUSED', `${what}: ${reason}`)
+}

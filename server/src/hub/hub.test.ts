@@ -5,8 +5,8 @@ import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import { member, type Person, type Shop, startShop, useShop } from '../../test/shop.ts'
 import { createAccess, revokeToken } from '../access/access.ts'
 import type { OrgCaller } from '../foundation/caller.ts'
+import { memberAsToolUser, ownerOf } from '../foundation/tool-user.ts'
 import { resources } from '../http/protected-resources.ts'
-import { ownerOf } from './hub.ts'
 
 let shop: Shop
 let me: Awaited<ReturnType<Shop['caller']>>
@@ -628,7 +628,7 @@ describe('a call whose caller loses access', () => {
     const caller = (await createAccess(shop.service).check(authorization, 'org', resources(shop.url).api)) as OrgCaller
     const wanted = { tool_name: 'add', args: {}, source_id: undefined }
     const call = { signal: new AbortController().signal, progress: () => undefined }
-    const answered = shop.service.hub.callTool(caller, wanted, call)
+    const answered = shop.service.hub.callTool(memberAsToolUser(caller), wanted, call)
     answered.catch(() => undefined)
     const { call_id } = await page.next('tool/call')
     const { body: members } = await shop.request('GET', '/organizations/current/members', { token: admin })

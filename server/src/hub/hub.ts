@@ -3,9 +3,10 @@ import type { OrgCaller } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Relayed, ToolCall } from '../foundation/tool.ts'
+import { memberAsToolUser, type ToolUser } from '../foundation/tool-user.ts'
 import { failure, notFound } from '../lib/errors.ts'
-import type { ConnectorTool, RemoteTool, RemoteTools } from '../remote-tools/remote-tools.ts'
-import { type FoundSource, type Owner, type PageResponse, topics } from '../stores/bus-messages.ts'
+import { type ConnectorTool, isToolOf, type RemoteTool, type RemoteTools } from '../remote-tools/remote-tools.ts'
+import { type FoundSource, type KeptTool, type PageResponse, topics } from '../stores/bus-messages.ts'
 import { describeAnswer, type ToolCallRecorder } from '../tool-calls/recorder.ts'
 import type { PageTool } from '../untrusted/definitions.ts'
 import { readPageResponse } from '../untrusted/results.ts'
@@ -21,23 +22,36 @@ const sourceKey = 'inlay/source'
 type HubSource = z.input<typeof contract.HubSource>
 type HubTool = z.input<typeof contract.HubTool>
 
-/** Gives callers the tools of their own open pages and of their organization's connectors. */
+/** Gives users the tools of their own open pages and of their organization's connectors. */
 export interface Hub {
-  listSources(caller: OrgCaller): Promise<HubSource[]>
+  listSources(user: ToolUser): Promise<HubSource[]>
   listTools(
-    caller: OrgCaller,
+    user: ToolUser,
     filter: { search?: string | undefined; source_id?: string | undefined; include_sources: boolean },
   ): Promise<HubTool[]>
   /** Resolves even if the tool itself failed; throws a Failure if the tool returned no result. */
-  callTool(
-    caller: OrgCaller,
-    wanted: { tool_name: string; args: Record<string, unknown>; source_id?: string | undefined },
-    call: ToolCall,
-  ): Promise<Relayed>
+  callTool(user: ToolUser, wanted: WantedCall, call: ToolCall): Promise<Relayed>
   switchboard: Switchboard
   /** Names that pages can't use for their tools. */
   builtInNames: ReadonlySet<string>
   close(): Promise<void>
+}
+
+interface WantedCall {
+  tool_name: string
+  args: Record<string, unknown>
+  source_id?: string | undefined
+  approved?: ApprovedCall | undefined
+}
+
+/** For a call that was approved before it reached the hub: the user isn't asked again. */
+interface ApprovedCall {
+  /** ID of the call's record. The page and the governance provider get it too. */
+  id: string
+  approval: { id: string; how: 'not_needed' | 'allowed' | 'always_allowed' }
+  /** What was approved: this definition, offered by this origin. The call fails if either has changed. */
+  definition_hash: string
+  origin: string
 }
 
 export async function createHub(
@@ -54,39 +68,44 @@ export async function createHub(
   return {
     switchboard,
     builtInNames,
-    listSources: async (caller) =>
-      (await switchboard.find(ownerOfCaller(caller), 'sources')).map(({ source }) => source),
+    listSources: async ({ owner }) => (await switchboard.find(owner, 'sources')).map(({ source }) => source),
 
-    async listTools(caller, { search = '', source_id, include_sources }) {
+    async listTools(user, { search = '', source_id, include_sources }) {
       const wanted = search.toLowerCase()
       const matches = ({ name, description }: PageTool) => `${name}\n${description}`.toLowerCase().includes(wanted)
       const show = ({ tool: { hash, bytes, ...shown }, sources }: OfferedTool) => ({
         ...shown,
         ...(include_sources && { sources }),
       })
-      const asked = source_id === undefined ? remoteTools.list(caller) : undefined
-      const found = onlyOf(await switchboard.find(ownerOfCaller(caller), 'tools'), source_id)
-      const remote = (await asked) ?? { tools: [], isRemote: () => false }
-      const paged = groupTools(found).filter(({ tool }) => matches(tool) && !remote.isRemote(tool.name))
-      return [...paged, ...remote.tools.filter(matches).map((tool) => ({ tool, sources: [] }))].map(show)
+      const asked = source_id === undefined ? remoteTools.list(user) : undefined
+      const found = onlyOf(await switchboard.find(user.owner, 'tools'), source_id)
+      const connectors = (await asked) ?? []
+      const isRemote = (name: string) => connectors.some((connector) => isToolOf(connector, name))
+      const paged = groupTools(found).filter(({ tool }) => matches(tool) && !isRemote(tool.name))
+      const remote = connectors.flatMap(({ tools }) => tools.filter(matches)).map((tool) => ({ tool, sources: [] }))
+      return [...paged, ...remote].map(show)
     },
 
-    callTool: (caller, { tool_name, args, source_id }, call) =>
-      toolCalls.follow(caller, { tool_name, args }, async (record) => {
+    callTool(user, wanted, call) {
+      const { tool_name, args, source_id, approved } = wanted
+      return toolCalls.follow(user, { tool_name, args, id: approved?.id }, async (record) => {
+        if (approved) record.approval = approved.approval.how
         // Checked first, so that a call that is already cancelled doesn't wait for anything.
         if (call.signal.aborted) throw callFailure('CALL_CANCELLED')
         // Connectors come first, so that a page can't shadow a connector's tool.
-        const remote = source_id === undefined ? await remoteTools.find(caller, tool_name) : undefined
+        const remote = source_id === undefined ? await remoteTools.find(user, tool_name) : undefined
         const tool = remote
-          ? askBeforeChanges(service, switchboard, caller, remote)
-          : await findPageTool(service, switchboard, caller, tool_name, source_id)
+          ? approved
+            ? requireUnchanged(remote, approved)
+            : askBeforeChanges(service, switchboard, user, remote)
+          : await findPageTool(service, switchboard, user, wanted)
         record.source_type = remote ? 'connector' : 'page'
         record.source = remote ? tool.source.title : tool.source.origin
         record.definition_hash = tool.definitionHash
         const context = {
           mcp_call_id: record.id,
-          organization_id: caller.organization.id,
-          caller_identity: caller.user.email,
+          organization_id: user.organizationId,
+          caller_identity: user.email || user.id,
           source: tool.source,
           tool: tool_name,
         }
@@ -96,7 +115,8 @@ export async function createHub(
         describeAnswer(record, relayed, approval)
         await govern({ phase: 'response', context: { ...context, result: relayed } })
         return { ...relayed, _meta: { [sourceKey]: { kind: remote ? 'connector' : 'page', ...tool.source } } }
-      }),
+      })
+    },
 
     async close() {
       endWatch()
@@ -106,7 +126,7 @@ export async function createHub(
   }
 }
 
-/** Cancels calls to pages when the caller's token is revoked or the caller is no longer a member. */
+/** Cancels a member's calls to pages when the member's token is revoked or the membership ends. */
 function endCallsWithAccess({ changes, database, log }: Service, switchboard: Switchboard): () => void {
   const reason = 'The caller’s access has ended'
 
@@ -120,21 +140,22 @@ function endCallsWithAccess({ changes, database, log }: Service, switchboard: Sw
     return member !== undefined && (!sign_in || sign_in.generation === member.session_generation)
   }
 
-  const recheck = (call: { caller: OrgCaller; cancel(reason: string): void }) =>
-    isMember(call.caller)
-      .then((isStill) => !isStill && call.cancel(reason))
+  const recheck = (member: OrgCaller, cancel: (reason: string) => void) =>
+    isMember(member)
+      .then((isStill) => !isStill && cancel(reason))
       .catch((error) => log.warn({ err: error }, 'Could not recheck the caller of a tool call'))
 
   return changes.watch({
     changed(topic) {
-      for (const call of switchboard.running()) {
-        const { user, token } = call.caller
-        if (topic === topics.user(user.id)) void recheck(call)
-        else if (endsToken(token, topic)) call.cancel(reason)
+      for (const { user, cancel } of switchboard.running()) {
+        const { member } = user
+        if (!member) continue
+        if (topic === topics.user(member.user.id)) void recheck(member, cancel)
+        else if (endsToken(member.token, topic)) cancel(reason)
       }
     },
     missed() {
-      for (const call of switchboard.running()) void recheck(call)
+      for (const { user, cancel } of switchboard.running()) if (user.member) void recheck(user.member, cancel)
     },
   })
 }
@@ -144,11 +165,25 @@ const endsToken = ({ id, grant_id, sign_in }: OrgCaller['token'], topic: string)
   (grant_id !== undefined && topic === topics.grant(grant_id)) ||
   (sign_in !== undefined && topic === topics.session(sign_in.session))
 
+/** Calls a connector's tool only if it's still what was approved. */
+const requireUnchanged = (tool: ConnectorTool, { approval, definition_hash, origin }: ApprovedCall): RemoteTool => ({
+  source: tool.source,
+  definitionHash: definition_hash,
+  call: (args, call, callId) =>
+    tool.share(async () => {
+      const { hash } = await tool.findDefinition()
+      if (hash !== definition_hash || tool.source.origin !== origin) throw callFailure('TOOL_CHANGED')
+      if (call.signal.aborted) throw callFailure('CALL_CANCELLED')
+      const { relayed } = await tool.call(args, call, callId)
+      return { relayed, approval }
+    }),
+})
+
 /** Pages ask about their own tools. For a connector's tool that may change something, the hub asks in an open page. */
 const askBeforeChanges = (
   service: Service,
   switchboard: Switchboard,
-  caller: OrgCaller,
+  user: ToolUser,
   tool: ConnectorTool,
 ): RemoteTool => ({
   source: tool.source,
@@ -160,7 +195,7 @@ const askBeforeChanges = (
       const { source, name } = tool
       const connector = { name: source.title, origin: source.origin }
       const approval = { callId, toolName: name, tool: definition, connector, args }
-      const answer = await askUser(service, switchboard, { caller, owner: ownerOfCaller(caller) }, approval, call)
+      const answer = await askUser(service, switchboard, user, approval, call)
       const asked = { approval: readApproval(answer), definitionHash: definition.hash }
       if ('error' in answer) return { relayed: readPageResponse(answer), ...asked }
       return { ...(await tool.call(args, call, callId)), ...asked }
@@ -175,69 +210,51 @@ const readApproval = (answer: PageResponse): PageResponse['approval'] =>
 async function findPageTool(
   { clock }: Service,
   switchboard: Switchboard,
-  caller: OrgCaller,
-  toolName: string,
-  sourceId: string | undefined,
+  user: ToolUser,
+  { tool_name: toolName, source_id, approved }: WantedCall,
 ): Promise<RemoteTool> {
-  const owner = ownerOfCaller(caller)
+  const { owner, client_name } = user
+  // An approved call may run in another page of the same origin, so it searches all of them.
+  const sourceId = approved ? undefined : source_id
   const found = await switchboard.find(owner, { toolName, sourceId })
-  if (sourceId === undefined && found.length === 0) {
+  if (!approved && sourceId === undefined && found.length === 0) {
     const open = await switchboard.find(owner, 'sources')
-    throw notFound('hub_tool', toolName, adviseOnMissingTool(caller, open.length))
+    throw notFound('hub_tool', toolName, adviseOnMissingTool(user, open.length))
   }
-  const { target, tool } = chooseSource(found, toolName, sourceId, clock())
+  const { target, tool } = approved
+    ? chooseApproved(found, toolName, source_id, approved)
+    : chooseSource(found, toolName, sourceId, clock())
   const { tabId, origin, url, title } = target.source
   return {
     source: { tabId, origin, url, title },
     definitionHash: tool.hash,
     async call(args, call, callId) {
-      const { client_name } = caller.token
       const order = {
         call_id: callId,
         name: tool.name,
         args,
         definition_hash: tool.hash,
         ...(client_name && { client_name }),
+        ...(approved && { approval_id: approved.approval.id }),
       }
-      const answer = await switchboard.call(target, { caller, owner }, order, call)
-      return { relayed: readPageResponse(answer), approval: readApproval(answer) }
+      const answer = await switchboard.call(target, user, order, call)
+      const approval = readApproval(answer)
+      // Older widgets don't know that the call is approved, and ask again.
+      const isDeclined = approval?.how === 'declined'
+      return { relayed: readPageResponse(answer), approval: approved && !isDeclined ? approved.approval : approval }
     },
   }
 }
 
-function adviseOnMissingTool({ user, email_verified }: OrgCaller, openPages: number): string {
+function adviseOnMissingTool({ email, email_verified }: ToolUser, openPages: number): string {
   if (!email_verified)
     return 'The user’s email address is not verified, so none of their open pages can be matched with them. Ask the user to verify it where they sign in.'
   if (openPages === 0)
-    return `No page is open. Ask the user to open a page that has the Inlay widget, to sign in there as ${user.email}, and to leave the page open. Then call the tool again.`
+    return `No page is open. Ask the user to open a page that has the Inlay widget, to sign in there as ${email}, and to leave the page open. Then call the tool again.`
   const pages =
     openPages === 1 ? 'The user’s open page doesn’t offer' : `None of the user’s ${openPages} open pages offer`
   return `${pages} this tool. List the tools that can be called now with hub_list_tools.`
 }
-
-/**
- * A verified email address identifies the same user in the dashboard and in the organization's pages. End users without
- * one are identified by their end user ID, and visitors by their session.
- */
-export function ownerOf(
-  organizationId: string,
-  who: { verified_email?: string | undefined; end_user_id?: string | undefined; session: string },
-): Owner {
-  const { verified_email, end_user_id, session } = who
-  if (verified_email) return byEmail(organizationId, verified_email)
-  return { organization_id: organizationId, identity: end_user_id ? `user:${end_user_id}` : `session:${session}` }
-}
-
-/** A caller whose email address isn't verified owns no pages. */
-const ownerOfCaller = ({ organization, user, email_verified }: OrgCaller): Owner =>
-  email_verified
-    ? byEmail(organization.id, user.email)
-    : { organization_id: organization.id, identity: `member:${user.id}` }
-
-const byEmail = (organizationId: string, email: string): Owner => ({
-  organization_id: organizationId,
-  identity: `email:${email.toLowerCase()}`,
-})
 
 function onlyOf(found: FoundSource[], sourceId: string | undefined): FoundSource[] {
   if (sourceId === undefined) return found
@@ -288,6 +305,30 @@ function chooseSource(found: FoundSource[], toolName: string, sourceId: string |
   return first
 }
 
+/**
+ * The page that offered the tool, or, if it's gone, another one of its origin with the same definition: a page that was
+ * loaded again has another ID. A call without a page was approved for a connector, and never runs in a page.
+ */
+function chooseApproved(
+  found: FoundSource[],
+  toolName: string,
+  sourceId: string | undefined,
+  { definition_hash, origin }: ApprovedCall,
+): { target: FoundSource; tool: KeptTool } {
+  const offers = sourceId === undefined ? [] : found.filter(({ source }) => source.origin === origin)
+  if (offers.length === 0) throw notFound('hub_tool', toolName)
+  const original = offers.filter(({ source }) => source.sourceId === sourceId)
+  const [chosen] = (original.length > 0 ? original : offers)
+    .flatMap((target) => target.tools.map((tool) => ({ target, tool })))
+    .filter(({ tool }) => tool.hash === definition_hash)
+    .sort(lastSeenFirst)
+  if (!chosen) throw callFailure('TOOL_CHANGED')
+  return chosen
+}
+
+const lastSeenFirst = ({ target: one }: { target: FoundSource }, { target: other }: { target: FoundSource }): number =>
+  (other.sight?.lastInFrontAt ?? 0) - (one.sight?.lastInFrontAt ?? 0)
+
 const ambiguous = (toolName: string, found: FoundSource[], now: number) =>
   failure(
     409,
@@ -333,7 +374,7 @@ export async function listSources(
   { hub }: { hub: Hub },
   caller: OrgCaller,
 ): Promise<Output<typeof contract.listSources>> {
-  const sources = await hub.listSources(caller)
+  const sources = await hub.listSources(memberAsToolUser(caller))
   return { count: sources.length, sources }
 }
 
@@ -342,6 +383,9 @@ export async function listTools(
   caller: OrgCaller,
   { include_sources, ...filter }: Input<typeof contract.listTools>,
 ): Promise<Output<typeof contract.listTools>> {
-  const tools = await hub.listTools(caller, { ...filter, include_sources: include_sources === 'true' })
+  const tools = await hub.listTools(memberAsToolUser(caller), {
+    ...filter,
+    include_sources: include_sources === 'true',
+  })
   return { count: tools.length, tools }
 }

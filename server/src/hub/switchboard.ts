@@ -1,7 +1,7 @@
 import { type Approval, answerWithinMs, callDeadlineMs, longestCallMs } from '@inlay/protocol'
-import type { OrgCaller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { ToolCall } from '../foundation/tool.ts'
+import type { ToolUser } from '../foundation/tool-user.ts'
 import { type Failure, failure } from '../lib/errors.ts'
 import { PassingMap } from '../lib/passing-map.ts'
 import type {
@@ -57,7 +57,7 @@ const callFailures = {
 } as const satisfies Record<CallFailure, readonly [status: number, message: string]>
 
 interface PendingCall {
-  caller: OrgCaller
+  user: ToolUser
   cancel(reason: string): void
   settle(outcome: Outcome): void
   progress(progress: Progress): void
@@ -223,7 +223,7 @@ export async function createSwitchboard(service: Service) {
      */
     call(
       target: FoundSource,
-      { caller, owner }: { caller: OrgCaller; owner: Owner },
+      user: ToolUser,
       order: Omit<CallOrder, 'deadline'>,
       call: ToolCall,
       startedAt = clock(),
@@ -233,7 +233,7 @@ export async function createSwitchboard(service: Service) {
       return new Promise((resolve, reject) => {
         const cancel = () => entry.cancel(reasonOf(call.signal))
         const entry: PendingCall = {
-          caller,
+          user,
           cancel(reason) {
             post(entry.node, { kind: 'cancel', sourceId, callId, reason })
             entry.settle({ failure: 'CALL_CANCELLED' })
@@ -273,12 +273,12 @@ export async function createSwitchboard(service: Service) {
         pending.set(callId, entry)
         call.signal.addEventListener('abort', cancel)
         if (order.question) entry.asking()
-        post(entry.node, { kind: 'call', sourceId, owner, order: { ...order, deadline: entry.deadline } })
+        post(entry.node, { kind: 'call', sourceId, owner: user.owner, order: { ...order, deadline: entry.deadline } })
       })
     },
 
     /** Pending calls that were made on this node. */
-    *running(): Iterable<Pick<PendingCall, 'caller' | 'cancel'>> {
+    *running(): Iterable<Pick<PendingCall, 'user' | 'cancel'>> {
       for (const [, call] of pending) yield call
     },
 

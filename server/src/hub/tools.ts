@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { relayTool, tool } from '../foundation/tool.ts'
+import { memberAsToolUser } from '../foundation/tool-user.ts'
 import * as contract from './contract.ts'
 import type { Hub } from './hub.ts'
 
@@ -18,7 +19,7 @@ export const listTools = tool({
   output: contract.listTools.response,
   annotations: readOnly,
   async handler({ hub }: { hub: Hub }, caller, wanted) {
-    const tools = await hub.listTools(caller, wanted)
+    const tools = await hub.listTools(memberAsToolUser(caller), wanted)
     return { count: tools.length, tools }
   },
 })
@@ -32,7 +33,7 @@ export const listSources = tool({
   output: contract.listSources.response,
   annotations: readOnly,
   async handler({ hub }: { hub: Hub }, caller) {
-    const sources = await hub.listSources(caller)
+    const sources = await hub.listSources(memberAsToolUser(caller))
     return { count: sources.length, sources }
   },
 })
@@ -51,5 +52,6 @@ export const callTool = relayTool({
     ),
   }),
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
-  handler: ({ hub }: { hub: Hub }, caller, wanted, call) => hub.callTool(caller, wanted, call),
+  handler: ({ hub }: { hub: Hub }, caller, { tool_name, args, source_id }, call) =>
+    hub.callTool(memberAsToolUser(caller), { tool_name, args, source_id }, call),
 })

@@ -2,7 +2,7 @@ import { createAnthropic } from '@ai-sdk/anthropic'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import type { LanguageModelV4 } from '@ai-sdk/provider'
 import type { Config } from '../config/config.ts'
-import { createSafeFetch, SafeFetchError } from '../net/safe-fetch.ts'
+import { createSafeFetch, privateNetworks, SafeFetchError } from '../net/safe-fetch.ts'
 import type { OwnModel } from './models.ts'
 
 /** Where a model is, and how to reach it. */
@@ -18,12 +18,6 @@ export interface ModelClients {
 
 /** Models can think for minutes, and send nothing meanwhile. */
 const limits = { timeoutMs: 10 * 60_000, streamIdleMs: 2 * 60_000, maxBytes: 16 * 1024 * 1024 }
-
-/** This computer and private networks. A key isn't sent anywhere else without TLS. */
-const privateNetworks = [
-  ...['127.0.0.0/8', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10'],
-  ...['::1/128', 'fc00::/7'],
-]
 
 export function createModelClients({ mode, allowedPrivateNetworks }: Config): ModelClients {
   const operatorFetch = createSafeFetch({

@@ -23,6 +23,7 @@ export async function createModels(
     if (key) keys.set(model, key)
     return model
   }
+  const explain = (error: unknown, model: Model) => explainModelFailure(error, model, keys.get(model))
   const installed = createInstalled(choice)
 
   function createInstalled({ source, settings }: Choice): Model | undefined {
@@ -50,11 +51,12 @@ export async function createModels(
       const { source, provider, name } = installed
       return { model: { source, provider, name }, reason }
     },
+    explain,
     async test(model) {
       try {
         return await callOnce(model, timeoutMs)
       } catch (error) {
-        throw explainModelFailure(error, model, keys.get(model))
+        throw explain(error, model)
       }
     },
     close: () => clients.close(),

@@ -45,15 +45,23 @@ export function explainModelFailure(error: unknown, model: Model, key: string | 
     return fail('not_found', `${host} doesn't have the model "${model.name}" (404). ${advice}${quote}`)
   }
   if (status === 429) {
-    const wait = /^\d{1,6}$/.test(retryAfter ?? '') ? ` Try again in ${retryAfter} seconds.` : ' Try again later.'
-    return fail('rate_limit', `${host} has reached the limit of requests or credit for this key (429).${wait}${quote}`)
+    const seconds = /^\d{1,6}$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined
+    const wait = seconds === undefined ? ' Try again later.' : ` Try again in ${seconds} seconds.`
+    const message = `${host} has reached the limit of requests or credit for this key (429).${wait}${quote}`
+    return new ModelFailed('rate_limit', message, { cause, retryAfterMs: seconds && seconds * 1000 })
   }
   if (status >= 500) return fail('provider', `${host} has a problem of its own (${status}). Try again later.${quote}`)
   if (status >= 300 && status < 400) {
     return fail('redirect', `${host} redirects to another address (${status}). ${check(model, 'URL')}`)
   }
+  if (status === 413 || tooLong.test(safe)) {
+    return fail('context', `The prompt is too long for the model "${model.name}" (${status}).${quote}`)
+  }
   return fail('refused', `${host} rejected the request (${status}).${quote}`)
 }
+
+/** How providers say that a prompt exceeds the model's window. They have no common code for it. */
+const tooLong = /context.{0,20}(length|window|size)|too long|too many (input )?tokens|maximum.{0,30}tokens/i
 
 const apis = {
   openai_compatible: 'an OpenAI-compatible API',

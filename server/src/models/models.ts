@@ -27,6 +27,8 @@ export interface Models {
   choose(own: readonly OwnModel[]): Model[]
   /** The installation's model, and why it is this one; for administrators, the banner and the doctor. */
   installation(): { model: Pick<Model, 'source' | 'provider' | 'name'> | null; reason: string }
+  /** Explains why a call failed. */
+  explain(error: unknown, model: Model): ModelFailed
   /** One short call. Throws a ModelFailed with a message that says what is wrong and what to do. */
   test(model: Model): Promise<ModelTest>
   close(): Promise<void>
@@ -41,6 +43,8 @@ export type ModelFailure =
   | 'not_found'
   | 'rate_limit'
   | 'refused'
+  /** The prompt is too long for the model. */
+  | 'context'
   | 'redirect'
   | 'provider'
   | 'response'
@@ -53,9 +57,12 @@ export type ModelFailure =
 export class ModelFailed extends Error {
   override readonly name = 'ModelFailed'
   readonly reason: ModelFailure
+  /** How long the provider asks to wait. */
+  readonly retryAfterMs: number | undefined
 
-  constructor(reason: ModelFailure, message: string, options?: ErrorOptions) {
+  constructor(reason: ModelFailure, message: string, options?: ErrorOptions & { retryAfterMs?: number | undefined }) {
     super(message, options)
     this.reason = reason
+    this.retryAfterMs = options?.retryAfterMs
   }
 }

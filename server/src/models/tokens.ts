@@ -1,4 +1,6 @@
+import { hash } from 'node:crypto'
 import type { LanguageModelV4CallOptions, LanguageModelV4Usage } from '@ai-sdk/provider'
+import { LRUCache } from 'lru-cache'
 
 /** The tokens of one call to a model. */
 export interface Tokens {
@@ -52,12 +54,26 @@ function textOf(part: Part): string {
 /** The tokenizer takes quadratic time for long runs without spaces, or of spaces, so they are interrupted. */
 const interruptRuns = (text: string): string => text.replace(/\S{200}(?=\S)/g, '$& ').replace(/\s{200}(?=\s)/g, '$&.')
 
+/**
+ * Counts of earlier texts by their hash: instructions, tools and the beginning of a conversation are the same in every
+ * step, and a hash takes far less time than a count.
+ */
+const known = new LRUCache<string, number>({ max: 10_000 })
+
 /** Counts with OpenAI's tokenizer. Other models split text differently, so it's an estimate for them. */
 export async function countTokens(text: string): Promise<number> {
-  const tokenizer = await loadTokenizer()
-  // Text that looks like a special token is ordinary text here.
-  return tokenizer.countTokens(interruptRuns(text), { disallowedSpecial: new Set() })
+  const key = hash('sha256', text, 'base64')
+  const count = known.get(key) ?? (await tokenize(text))
+  known.set(key, count)
+  return count
 }
 
-/** Loaded when it's first needed, because its table takes several megabytes. */
-const loadTokenizer = () => import('gpt-tokenizer/encoding/o200k_base')
+type Tokenizer = typeof import('gpt-tokenizer/encoding/o200k_base')
+let tokenizer: Promise<Tokenizer> | undefined
+
+async function tokenize(text: string): Promise<number> {
+  // Loaded when it's first needed, because its table takes several megabytes.
+  tokenizer ??= import('gpt-tokenizer/encoding/o200k_base')
+  // Text that looks like a special token is ordinary text here.
+  return (await tokenizer).countTokens(interruptRuns(text), { disallowedSpecial: new Set() })
+}

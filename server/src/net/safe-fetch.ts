@@ -26,6 +26,15 @@ export type LookupAll = (
   callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
 ) => void
 
+/**
+ * This computer and private networks: what an address that the operator configured may reach, over plain http too. A
+ * credential isn't sent anywhere else without TLS.
+ */
+export const privateNetworks = [
+  ...['127.0.0.0/8', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10'],
+  ...['::1/128', 'fc00::/7'],
+]
+
 export type SafeFetchOptions = {
   /** CIDRs of private networks that requests may reach, also over plain http. */
   allowedPrivateNetworks: readonly string[]

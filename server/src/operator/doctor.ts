@@ -4,8 +4,10 @@ import { type Config, describeUnknownSettings, prepareDataFolder, readConfig } f
 import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
 import { createModels } from '../models/create-models.ts'
 import { ModelFailed } from '../models/models.ts'
+import { createPrices, type ModelFacts } from '../models/prices.ts'
 import { createSafeFetch } from '../net/safe-fetch.ts'
 import type { Stores } from '../stores/stores.ts'
+import { createReceiver } from '../telemetry/receiver.ts'
 import { CommandFailed } from './command-failed.ts'
 import { withStores } from './stores.ts'
 
@@ -34,6 +36,7 @@ export async function examine(): Promise<void> {
     findings.push(...(await checkStores(config)))
     findings.push(await checkSignIn(config))
     findings.push(await checkModel(config))
+    if (config.telemetry) findings.push(await checkTelemetry(config, config.telemetry))
   }
   for (const { name, text, problem, warning } of findings)
     console.log(`${problem ? '✗' : warning ? '!' : '✓'} ${name.padEnd(14)} ${problem ?? warning ?? text}`)
@@ -111,13 +114,30 @@ async function checkModel(config: Config): Promise<Finding> {
     const text = `${model.name}: ${reason}`
     if (model.source === 'demo') return { name, text }
     const { latency_ms } = await models.test(model)
-    return { name, text: `${text} It responded in ${latency_ms} ms.` }
+    const { price } = createPrices(config).describe(model)
+    return { name, text: `${text} It responded in ${latency_ms} ms. ${describePrice(price)}` }
   } catch (error) {
     if (!(error instanceof ModelFailed)) throw error
     return { name, text: '', problem: error.message }
   } finally {
     await models.close()
   }
+}
+
+/** Sends an empty request, which receivers accept. Without a receiver, everything else works. */
+async function checkTelemetry(config: Config, settings: NonNullable<Config['telemetry']>): Promise<Finding> {
+  const receiver = createReceiver(settings, config)
+  const refusal = await receiver.post('traces', Buffer.alloc(0))
+  await receiver.close()
+  const contents = settings.areContentsSent ? 'with contents' : 'without contents'
+  const text = `to ${settings.url}, ${contents}`
+  return { name: 'telemetry', text, ...(refusal && { warning: `${settings.url}: ${refusal.message}` }) }
+}
+
+function describePrice(price: ModelFacts['price']): string {
+  if (!price) return 'Its price is unknown; to use budgets in money, set INLAY_MODEL_PRICES.'
+  const [prompt, completion] = [price.prompt, price.completion].map((microUsd) => (microUsd / 1_000_000).toFixed(2))
+  return `It costs ${prompt} USD for a million prompt tokens, and ${completion} USD for a million completion tokens.`
 }
 
 /** A server without a public URL stores the URL that it starts on, because its port may vary. */

@@ -124,6 +124,7 @@ const values: Record<string, unknown> = {
   compatibility: null,
   completion_tokens: 310,
   content: skill,
+  cost_micro_usd: 1000,
   created_at: '2026-11-02T09:30:00.000Z',
   created_by: 'ada@example.com',
   current_period_end: '2026-12-01T00:00:00.000Z',
@@ -189,6 +190,7 @@ const values: Record<string, unknown> = {
   interceptor_name: 'Acme policies',
   interceptor_url: 'https://policies.example.com/decide',
   invited_by: 'ada@example.com',
+  is_estimated: false,
   issuer: 'https://acme.okta.com',
   jwks_uri: 'https://acme.okta.com/oauth2/v1/keys',
   key,
@@ -265,6 +267,7 @@ const values: Record<string, unknown> = {
   tokens: 11,
   toolCount: 3,
   total_completion_tokens: 3050,
+  total_cost_micro_usd: 9900,
   total_messages: 260,
   total_prompt_tokens: 15_200,
   total_requests: 12,
@@ -306,14 +309,123 @@ const agentConfig = {
     name: 'gpt-5-mini',
     reason: 'The organization brought its own model.',
   },
+  tool_policies: { 'crm.search': 'auto', 'https://shop.example.com add_to_cart': 'ask' },
+  origin_groups: [['https://shop.example.com', 'https://crm.example.com']],
+  anonymous: { is_enabled: false, runs_per_minute: 6 },
+  are_contents_visible: true,
+  retention_days: 90,
   updated_at: '2026-11-14T16:05:12.480Z',
 }
+
+const budget = { day_tokens: null, month_tokens: null, day_cost_micro_usd: null, month_cost_micro_usd: 50_000_000 }
+const endUserBudget = { ...budget, day_tokens: 200_000, month_cost_micro_usd: null }
+const anonymousBudget = { ...budget, day_tokens: 500_000, month_cost_micro_usd: null }
+const budgetDay = {
+  starts_on: '2026-11-14',
+  resets_at: '2026-11-15T00:00:00.000Z',
+  used_tokens: 18_250,
+  reserved_tokens: 0,
+  used_cost_micro_usd: 9900,
+  reserved_cost_micro_usd: 0,
+  is_nearly_reached: false,
+}
+const budgetMonth = { ...budgetDay, starts_on: '2026-11-01', resets_at: '2026-12-01T00:00:00.000Z' }
+const budgetState = { day: budgetDay, month: budgetMonth }
+const budgets = {
+  organization: budget,
+  end_user_default: endUserBudget,
+  anonymous: anonymousBudget,
+  state: { organization: budgetState, anonymous: budgetState },
+}
+const ownBudget = {
+  ...budget,
+  day_tokens: 1_000_000,
+  month_cost_micro_usd: null,
+  effective: { ...endUserBudget, day_tokens: 1_000_000 },
+  state: budgetState,
+}
+const thread = {
+  id: threadId,
+  end_user_id: endUserId,
+  site_id: siteId,
+  title: 'Where is my order?',
+  status: 'regular',
+  message_count: 2,
+  total_tokens: 1830,
+  last_message_at: '2026-11-14T16:05:15.900Z',
+  created_at: '2026-11-14T16:05:12.480Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+}
+const messageId = '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012'
+const messages = [
+  {
+    id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1011',
+    role: 'user',
+    created_at: '2026-11-14T16:05:12.480Z',
+    replaced_at: null,
+    status: 'sent',
+    error_code: null,
+    text: 'Where is my order?',
+    tool_calls: [],
+    prompt_tokens: null,
+    completion_tokens: null,
+    cost_micro_usd: null,
+    model: null,
+    feedback: null,
+  },
+  {
+    id: messageId,
+    role: 'assistant',
+    created_at: '2026-11-14T16:05:12.510Z',
+    replaced_at: null,
+    status: 'succeeded',
+    error_code: null,
+    text: 'It’s on its way and arrives on Friday.',
+    tool_calls: [
+      {
+        id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1013',
+        name: 'crm.search',
+        source_type: 'connector',
+        source: 'crm',
+        state: 'succeeded',
+        decision: 'not_needed',
+        args: { email: 'ada@example.com' },
+        is_edited: false,
+        result: '{"order":"A-1042","arrives":"Friday"}',
+        started_at: '2026-11-14T16:05:13.700Z',
+        ended_at: '2026-11-14T16:05:14.120Z',
+      },
+    ],
+    prompt_tokens: 1520,
+    completion_tokens: 310,
+    cost_micro_usd: 1240,
+    model: 'gpt-5-mini',
+    feedback: { rating: 'up', comment: 'Quick!', updated_at: '2026-11-14T16:06:02.000Z' },
+  },
+]
 
 /** Requests and responses whose fields depend on each other, and those that aren't objects. */
 const wholeExamples: Record<string, unknown> = {
   'getAgentConfig response': agentConfig,
   'updateAgentConfig request': { ...agentTexts, model: { ...agentModel, key: 'sk-EXAMPLE-4f2a' } },
   'updateAgentConfig response': { ...agentConfig, fallback_models: [] },
+  'listThreadMessages response': { messages, contents_visible: true, next_cursor: null },
+  'exportThread response': { thread, messages },
+  'listFeedback response': {
+    feedback: [
+      {
+        message_id: messageId,
+        thread_id: threadId,
+        end_user_id: endUserId,
+        rating: 'up',
+        comment: 'Quick!',
+        created_at: '2026-11-14T16:05:58.300Z',
+        updated_at: '2026-11-14T16:06:02.000Z',
+      },
+    ],
+    contents_visible: true,
+    next_cursor: null,
+  },
   'testAgentModel request': { model: agentModel },
   'testAgentModel response': {
     success: true,
@@ -326,6 +438,12 @@ const wholeExamples: Record<string, unknown> = {
     is_estimated: false,
     message: 'The model responded.',
   },
+  'getBudgets response': budgets,
+  'updateBudgets request': { organization: { month_cost_micro_usd: 50_000_000 }, anonymous: { day_tokens: 500_000 } },
+  'updateBudgets response': budgets,
+  'getEndUserBudget response': ownBudget,
+  'updateEndUserBudget request': { day_tokens: 1_000_000 },
+  'updateEndUserBudget response': ownBudget,
   'updateIdentityProviderConfig request': {
     idp_type: 'okta',
     idp_domain: 'acme.okta.com',

@@ -198,11 +198,14 @@ function clean(schema: unknown): Record<string, unknown> {
 }
 
 /** Describes responses in formats other than JSON as text. */
-function describeContent({ rows, lines }: Operation, asJson: Record<'application/json', object>): object {
+function describeContent(
+  { rows, lines, documents = [] }: Operation,
+  asJson: Record<'application/json', object>,
+): object {
   // OpenAPI 3.1 can't describe lines, so the schema and the example are for a single line.
   if (lines) return { 'application/jsonl': asJson['application/json'] }
-  const formats = rows ? rowTypes.map((type) => [type, { schema: { type: 'string' } }]) : []
-  return { ...asJson, ...Object.fromEntries(formats) }
+  const types = [...(rows ? rowTypes : []), ...documents]
+  return { ...asJson, ...Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }])) }
 }
 
 const json = (schema: unknown) => ({ 'application/json': { schema } })

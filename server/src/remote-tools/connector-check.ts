@@ -7,6 +7,7 @@ import { findAssertionIssuer, redeemAssertion, requestAssertion } from '../deleg
 import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
+import { memberAsToolUser, type ToolUser } from '../foundation/tool-user.ts'
 import { notFound } from '../lib/errors.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { createAccessTokens } from './connector-tokens.ts'
@@ -25,7 +26,7 @@ export async function testConnector(
   if (!connector) throw notFound('connector', id)
   const found = new Map<TestStep, string>()
   const takeSteps = connector.kind === 'id_jag' ? takeAssertionSteps : takeConsentSteps
-  const problem = await takeSteps(service, caller, setup, connector, found).catch((error) => {
+  const problem = await takeSteps(service, memberAsToolUser(caller), setup, connector, found).catch((error) => {
     if (error instanceof StepFailed) return error
     throw error
   })
@@ -48,7 +49,7 @@ export async function testConnector(
 /** Runs the same flow as a call but without caches, and records the result of each step. */
 async function takeAssertionSteps(
   service: Service,
-  caller: OrgCaller,
+  user: ToolUser,
   setup: Setup,
   connector: StoredConnector,
   found: Map<TestStep, string>,
@@ -59,7 +60,7 @@ async function takeAssertionSteps(
   const metadata = await readServerMetadata(service, server_url)
   found.set('metadata', `The token endpoint is ${metadata.token_endpoint}`)
 
-  const { identity, trusted } = await requireIdentity(service, caller, setup)
+  const { identity, trusted } = await requireIdentity(service, user, setup)
   const provider = await findAssertionIssuer(service, trusted)
   const assertion = await requestAssertion(service, provider, identity.id_token, delegation, metadata)
   found.set('provider_exchange', `${trusted.issuer} issued an assertion with the scopes ${assertion.scopes.join(' ')}`)
@@ -73,12 +74,12 @@ async function takeAssertionSteps(
 /** Uses the consent that the caller gave earlier, and renews an expired token. */
 async function takeConsentSteps(
   service: Service,
-  caller: OrgCaller,
+  user: ToolUser,
   setup: Setup,
   connector: StoredConnector,
   found: Map<TestStep, string>,
 ): Promise<undefined> {
-  const delegate = await requireDelegate(service, caller, setup, connector)
+  const delegate = await requireDelegate(service, user, setup, connector)
   await checkAuthorizationServer(service, delegate)
   const token = await createAccessTokens(service).get(delegate)
   found.set('consent', 'You have connected your account')

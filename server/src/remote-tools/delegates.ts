@@ -2,9 +2,14 @@ import { LRUCache } from 'lru-cache'
 import { type StoredConnector, selectStoredConnectors } from '../connectors/connectors.ts'
 import { StepFailed } from '../connectors/steps.ts'
 import { type ConsentedToken, type Consenting, consentKey, readToken } from '../consent/consent.ts'
-import { describeIdentityProvider, findIdentity, type HeldIdentity } from '../delegation/held-identities.ts'
-import type { OrgCaller } from '../foundation/caller.ts'
+import {
+  describeIdentityProvider,
+  findIdentity,
+  type HeldIdentity,
+  readHeldIdentity,
+} from '../delegation/held-identities.ts'
 import type { Service } from '../foundation/service.ts'
+import type { ToolUser } from '../foundation/tool-user.ts'
 import { readIdentityProvider } from '../identity-provider/identity-provider.ts'
 import { InvalidIdentityProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
 
@@ -58,36 +63,55 @@ function readProvider(...settings: Parameters<typeof trustedIssuer>): TrustedIss
   }
 }
 
-/** Throws StepFailed if the caller has no verified identity. */
+/** Throws StepFailed if the user has no verified identity, or can't consent. */
 export async function requireDelegate(
   service: Pick<Service, 'kv'>,
-  caller: OrgCaller,
+  user: ToolUser,
   setup: Setup,
   connector: StoredConnector,
 ): Promise<Delegate> {
-  const at = { organizationId: caller.organization.id, connector }
-  if (connector.kind === 'oauth') return { ...at, userId: caller.user.id, vouched: undefined }
-  const guess = setup.endUserIds.get(caller.user.email)
+  const at = { organizationId: user.organizationId, connector }
+  if (connector.kind === 'oauth') return { ...at, userId: requireMember(user), vouched: undefined }
+  const guess = user.endUserId ?? setup.endUserIds.get(user.email)
   const reading = guess === undefined ? undefined : readToken(service, { ...at, userId: guess })
-  const [vouched, token] = await Promise.all([requireIdentity(service, caller, setup), reading])
+  const [vouched, token] = await Promise.all([requireIdentity(service, user, setup), reading])
   const userId = vouched.identity.end_user_id
   return { ...at, userId, vouched, token: userId === guess ? token : undefined }
 }
 
-/** Finds the verified ID token that an end user with the caller's email address brought to a page. */
+/**
+ * Members consent in their own account. An end user isn't treated as the member with the same address here: the
+ * organization's identity provider vouches for the address, and must not get hold of what a member allowed in person.
+ */
+function requireMember({ member }: ToolUser): string {
+  if (member) return member.user.id
+  throw new StepFailed(
+    'consent',
+    'This server needs each user’s own consent, which members give for their MCP clients. The agent can’t use it.',
+  )
+}
+
+/**
+ * Finds the verified ID token that the end user brought to a page. For a member, this is the end user with the member's
+ * email address.
+ */
 export async function requireIdentity(
   service: Pick<Service, 'kv'>,
-  { user: { email }, email_verified, organization }: OrgCaller,
+  { organizationId, email, email_verified, member, endUserId }: ToolUser,
   { trusted, endUserIds }: Setup,
 ): Promise<Vouched> {
   if (!trusted) throw noIdentity('The organization has no identity provider. An administrator needs to configure one.')
+  if (!member && endUserId === undefined) throw noIdentity('You aren’t signed in. Sign in on this page, and try again.')
   if (!email_verified)
     throw noIdentity('Your email address isn’t verified. Verify it where you sign in, and try again.')
-  const identity = await findIdentity(service, organization.id, email, endUserIds.get(email))
+  const identity =
+    endUserId === undefined
+      ? await findIdentity(service, organizationId, email, endUserIds.get(email))
+      : await readHeldIdentity(service, organizationId, endUserId)
   if (!identity || identity.provider !== describeIdentityProvider(trusted)) {
     throw noIdentity('Open a page with the widget, sign in there with the same email address, and try again')
   }
-  endUserIds.set(email, identity.end_user_id)
+  if (member) endUserIds.set(email, identity.end_user_id)
   return { identity, trusted }
 }
 

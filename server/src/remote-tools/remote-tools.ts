@@ -4,9 +4,9 @@ import { type Progress, ProtocolError } from '@modelcontextprotocol/client'
 import type { StoredConnector } from '../connectors/connectors.ts'
 import { keepFailure, StepFailed } from '../connectors/steps.ts'
 import { consentKey } from '../consent/consent.ts'
-import type { OrgCaller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Relayed, ToolCall } from '../foundation/tool.ts'
+import type { ToolUser } from '../foundation/tool-user.ts'
 import { failure, notFound } from '../lib/errors.ts'
 import { type PageResponse, topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
@@ -17,14 +17,28 @@ import { createAccessTokens } from './connector-tokens.ts'
 import { type Delegate, readSetup, requireDelegate, type Setup } from './delegates.ts'
 import { answerWithinMs, createRemoteClients, listRemoteTools } from './remote-clients.ts'
 
-/** The tools of an organization's connectors, named `<connector>.<tool>` and called on behalf of the caller. */
+/** The tools of an organization's connectors, named `<connector>.<tool>` and called on behalf of the user. */
 export interface RemoteTools {
-  /** Skips servers that fail, and records the failure for the administrator. Empty without a held identity. */
-  list(caller: OrgCaller): Promise<{ tools: PageTool[]; isRemote(toolName: string): boolean }>
+  /**
+   * All active connectors. Those that fail have no tools, and the failure is recorded for the administrator. None has
+   * tools without a held identity.
+   */
+  list(user: ToolUser): Promise<ListedConnector[]>
   /** Undefined if no connector has this name. */
-  find(caller: OrgCaller, toolName: string): Promise<ConnectorTool | undefined>
+  find(user: ToolUser, toolName: string): Promise<ConnectorTool | undefined>
   close(): Promise<void>
 }
+
+export interface ListedConnector {
+  name: string
+  origin: string
+  /** Names of tools that an administrator marked as read-only, without the connector's name. */
+  readOnlyTools: readonly string[]
+  tools: PageTool[]
+}
+
+export const isToolOf = ({ name }: Pick<ListedConnector, 'name'>, toolName: string): boolean =>
+  toolName.startsWith(`${name}.`)
 
 export interface RemoteTool {
   /** Sent to the governance provider, recorded, and returned in the result's `_meta`. */
@@ -42,6 +56,8 @@ export interface RemoteTool {
 export interface ConnectorTool extends RemoteTool {
   /** `<connector>.<tool>`. */
   name: string
+  /** The server's current definition. */
+  findDefinition(): Promise<PageTool>
   /** The definition if the tool may change something; undefined if it only reads. */
   findWriting(): Promise<PageTool | undefined>
   /** The requests of `work` share one access token, even one that is too short-lived to cache. */
@@ -102,9 +118,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
       return { organizationId, names: new Set(listed.filter(onlyReads).map(({ name }) => name)) }
     })
     if (known?.names.has(toolName)) return undefined
-    listed ??= await inTime(listOf(delegate))
-    const tool = listed.find(({ name }) => name === toolName)
-    if (!tool) throw notFound('hub_tool', toolName)
+    const tool = findIn(listed ?? (await inTime(listOf(delegate))), toolName)
     return onlyReads(tool) ? undefined : tool
   }
 
@@ -128,39 +142,43 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
     }
   }
 
-  async function listFor(caller: OrgCaller, setup: Setup, connector: StoredConnector): Promise<PageTool[]> {
+  async function listFor(user: ToolUser, setup: Setup, connector: StoredConnector): Promise<PageTool[]> {
     try {
-      return await inTime(listOf(await requireDelegate(service, caller, setup, connector)))
+      return await inTime(listOf(await requireDelegate(service, user, setup, connector)))
     } catch (error) {
       if (!(error instanceof StepFailed)) throw error
       // A user who hasn't connected yet isn't a failure, so lists don't report it.
-      if (error.step !== 'identity' && error.step !== 'consent') report(caller.organization.id, connector, error)
+      if (error.step !== 'identity' && error.step !== 'consent') report(user.organizationId, connector, error)
       return []
     }
   }
 
   return {
-    async list(caller) {
-      const setup = await setupOf(caller.organization.id)
-      const isRemote = (toolName: string) => findConnector(setup, toolName) !== undefined
-      const lists = setup.connectors.filter(isActive).map((connector) => listFor(caller, setup, connector))
-      return { tools: (await Promise.all(lists)).flat(), isRemote }
+    async list(user) {
+      const setup = await setupOf(user.organizationId)
+      const listing = setup.connectors.filter(isActive).map(async (connector) => ({
+        name: connector.name,
+        origin: originOf(connector),
+        readOnlyTools: connector.read_only_tools,
+        tools: await listFor(user, setup, connector),
+      }))
+      return Promise.all(listing)
     },
 
-    async find(caller, toolName) {
+    async find(user, toolName) {
       // Without a dot, the name can only be that of a page's tool.
       if (!toolName.includes('.')) return undefined
-      const organizationId = caller.organization.id
+      const { organizationId } = user
       const setup = await setupOf(organizationId)
       const connector = findConnector(setup, toolName)
       if (!connector) return undefined
       const { server_url, name, read_only_tools } = connector
       const ownName = toolName.slice(name.length + 1)
-      // The steps of a call look the caller up once, because each lookup is a round trip to the key-value store.
+      // The steps of a call look the user up once, because each lookup is a round trip to the key-value store.
       let delegate: Promise<Delegate> | undefined
-      const asCaller = async <T>(work: (delegate: Delegate) => Promise<T>): Promise<T> => {
+      const asUser = async <T>(work: (delegate: Delegate) => Promise<T>): Promise<T> => {
         try {
-          delegate ??= requireDelegate(service, caller, setup, connector)
+          delegate ??= requireDelegate(service, user, setup, connector)
           return await work(await delegate)
         } catch (error) {
           throw report(organizationId, connector, error)
@@ -168,18 +186,19 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
       }
       return {
         name: toolName,
-        source: { tabId: '', origin: new URL(server_url).origin, url: server_url, title: name },
+        source: { tabId: '', origin: originOf(connector), url: server_url, title: name },
         definitionHash: null,
-        share: (work) => asCaller((delegate) => clients.share(delegate, work)),
+        share: (work) => asUser((delegate) => clients.share(delegate, work)),
+        findDefinition: () => asUser(async (delegate) => findIn(await inTime(listOf(delegate)), toolName)),
         async findWriting() {
           if (read_only_tools.includes(ownName)) return undefined
-          const writing = await asCaller((delegate) => findWritingOf(delegate, toolName))
-          // The caller's identity may expire while the user is asked, so the call looks it up again.
+          const writing = await asUser((delegate) => findWritingOf(delegate, toolName))
+          // The user's identity may expire while the user is asked, so the call looks it up again.
           if (writing) delegate = undefined
           return writing
         },
         call: (args, call) =>
-          asCaller(async (delegate) => {
+          asUser(async (delegate) => {
             const answer: PageResponse = await callOf(delegate, ownName, args, call)
             return { relayed: readPageResponse(answer), approval: { how: 'not_needed' } }
           }),
@@ -209,7 +228,15 @@ const isActive = ({ status }: StoredConnector) => status === 'active'
 
 /** Connector names contain no dots. */
 const findConnector = ({ connectors }: Setup, toolName: string): StoredConnector | undefined =>
-  connectors.find((connector) => isActive(connector) && toolName.startsWith(`${connector.name}.`))
+  connectors.find((connector) => isActive(connector) && isToolOf(connector, toolName))
+
+const originOf = ({ server_url }: StoredConnector): string => new URL(server_url).origin
+
+function findIn(tools: readonly PageTool[], toolName: string): PageTool {
+  const tool = tools.find(({ name }) => name === toolName)
+  if (!tool) throw notFound('hub_tool', toolName)
+  return tool
+}
 
 const refused = ({ message }: Error) => `The tool server returned an error: ${message}`
 

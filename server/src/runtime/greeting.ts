@@ -1,3 +1,4 @@
+import type { Chat } from '../chat/chat.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Hub } from '../hub/hub.ts'
 import { KeptDefinitions } from '../hub/kept-definitions.ts'
@@ -13,6 +14,7 @@ import { RuntimeSocket } from './socket.ts'
 type GreetingService = Service & {
   tickets: Tickets
   hub: Hub
+  chat: Chat
   toolCalls: ToolCallRecorder
   arrivals: Set<Arrival>
   guests: Set<RuntimeSocket>
@@ -21,11 +23,12 @@ type GreetingService = Service & {
 
 /** Returns a function that gives a socket its session after hello. A new session takes one of the `tabs`. */
 export function createGreeting(service: GreetingService, tabs: Places) {
-  const { activity, clock, guests, hub, log, sessions } = service
+  const { activity, chat, clock, guests, hub, log, sessions } = service
 
   const context = {
     clock,
     hub,
+    chat,
     definitions: new KeptDefinitions(),
     async redeem(ticket: string, letIn: (holder: TicketHolder) => void) {
       await admit(service, ticket, letIn).catch((error) => {
@@ -85,7 +88,7 @@ export function createGreeting(service: GreetingService, tabs: Places) {
     sessions.set(session.id, session)
     guests.delete(socket)
     session.attach(socket, taken !== undefined)
-    if (!taken && holder.end_user?.verified_email) tellRecentCalls(session)
+    if (!taken && holder.end_user) tellRecentCalls(session)
     return true
   }
 

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type ClientMessage, closeCodes, helloWithinMs, maxMessageBytes, subprotocol } from '@inlay/protocol'
 import { type RawData, type ServerOptions, WebSocketServer } from 'ws'
+import type { Chat } from '../chat/chat.ts'
 import type { Service } from '../foundation/service.ts'
 import { splitAddress } from '../http/connections.ts'
 import type { Hub } from '../hub/hub.ts'
@@ -50,6 +51,7 @@ export async function createRuntime(
   service: Service,
   tickets: Tickets,
   hub: Hub,
+  chat: Chat,
   toolCalls: ToolCallRecorder,
 ): Promise<Runtime> {
   const { clock, config, log, metrics } = service
@@ -63,7 +65,7 @@ export async function createRuntime(
   const sessions = new Map<string, Session>()
   let isDraining = false
 
-  const parts = { ...service, tickets, hub, toolCalls, arrivals, guests, sessions }
+  const parts = { ...service, tickets, hub, chat, toolCalls, arrivals, guests, sessions }
   const greet = createGreeting(parts, places.tabs)
   const revocations = watchRevocations(parts)
 
@@ -71,8 +73,9 @@ export async function createRuntime(
     if (isDraining) throw refusedForRestart()
   }
 
-  function welcome(socket: RuntimeSocket, holder: TicketHolder, { headers }: IncomingMessage): void {
-    socket.opened = { holder, at: clock(), saidHello: false, isOwnFrame: headers.origin === config.publicUrl }
+  function welcome(socket: RuntimeSocket, holder: TicketHolder, request: IncomingMessage): void {
+    const isOwnFrame = request.headers.origin === config.publicUrl
+    socket.opened = { holder, address: service.clientAddress(request), at: clock(), saidHello: false, isOwnFrame }
     places.sockets.take(holder)
     guests.add(socket)
     socket.on('message', onMessage)

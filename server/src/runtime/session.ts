@@ -9,7 +9,9 @@ import {
   reauthWithinMs,
   type ServerMessage,
 } from '@inlay/protocol'
-import { type Hub, ownerOf } from '../hub/hub.ts'
+import type { Chat, ChatClient } from '../chat/chat.ts'
+import { ownerOf } from '../foundation/tool-user.ts'
+import type { Hub } from '../hub/hub.ts'
 import { type KeptDefinitions, pack } from '../hub/kept-definitions.ts'
 import type { LocalSource } from '../hub/switchboard.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -28,6 +30,7 @@ import type { Farewell, RuntimeSocket } from './socket.ts'
 interface SessionContext {
   clock: Clock
   hub: Hub
+  chat: Chat
   definitions: KeptDefinitions
   /** Throws a ProtocolError if the ticket is invalid, and another error if it can't be checked right now. */
   redeem(ticket: string, use: (holder: TicketHolder) => void): Promise<void>
@@ -60,6 +63,7 @@ export class Session implements LocalSource {
   readonly #connectedAt: number
   readonly #calls: SessionCalls
   readonly #view = new PageView()
+  readonly #chatClient: ChatClient
   #socket: RuntimeSocket | undefined
   #resumeFingerprint = ''
   #lastSeenAt: number
@@ -80,6 +84,13 @@ export class Session implements LocalSource {
     this.owner = ownerOf(organization_id, person)
     this.#tabId = cleanLine(hello.tab_id, 64)
     this.#view.update(hello, holder.origin, now)
+    const visitor = hello.visitor_secret === undefined ? undefined : fingerprint(hello.visitor_secret)
+    this.#chatClient = {
+      speaker: () => ({ holder: this.holder, visitor, address: this.#socket?.opened?.address ?? 'unknown' }),
+      page: () => ({ source_id: this.id, url: this.#view.url, title: this.#view.title }),
+      isOwnFrame: () => this.#mayAsk(),
+      say: (message) => this.say(message),
+    }
     this.#connectedAt = taken?.handover.connectedAt ?? now
     this.#keepTools(taken?.handover.tools ?? [])
     this.#lastSeenAt = now
@@ -203,6 +214,9 @@ export class Session implements LocalSource {
         break
       case 'ping':
         this.say({ type: 'pong' })
+        break
+      default:
+        this.#context.chat.receive(this.#chatClient, message)
     }
   }
 
@@ -265,8 +279,9 @@ export class Session implements LocalSource {
   #finish(close: (socket: RuntimeSocket) => void): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    const { hub, ended } = this.#context
+    const { chat, hub, ended } = this.#context
     hub.switchboard.remove(this)
+    chat.left(this.#chatClient)
     this.#keepTools([])
     ended(this)
     this.#calls.abandon()

@@ -59,7 +59,7 @@ interface SocketSession {
 export class RuntimeSocket extends WebSocket {
   session: SocketSession | undefined
   /** The redeemed ticket, and how the socket was opened. */
-  opened: { holder: TicketHolder; at: number; saidHello: boolean; isOwnFrame: boolean } | undefined
+  opened: { holder: TicketHolder; address: string; at: number; saidHello: boolean; isOwnFrame: boolean } | undefined
   /** Frames sent since the buffer was last empty, because small frames take far more memory than their bytes. */
   #backlog = 0
   #isTooSlow = false

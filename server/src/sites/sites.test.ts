@@ -147,6 +147,7 @@ describe('deleting a site', () => {
         total_prompt_tokens: 120,
         total_completion_tokens: 15,
         total_tokens: 135,
+        total_cost_micro_usd: 120,
       },
     ])
     expect(await findWrongSums(app, organizationId)).toEqual([])

@@ -10,6 +10,10 @@ export const channels = {
   hub: 'hub:4',
   hubNode: (node: string) => `${channels.hub}:${node}`,
   cancellations: 'mcp:cancel',
+  /** To every node; the messages are sealed. See run-feeds/relay.ts. */
+  runs: 'runs:1',
+  runsNode: (node: string) => `${channels.runs}:${node}`,
+  attendance: 'ag-ui',
 }
 
 // Channel `changes`: values that other nodes may have cached.
@@ -33,6 +37,7 @@ export const topics = {
   connectors: (organizationId: string) => `connectors:${organizationId}` as const,
   governance: (organizationId: string) => `governance:${organizationId}` as const,
   toolCallSettings: (organizationId: string) => `tool-call-settings:${organizationId}` as const,
+  agentSettings: (organizationId: string) => `agent-settings:${organizationId}` as const,
 }
 
 type TopicKind = ReturnType<(typeof topics)[keyof typeof topics]> extends `${infer Kind}:${string}` ? Kind : never
@@ -91,6 +96,8 @@ export interface CallOrder {
   args: Record<string, unknown>
   definition_hash: string
   client_name?: string
+  /** Set if the user doesn't have to be asked again. */
+  approval_id?: string
   deadline: number
   /** Set for a connector's tool: the page only asks the user and doesn't run it. */
   question?: CallQuestion
@@ -183,3 +190,9 @@ export type NodeSignal =
 export type CancellationMessage =
   /** `ask` requests the number of calls with a key from all nodes, `found` returns it, `end` cancels the call. */
   { ask: string; key: string } | { found: string; count: number } | { end: string }
+
+// Channel `ag-ui`: threads that an AG-UI client shows, as `<organization>:<thread>`.
+
+export type AttendanceMessage =
+  /** A client lost its connection; nodes where another client shows the thread respond with `attached`. */
+  { lost: string } | { attached: string }

@@ -27,6 +27,10 @@ export interface Database {
   asFinisher<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the expired contents of all organizations' tool calls, and no other tenant rows. */
   asExpirer<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees for how long each organization keeps conversations, and no other tenant rows. */
+  asEraser<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees the abandoned runs of all organizations, and no other tenant rows. */
+  asKeeper<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees no tenant rows, for tables that belong to no organization, such as users. */
   asService<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   close(): Promise<void>
@@ -188,6 +192,8 @@ export function openDatabase({
     asKeyHolder: (keyHash, work) => transaction('inlay.key_hash', keyHash, work),
     asFinisher: (work) => transaction('inlay.task', 'departures', work),
     asExpirer: (work) => transaction('inlay.task', 'expiry', work),
+    asEraser: (work) => transaction('inlay.task', 'retention', work),
+    asKeeper: (work) => transaction('inlay.task', 'runs', work),
     asService: (work) => transaction('inlay.organization_id', '', work),
     async close() {
       await pool.end()

@@ -3,11 +3,15 @@ import type { Room } from '../foundation/room.ts'
 import type { Service } from '../foundation/service.ts'
 
 import * as contract from './contract.ts'
+import { exportThread } from './export.ts'
+import { listFeedback } from './feedback.ts'
+import { listThreadMessages } from './messages.ts'
 import * as threads from './threads.ts'
 
 export const threadsRoom: Room<Service> = {
   tags: {
-    Threads: 'Metadata of conversations with the agent, without the messages.',
+    Threads: 'Conversations with the agent. Their contents are hidden unless an administrator makes them visible.',
+    Feedback: 'What users think of the agent’s messages.',
   },
   routes: [
     route(contract.listThreads, threads.listThreads),
@@ -15,6 +19,9 @@ export const threadsRoom: Room<Service> = {
     route(contract.getThreadAnalytics, threads.getThreadAnalytics),
     route(contract.getThread, threads.getThread),
     route(contract.updateThread, threads.updateThread),
+    route(contract.listThreadMessages, listThreadMessages),
+    route(contract.exportThread, exportThread),
+    route(contract.listFeedback, listFeedback),
   ],
   tools: [],
 }

@@ -50,6 +50,20 @@ test('a new thread starts without messages, and each message updates its counts'
   })
 })
 
+test('the beginning of the first message is the title where contents are visible, until one is set', async () => {
+  const id = await start()
+  await asDemo((sql) => sql`update threads set first_words = 'Where is my order?' where id = ${id}`)
+  const admin = await app.tokenFor('admin@demo.test', 'demo')
+  const show = (are_contents_visible: boolean) =>
+    app.request('PATCH', '/agent/config', { token: admin, body: { are_contents_visible } })
+  expect((await read(`/threads/${id}`)).title).toBeNull()
+  await show(true)
+  expect((await read(`/threads/${id}`)).title).toBe('Where is my order?')
+  await patch(id, { title: 'Order 7' })
+  await show(false)
+  expect((await read(`/threads/${id}`)).title).toBe('Order 7')
+})
+
 test('concurrent messages are all counted', async () => {
   const id = await start()
   const at = '2026-03-10T12:00:00.000Z'

@@ -1,3 +1,4 @@
+import { areContentsVisible } from '../agent/settings.ts'
 import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
@@ -6,16 +7,28 @@ import { newId } from '../lib/ids.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
+import { inTurn, searchThreads } from './search.ts'
 
 type Thread = Output<typeof contract.getThread>
 type ThreadList = Output<typeof contract.listThreads>
 
 export async function listThreads(
   { database }: Service,
-  { organization }: OrgCaller,
-  input: Input<typeof contract.listThreads>,
+  caller: OrgCaller,
+  { search, ...page }: Input<typeof contract.listThreads>,
 ): Promise<ThreadList> {
-  return database.asOrg(organization.id, (sql) => selectPage(sql, input))
+  const { id } = caller.organization
+  if (search === undefined) return database.asOrg(id, (sql) => selectPage(sql, page))
+  const searching = async (sql: Sql): Promise<ThreadList> => {
+    const withContents = await areContentsVisible(sql)
+    const found = await searchThreads(sql, search, { statuses: statusesOf(page), withContents })
+    const ids = found.slice(page.offset, page.offset + page.limit)
+    const threads = await selectThreads(sql, { ...allStatuses, ids, limit: page.limit, offset: 0 })
+    // Without the words, which may be personal data and would stay forever.
+    if (withContents) await recordAudit(sql, trailOf(caller), 'thread.contents_searched', id)
+    return { threads, total: found.length }
+  }
+  return inTurn(id, () => database.asOrg(id, searching))
 }
 
 export async function listEndUserThreads(
@@ -83,6 +96,19 @@ export async function startThread(
   return id
 }
 
+/** Starts a thread with an id that its client chose. Does nothing if it's taken. */
+export async function startThreadWithId(
+  sql: Sql,
+  thread: { id: string; endUserId: string | null; siteId: string | null; visitor: string | undefined },
+): Promise<void> {
+  const { id, endUserId, siteId, visitor = null } = thread
+  await sql`
+    insert into threads (organization_id, id, end_user_id, site_id, visitor_fingerprint, visitor_expires_at)
+    values (current_organization(), ${id}, ${endUserId}, (select id from sites where id = ${siteId} for key share),
+            ${visitor}, case when ${visitor}::text is not null then now() + interval '30 days' end)
+    on conflict do nothing`
+}
+
 /** Detaches a site's threads from the site. The caller must lock the site first, so that no new threads start there. */
 export async function moveThreadsOffSite(sql: Sql, siteId: string): Promise<void> {
   while (await detachThreads(sql, siteId, 10_000));
@@ -108,9 +134,22 @@ export async function countMessage(sql: Sql, id: string, message: { tokens: numb
   if (!thread) throw notFound('thread', id)
 }
 
-/** The caller must lock the end user and erase their usage first. */
+/** Erases an end user's conversations. The caller must lock the end user and erase their usage first. */
 export async function eraseEndUserThreads(sql: Sql, endUserId: string): Promise<void> {
-  await sql`delete from threads where end_user_id = ${endUserId}`
+  const threads = await sql<{ id: string }>`
+    select id from threads where end_user_id = ${endUserId} order by id for update`
+  const ids = threads.map(({ id }) => id)
+  // In batches: a statement times out after eight seconds, and deleting a thread deletes all of its rows.
+  while (await eraseRuns(sql, ids, 1_000));
+  for (let first = 0; first < ids.length; first += 1_000) {
+    await sql`delete from threads where id = any(${ids.slice(first, first + 1_000)})`
+  }
+}
+
+async function eraseRuns(sql: Sql, threadIds: string[], most: number): Promise<number> {
+  const runs = await sql<{ id: string }>`select id from runs where thread_id = any(${threadIds}) limit ${most}`
+  await sql`delete from runs where id = any(${runs.map(({ id }) => id)})`
+  return runs.length
 }
 
 interface Page {
@@ -119,8 +158,11 @@ interface Page {
   offset: number
 }
 
+const statusesOf = ({ status }: Pick<Page, 'status'>) => (status ? [status] : ['regular', 'archived'])
+const allStatuses = { statuses: ['regular', 'archived', 'deleted'] }
+
 async function selectPage(sql: Sql, { status, ...page }: Page, endUserId: string | null = null): Promise<ThreadList> {
-  const statuses = status ? [status] : ['regular', 'archived']
+  const statuses = statusesOf({ status })
   const [counted, threads] = await Promise.all([
     sql<{ total: number }>`
       select count(*) as total from threads
@@ -130,21 +172,23 @@ async function selectPage(sql: Sql, { status, ...page }: Page, endUserId: string
   return { threads, total: counted[0]?.total ?? 0 }
 }
 
-async function selectThread(sql: Sql, id: string): Promise<Thread> {
-  const [thread] = await selectThreads(sql, { id, statuses: ['regular', 'archived', 'deleted'], limit: 1, offset: 0 })
+export async function selectThread(sql: Sql, id: string): Promise<Thread> {
+  const [thread] = await selectThreads(sql, { ids: [id], ...allStatuses, limit: 1, offset: 0 })
   if (!thread) throw notFound('thread', id)
   return thread
 }
 
 const selectThreads = (
   sql: Sql,
-  wanted: { statuses: string[]; id?: string; endUserId?: string | null; limit: number; offset: number },
+  wanted: { statuses: string[]; ids?: string[]; endUserId?: string | null; limit: number; offset: number },
 ) => {
-  const { statuses, id = null, endUserId = null, limit, offset } = wanted
+  const { statuses, ids = null, endUserId = null, limit, offset } = wanted
   return sql<Thread>`
-    select id, end_user_id, site_id, title, status, message_count, total_tokens, last_message_at, created_at, updated_at
+    select id, end_user_id, site_id,
+           coalesce(title, case when (select are_contents_visible from agent_settings) then first_words end) as title,
+           status, message_count, total_tokens, last_message_at, created_at, updated_at
     from threads
     where status = any(${statuses})
-      and (${id}::uuid is null or id = ${id}) and (${endUserId}::uuid is null or end_user_id = ${endUserId})
+      and (${ids}::uuid[] is null or id = any(${ids})) and (${endUserId}::uuid is null or end_user_id = ${endUserId})
     order by coalesce(last_message_at, created_at) desc, id desc limit ${limit} offset ${offset}`
 }

@@ -1,7 +1,7 @@
-import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
 import { longestTicket } from '@inlay/protocol'
 import type { Service } from '../foundation/service.ts'
 import { randomText } from '../lib/ids.ts'
+import { createSigner } from './signed-values.ts'
 
 /** Identifies the widget that a ticket was issued to. */
 export interface TicketHolder {
@@ -45,33 +45,15 @@ const usedSeconds = 2 * ticketSeconds
 /** The id makes each ticket unique, and records its use. */
 type Contents = [id: string, expiresAt: number, holder: TicketHolder]
 
-/** `<key id>.<contents>.<HMAC-SHA-256 of both>` */
 export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 'kv' | 'clock'>): Tickets {
-  const keys = secrets.derive('tickets').map(({ id, key }) => ({ id, key: createSecretKey(key) }))
-  const [current] = keys as [(typeof keys)[number]]
-  const sign = (key: (typeof keys)[number], text: string) =>
-    createHmac('sha256', key.key).update(text).digest('base64url')
-
-  /** Accepts only the exact text that was issued, because the signature covers the encoded text. */
-  function open(ticket: string): Contents | undefined {
-    if (ticket.length > longestTicket) return undefined
-    const [keyId, contents = '', signature = '', more] = ticket.split('.')
-    const key = keys.find(({ id }) => id === keyId)
-    if (!key || more !== undefined) return undefined
-    const [given, wanted] = [Buffer.from(signature), Buffer.from(sign(key, `${keyId}.${contents}`))]
-    if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined
-    return JSON.parse(Buffer.from(contents, 'base64url').toString())
-  }
-
+  const signer = createSigner<Contents>(secrets.derive('tickets'), longestTicket)
   return {
     issue(holder) {
       const expiresAt = clock() + ticketSeconds * 1000
-      const contents: Contents = [randomText(22), expiresAt, holder]
-      const text = `${current.id}.${Buffer.from(JSON.stringify(contents)).toString('base64url')}`
-      return { ticket: `${text}.${sign(current, text)}`, expiresAt }
+      return { ticket: signer.sign([randomText(22), expiresAt, holder]), expiresAt }
     },
     async redeem(ticket) {
-      const [id, expiresAt, holder] = open(ticket) ?? []
+      const [id, expiresAt, holder] = signer.open(ticket) ?? []
       if (id === undefined || expiresAt === undefined || expiresAt <= clock()) return undefined
       return (await kv.setIfAbsent(`ticket:${id}`, true, usedSeconds)) ? holder : undefined
     },

@@ -4,6 +4,7 @@ import { type IdentityProviderConfig, readIdentityProvider } from '../identity-p
 import { InvalidIdentityProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
 import { matchesOrigin } from '../net/origins.ts'
 import { allowedOrigins } from '../publishable-keys/key-lookup.ts'
+import type { Sql } from '../stores/database.ts'
 import type { TicketHolder } from './signed-tickets.ts'
 
 /**
@@ -24,23 +25,26 @@ export function fingerprintIdentityProvider(config: IdentityProviderConfig, trus
 }
 
 /** Checks holders of one organization against the database in one transaction. The results are in the same order. */
-export async function checkStanding(
-  { database, config: { mode } }: Pick<Service, 'database' | 'config'>,
+export const checkStanding = (
+  { database, config }: Pick<Service, 'database' | 'config'>,
   organizationId: string,
+  holders: readonly TicketHolder[],
+): Promise<Standing[]> => database.asOrg(organizationId, (sql) => findStanding(sql, config, holders))
+
+/** The same in the caller's transaction. */
+export async function findStanding(
+  sql: Sql,
+  { mode }: Service['config'],
   holders: readonly TicketHolder[],
 ): Promise<Standing[]> {
   const keyIds = [...new Set(holders.map(({ publishable_key_id }) => publishable_key_id))]
   const endUserIds = [...new Set(holders.flatMap(({ end_user }) => end_user?.id ?? []))]
-  const [keys, endUsers, provider] = await database.asOrg(organizationId, (sql) =>
-    Promise.all([
-      sql<{ id: string; allowed_origins: string[] }>`
-        select id, allowed_origins from publishable_keys where id = any(${keyIds}::uuid[]) and revoked_at is null`,
-      endUserIds.length === 0
-        ? []
-        : sql<{ id: string }>`select id from end_users where id = any(${endUserIds}::uuid[])`,
-      readIdentityProvider(sql),
-    ]),
-  )
+  const [keys, endUsers, provider] = await Promise.all([
+    sql<{ id: string; allowed_origins: string[] }>`
+      select id, allowed_origins from publishable_keys where id = any(${keyIds}::uuid[]) and revoked_at is null`,
+    endUserIds.length === 0 ? [] : sql<{ id: string }>`select id from end_users where id = any(${endUserIds}::uuid[])`,
+    readIdentityProvider(sql),
+  ])
   const print = currentFingerprint(provider, mode)
   const originsOf = new Map(keys.map(({ id, allowed_origins }) => [id, allowedOrigins({ allowed_origins, provider })]))
   const existing = new Set(endUsers.map(({ id }) => id))

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { offer } from '../../test/page.ts'
 import { member, type Shop, useShop } from '../../test/shop.ts'
+import { memberAsToolUser } from '../foundation/tool-user.ts'
 import { serviceUnavailable } from '../lib/errors.ts'
 import type { Database } from '../stores/database.ts'
 import { createContentsDays, keepExpiring } from './contents.ts'
@@ -132,7 +133,8 @@ test('unwritten contents count toward the memory limit by their size', async () 
   const user = { id: organization.id, email: 'member@demo.test', name: '', avatar_url: '' }
   const token = { id: '', expires_at: 0, organization_id: organization.id, grant_id: undefined, client_id: undefined }
   const caller = { organization, user, token, email_verified: true, role: 'member' as const }
-  const call = () => recorder.follow(caller, { tool_name: 'add', args: { text: 'x'.repeat(16_384) } }, async () => 1)
+  const call = () =>
+    recorder.follow(memberAsToolUser(caller), { tool_name: 'add', args: { text: 'x'.repeat(16_384) } }, async () => 1)
   await call()
   await expect(call()).rejects.toMatchObject({ envelope: { status: 503 } })
   await recorder.close()

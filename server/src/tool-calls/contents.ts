@@ -83,7 +83,8 @@ export async function writeContents(sql: Sql, contents: readonly CallContents[])
     insert into tool_call_contents (organization_id, call_id, user_email, arguments, result, at, expires_at)
     select current_organization(), call_id, user_email, arguments, result, at, expires_at
     from jsonb_to_recordset(${JSON.stringify(kept)}::jsonb) as r (
-      call_id uuid, user_email text, arguments text, result text, at timestamptz, expires_at timestamptz)`
+      call_id uuid, user_email text, arguments text, result text, at timestamptz, expires_at timestamptz)
+    on conflict do nothing`
 }
 
 /** Runs in the transaction that deletes the end user, whose row is locked. */

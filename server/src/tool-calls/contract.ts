@@ -9,10 +9,19 @@ export const ToolCallRecord = z
   .strictObject({
     id: z.string().describe('ID of the call. The page and the governance provider get the same ID.'),
     at: Timestamp.describe('When the call started'),
-    user_id: z.string().describe('ID of the user who called the tool'),
-    user_email: z.string().describe('Email address of that user at the time of the call'),
+    user_id: z
+      .string()
+      .describe(
+        'ID of the user who called the tool. If the agent called it: ID of the end user, or of the publishable key for a visitor.',
+      ),
+    user_email: z
+      .string()
+      .describe('Email address at the time of the call; empty if the agent worked for someone without a verified one'),
     client_id: z.string().nullable().describe('ID of the OAuth client; null if the token wasn’t issued to one'),
-    client_name: z.string().nullable().describe('Name of the client at the time of the call; null if it has none'),
+    client_name: z
+      .string()
+      .nullable()
+      .describe('Name of the client or agent at the time of the call; null if it has none'),
     source_type: z.enum(['page', 'connector']).nullable().describe('Where the tool was found; null if it wasn’t found'),
     source: z
       .string()
@@ -29,7 +38,7 @@ export const ToolCallRecord = z
     approval: z
       .enum(['not_needed', 'allowed', 'always_allowed', 'declined', 'unknown'])
       .describe(
-        'The user’s decision about the call, as reported by their browser. `not_needed`: the user wasn’t asked. `allowed`, `declined`: the user was asked. `always_allowed`: the user has a permission for this definition of the tool. `unknown`: the call ended before the user answered or was asked.',
+        'The user’s decision about the call, as reported by their browser, or given to the agent. `not_needed`: the user wasn’t asked. `allowed`, `declined`: the user was asked. `always_allowed`: the user has a permission for this definition of the tool. `unknown`: the call ended before the user answered or was asked.',
       ),
     approval_at: Timestamp.nullable().describe('When the user allowed or declined the call; null if they did neither'),
     governance: z
@@ -61,7 +70,7 @@ export const listToolCalls = operation({
       .regex(/^\d{1,13}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'Must be the next_cursor of a page')
       .optional()
       .describe('The `next_cursor` of the previous page'),
-    user_id: z.string().refine(isId, 'Must be the ID of a user').optional().describe('Only calls by this user'),
+    user_id: z.string().refine(isId, 'Must be the ID of a user').optional().describe('Only calls by or for this user'),
     tool: z.string().min(1).max(128).optional().describe('Only calls to the tool with this name'),
     outcome: Outcome.optional().describe('Only calls with this outcome'),
     start_date: moment('00:00:00.000').describe('Only calls at or after this date or time'),

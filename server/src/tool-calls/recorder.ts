@@ -1,8 +1,8 @@
 import { createHmac, hash } from 'node:crypto'
 import { type Approval, longestCallMs } from '@inlay/protocol'
-import type { OrgCaller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Relayed } from '../foundation/tool.ts'
+import type { ToolUser } from '../foundation/tool-user.ts'
 import { Failure, isUnavailable, serviceUnavailable } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
@@ -17,14 +17,14 @@ import { type CallContents, type ContentsDays, describeContents, writeContents }
  * event. If the database is unreachable and the memory limit is reached, new calls are refused, so no record is lost.
  */
 export interface ToolCallRecorder {
-  /** Runs a call and records how it ended. `run` adds details to the record. */
+  /** Runs a call and records how it ended. `run` adds details to the record. Without an `id`, the record gets one. */
   follow<Result>(
-    caller: OrgCaller,
-    wanted: { tool_name: string; args: Record<string, unknown> },
+    user: ToolUser,
+    wanted: { tool_name: string; args: Record<string, unknown>; id?: string | undefined },
     run: (record: StoredCall) => Promise<Result>,
   ): Promise<Result>
-  /** Tries once to write the pending records of one or all organizations. */
-  flush(organizationId?: string): Promise<void>
+  /** Tries once to write the pending records of one or all organizations, or only if some of them are of these users. */
+  flush(organizationId?: string, users?: readonly string[]): Promise<void>
   close(): Promise<void>
 }
 
@@ -141,10 +141,11 @@ export function createToolCallRecorder(
     }
   }
 
-  async function flush(organizationId?: string): Promise<void> {
+  async function flush(organizationId?: string, users?: readonly string[]): Promise<void> {
     if (organizationId === undefined) return writeAll()
     const queue = queues.get(organizationId)
-    if (queue) await write(organizationId, queue)
+    const isWanted = users === undefined || queue?.batches.some((batch) => users.some((id) => batch.users.has(id)))
+    if (queue && isWanted) await write(organizationId, queue)
   }
 
   let isWriting = false
@@ -157,18 +158,18 @@ export function createToolCallRecorder(
   timer.unref()
 
   return {
-    async follow({ organization, user, token }, { tool_name, args }, run) {
+    async follow({ organizationId, id: user_id, email, client_id, client_name }, { tool_name, args, id }, run) {
       const started = performance.now()
-      if (isFull(queues.get(organization.id))) await flush(held >= limits.node ? undefined : organization.id)
-      const days = contentsDays.cached(organization.id) ?? (await contentsDays.load(organization.id))
-      const queue = enter(organization.id)
+      if (isFull(queues.get(organizationId))) await flush(held >= limits.node ? undefined : organizationId)
+      const days = contentsDays.cached(organizationId) ?? (await contentsDays.load(organizationId))
+      const queue = enter(organizationId)
       const record: StoredCall = {
-        id: newId(),
+        id: id ?? newId(),
         at: clock(),
-        user_id: user.id,
-        user_email: user.email,
-        client_id: token.client_id ?? null,
-        client_name: token.client_name ?? null,
+        user_id,
+        user_email: email,
+        client_id: client_id ?? null,
+        client_name: client_name ?? null,
         source_type: null,
         source: null,
         tool: cleanText(tool_name),
@@ -191,7 +192,9 @@ export function createToolCallRecorder(
         throw error
       } finally {
         record.duration_ms = Math.round(performance.now() - started)
-        add(organization.id, queue, record, days > 0 ? describeContents(record, days, args, result) : undefined)
+        // Contents are deleted with the end user that has the address.
+        const isKept = days > 0 && email !== ''
+        add(organizationId, queue, record, isKept ? describeContents(record, days, args, result) : undefined)
       }
     },
     flush,

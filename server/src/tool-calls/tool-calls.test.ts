@@ -11,6 +11,7 @@ import { verifyAuditChain } from '../audit-events/verify.ts'
 import { createCapabilities } from '../capabilities.ts'
 import type { OrgCaller } from '../foundation/caller.ts'
 import { createService } from '../foundation/service.ts'
+import { memberAsToolUser } from '../foundation/tool-user.ts'
 import { resources } from '../http/protected-resources.ts'
 import { failure, serviceUnavailable } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
@@ -59,7 +60,7 @@ function callerOf(organizationId: string): OrgCaller {
 /** Records a call without a page. */
 const follow = (recorder: ToolCallRecorder, caller: OrgCaller, tool_name: string, args = {}, error?: Error) =>
   recorder
-    .follow(caller, { tool_name, args }, async (record) => {
+    .follow(memberAsToolUser(caller), { tool_name, args }, async (record) => {
       if (error) throw error
       record.outcome = 'succeeded'
     })
@@ -419,7 +420,7 @@ describe('the recent calls of a page’s end user', () => {
     const [mine, admins] = [await person('member@demo.test'), await person('admin@demo.test')]
     type Told = Partial<Pick<ToolCallRecord, 'source_type' | 'source' | 'approval'>>
     const record = (caller: OrgCaller, tool_name: string, told: Told = {}) =>
-      app.service.toolCalls.follow(caller, { tool_name, args: {} }, async (call) => {
+      app.service.toolCalls.follow(memberAsToolUser(caller), { tool_name, args: {} }, async (call) => {
         Object.assign(call, { source_type: 'page', source: pageOrigin, outcome: 'succeeded', ...told })
       })
     await record(mine(demo), 'mine')
@@ -442,6 +443,27 @@ describe('the recent calls of a page’s end user', () => {
       (sql) => sql`update users set email_verified = false where email = 'admin@demo.test'`,
     )
     expect(await recentFor(app, { sub: 'adm', email: 'admin@demo.test', email_verified: true })).toBeUndefined()
+  })
+
+  test('include the agent’s calls for this end user, with or without an email address', async () => {
+    const app = await useShop()
+    const organizationId = await app.organization('demo')
+    const bob = { sub: 'bob' }
+    const { userId } = await app.exchange(bob)
+    const { userId: annId } = await app.exchange({ sub: 'ann', email: 'ann@example.com', email_verified: true })
+    type Told = Partial<Pick<ToolCallRecord, 'source_type' | 'source' | 'approval'>>
+    const record = (id: string, tool_name: string, told: Told = {}) => {
+      const user = { ...memberAsToolUser(callerOf(organizationId)), id, email: '', member: undefined, endUserId: id }
+      return app.service.toolCalls.follow(user, { tool_name, args: {} }, async (call) => {
+        Object.assign(call, { source_type: 'page', source: pageOrigin, outcome: 'succeeded', ...told })
+      })
+    }
+    await record(userId, 'for bob')
+    await record(userId, 'at a connector', { source_type: 'connector', source: 'crm', approval: 'not_needed' })
+    await record(userId, 'elsewhere', { source: 'https://elsewhere.example' })
+    await record(annId, 'for ann')
+    const opened = await app.page(bob)
+    expect((await opened.next('calls/recent')).calls.map(({ name }) => name)).toEqual(['for bob', 'at a connector'])
   })
 
   test('include only the last fifty', async () => {
@@ -540,7 +562,7 @@ describe('the recorder', () => {
     )
     let runs = 0
     const call = () =>
-      recorder.follow(caller, { tool_name: 'add', args: {} }, async () => {
+      recorder.follow(memberAsToolUser(caller), { tool_name: 'add', args: {} }, async () => {
         runs += 1
       })
     const results = await Promise.allSettled(Array.from({ length: 7 }, call))
@@ -586,7 +608,11 @@ describe('the recorder', () => {
     const organizationId = await organization('demo')
     const stopping = await createCapabilities(createService(stores, service), builtInNames)
     const call = { signal: new AbortController().signal, progress: () => undefined }
-    const called = stopping.hub.callTool(callerOf(organizationId), { tool_name: 'nothing', args: {} }, call)
+    const called = stopping.hub.callTool(
+      memberAsToolUser(callerOf(organizationId)),
+      { tool_name: 'nothing', args: {} },
+      call,
+    )
     await expect(called).rejects.toThrow()
     await stopping.close()
     expect(await verifyToolCalls(stores, organizationId)).toEqual({ batches: 1, records: 1 })

@@ -92,35 +92,34 @@ const mostRecentCalls = 50
 interface PageUser {
   organization_id: string
   origin: string | undefined
-  end_user: { verified_email: string | undefined } | undefined
+  end_user: { id: string; verified_email: string | undefined } | undefined
 }
 
 /**
  * The latest calls that the widget has shown to the page's end user, or could have: calls to pages of the same origin,
- * and calls to connectors that the user was asked about. Empty without a verified email address.
+ * and calls to connectors that the agent made or that the user was asked about. Only members make other calls than the
+ * agent's; they are recognized by their verified email address. Empty for visitors.
  */
 export async function findRecentCalls(
   { database, toolCalls }: Recorded,
   { organization_id, origin, end_user }: PageUser,
 ): Promise<RecentCall[]> {
-  const email = end_user?.verified_email
-  if (email === undefined) return []
-  const users = await database.asOrg(
-    organization_id,
-    (sql) => sql<{ id: string }>`
-      select u.id from members m join users u on u.id = m.user_id where u.email = ${email} and u.email_verified`,
-  )
-  if (users.length === 0) return []
-  await toolCalls.flush(organization_id)
-  const ids = users.map(({ id }) => id)
+  if (!end_user) return []
+  const { id: endUserId, verified_email: email } = end_user
+  const memberIds = email === undefined ? [] : await findMembers(database, organization_id, email)
+  const ids = [endUserId, ...memberIds]
+  await toolCalls.flush(organization_id, ids)
   const { records } = await findCalls(database, organization_id, {
     before: { at: lastTime, id: lastId },
     notBefore: firstTime,
     users: ids,
-    isWanted: ({ user_id, user_email, source_type, source, approval }) =>
-      ids.includes(user_id) &&
-      user_email === email &&
-      (source_type === 'page' ? source === origin : source_type === 'connector' && asked.has(approval)),
+    isWanted({ user_id, user_email, source_type, source, approval }) {
+      const isAgents = user_id === endUserId
+      if (!isAgents && !(memberIds.includes(user_id) && user_email === email)) return false
+      return source_type === 'page'
+        ? source === origin
+        : source_type === 'connector' && (isAgents || asked.has(approval))
+    },
     limit: mostRecentCalls,
   })
   return records.toReversed().map(({ id, at, tool, client_name, outcome, failure_code }) => ({
@@ -131,6 +130,15 @@ export async function findRecentCalls(
     outcome,
     ...(failure_code !== null && { failure_code }),
   }))
+}
+
+async function findMembers({ asOrg }: Database, organizationId: string, email: string): Promise<string[]> {
+  const members = await asOrg(
+    organizationId,
+    (sql) => sql<{ id: string }>`
+      select u.id from members m join users u on u.id = m.user_id where u.email = ${email} and u.email_verified`,
+  )
+  return members.map(({ id }) => id)
 }
 
 const asked = new Set<string>(['allowed', 'always_allowed', 'declined'])

@@ -2,11 +2,14 @@ import { z } from 'zod'
 import { operation } from '../foundation/operation.ts'
 import { Id, Page, Timestamp } from '../foundation/shapes.ts'
 
+const TotalCost = z.int().describe('Cost in millionths of a US dollar. Requests to models without a price count as 0.')
+
 const totals = {
   total_requests: z.int().describe('Number of requests to a model'),
   total_prompt_tokens: z.int().describe('Tokens sent to the model'),
   total_completion_tokens: z.int().describe('Tokens that the model generated'),
   total_tokens: z.int().describe('Prompt and completion tokens together'),
+  total_cost_micro_usd: TotalCost,
 }
 
 const UsageTotals = z.strictObject(totals).meta({ id: 'UsageTotals' })
@@ -16,6 +19,7 @@ const DailyUsage = z
     date: z.iso.date().describe('UTC day'),
     total_requests: z.int().describe('Number of requests to a model on this day'),
     total_tokens: z.int().describe('Prompt and completion tokens on this day'),
+    total_cost_micro_usd: TotalCost,
   })
   .meta({ id: 'DailyUsage' })
 
@@ -36,6 +40,10 @@ const EndUserUsage = z
   })
   .meta({ id: 'EndUserUsage' })
 
+const ModelUsage = z
+  .strictObject({ model: z.string().describe('Name of the model'), ...totals })
+  .meta({ id: 'ModelUsage' })
+
 const UsageEvent = z
   .strictObject({
     id: z.string().describe('ID of the usage event'),
@@ -44,6 +52,8 @@ const UsageEvent = z
     prompt_tokens: z.int().describe('Tokens sent to the model'),
     completion_tokens: z.int().describe('Tokens that the model generated'),
     total_tokens: z.int().describe('Prompt and completion tokens together'),
+    is_estimated: z.boolean().describe('Whether the tokens were estimated, because the provider didn’t report them'),
+    cost_micro_usd: z.int().nullable().describe('Cost in millionths of a US dollar; null if the model had no price'),
     model: z.string().describe('Name of the model'),
     finish_reason: z.string().describe('Why the model stopped, as its provider reports it, such as `stop` or `length`'),
     created_at: Timestamp.describe('When the response was complete'),
@@ -122,6 +132,20 @@ export const listEndUserUsage = operation({
   response: z.strictObject({
     users: z.array(EndUserUsage).describe('Totals per end user'),
     total: z.int().describe('Number of end users with usage in the range'),
+  }),
+  errors: [],
+})
+
+export const listModelUsage = operation({
+  ...usage,
+  id: 'listModelUsage',
+  path: '/usage/models',
+  summary: 'List usage per model',
+  description: 'Returns totals per model for a range of UTC days, models with the most tokens first.',
+  query: Page.extend(range),
+  response: z.strictObject({
+    models: z.array(ModelUsage).describe('Totals per model'),
+    total: z.int().describe('Number of models with usage in the range'),
   }),
   errors: [],
 })

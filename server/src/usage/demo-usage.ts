@@ -13,7 +13,8 @@ const sites = [
 ]
 const endUsers = Array.from({ length: 40 }, (_, n) => `customer-${String(n + 1).padStart(2, '0')}@customers.demo.test`)
 const siteOdds = [5, 3, 2]
-const models = { names: ['demo-small', 'demo-large', 'demo-vision'], odds: [6, 3, 1] }
+/** Micro-USD per prompt token; a completion token costs four times as much. */
+const models = { prices: { 'demo-small': 1, 'demo-large': 3, 'demo-vision': 5 }, odds: [6, 3, 1] }
 const finishReasons = { names: ['stop', 'tool_calls', 'length'], odds: [15, 4, 1] }
 /** A few end users write a lot and most write little. The first entry is for anonymous visitors. */
 const endUserOdds = [12, ...endUsers.map((_, rank) => 20 / (rank + 2))]
@@ -79,15 +80,21 @@ function* inventEvents(
     for (let number = 0; number < requests; number += 1) {
       const hour = 13 + 3 * normal(random)
       const at = Math.round(midnight + day * dayMs + Math.min(Math.max(hour, 0), 23.99) * (dayMs / 24))
+      const traits = {
+        end_user_id: pick(random, endUserIds, endUserOdds),
+        site_id: pick(random, siteIds, siteOdds),
+        prompt_tokens: logNormal(random, 900, 0.8),
+        completion_tokens: logNormal(random, 220, 0.7),
+      }
+      const [model, price] = pick(random, Object.entries(models.prices), models.odds)
       const event: UsageRecord = {
         id: demoId(organizationId, `${day} ${number}`, at),
         organization_id: organizationId,
-        end_user_id: pick(random, endUserIds, endUserOdds),
-        site_id: pick(random, siteIds, siteOdds),
         thread_id: null,
-        prompt_tokens: logNormal(random, 900, 0.8),
-        completion_tokens: logNormal(random, 220, 0.7),
-        model: pick(random, models.names, models.odds),
+        ...traits,
+        is_estimated: false,
+        cost_micro_usd: price * (traits.prompt_tokens + 4 * traits.completion_tokens),
+        model,
         finish_reason: pick(random, finishReasons.names, finishReasons.odds),
         created_at: new Date(at).toISOString(),
       }

@@ -3,7 +3,7 @@ import { startTestService, type TestService } from '../../test/harness.ts'
 import { addEndUser, addSite, findWrongSums, usageRecord } from '../../test/usage-records.ts'
 import { newId } from '../lib/ids.ts'
 import { startThread } from '../threads/threads.ts'
-import { recordUsage, type UsageRecord } from './record.ts'
+import { addUsage, recordUsage, type UsageRecord } from './record.ts'
 import { createUsageRecorder } from './recorder.ts'
 
 let app: TestService
@@ -47,6 +47,8 @@ describe('recordUsage', () => {
       end_user_id,
       site_id,
       thread_id,
+      is_estimated: true,
+      cost_micro_usd: 10_000_000_000_000,
       model: 'größer "x", {y}\\',
       finish_reason: 'NULL',
       created_at: '2026-03-10T23:59:59.999Z',
@@ -57,6 +59,23 @@ describe('recordUsage', () => {
       (sql) => sql`select * from usage_events where id = ${event.id}`,
     )
     expect(row).toEqual(event)
+    expect(await findWrongSums(app, demo)).toEqual([])
+  })
+
+  test('stores an event without a cost, which counts as 0', async () => {
+    const end_user_id = await addEndUser(app, demo)
+    await recordUsage(app.service, [
+      usageRecord(demo, { end_user_id, cost_micro_usd: null }),
+      usageRecord(demo, { end_user_id, cost_micro_usd: 12 }),
+    ])
+    const costs = await app.service.database.asOrg(
+      demo,
+      (sql) => sql`
+        select cost_micro_usd from usage_events where end_user_id = ${end_user_id}
+        union all select cost_micro_usd from usage_end_users where end_user_id = ${end_user_id}
+        order by cost_micro_usd`,
+    )
+    expect(costs.flatMap(Object.values)).toEqual([12, 12, null])
     expect(await findWrongSums(app, demo)).toEqual([])
   })
 
@@ -110,6 +129,10 @@ describe('recordUsage', () => {
     ['an unknown end user', 'end_user_id', { end_user_id: newId() }],
     ['an unknown thread', 'thread_id', { thread_id: newId() }],
     ['an unknown organization', 'organization_id', { organization_id: newId() }],
+    ['a negative cost', 'cost_micro_usd', { cost_micro_usd: -1 }],
+    ['a fraction of a micro-USD', 'cost_micro_usd', { cost_micro_usd: 0.5 }],
+    ['a cost above ten million USD', 'cost_micro_usd', { cost_micro_usd: 10_000_000_000_001 }],
+    ['no cost at all', 'cost_micro_usd', { cost_micro_usd: undefined } as never],
     ['an empty model', 'model', { model: '' }],
     ['a model of 201 characters', 'model', { model: 'x'.repeat(201) }],
     ['NUL', 'finish_reason', { finish_reason: 'a\0' }],
@@ -166,6 +189,25 @@ describe('recordUsage', () => {
     expect([await countEvents(), await countEvents(other)]).toEqual(before)
   })
 
+  test('rejects an event that would make the cost of a day exceed the safe integers', async () => {
+    const created_at = '1998-12-31T00:00:00.000Z'
+    const record = (cost_micro_usd: number) =>
+      recordUsage(app.service, usageRecord(demo, { created_at, cost_micro_usd }))
+    await record(0)
+    await app.service.database.asOrg(
+      demo,
+      (sql) => sql`
+        update usage_site_days set cost_micro_usd = ${Number.MAX_SAFE_INTEGER - 5} where day = '1998-12-31'`,
+    )
+    await expect(record(6)).rejects.toMatchObject(refusal('cost_micro_usd'))
+    await expect(record(5)).resolves.toBe(1)
+    await app.service.database.asOrg(demo, async (sql) => {
+      await sql`delete from usage_events where created_at = ${created_at}`
+      await sql`delete from usage_site_days where day = '1998-12-31'`
+      await sql`delete from usage_model_days where day = '1998-12-31'`
+    })
+  })
+
   test.each([
     ['an end user', 'usage_end_users'],
     ['a day', 'usage_site_days'],
@@ -189,6 +231,7 @@ describe('recordUsage', () => {
       expect(row).toEqual({ sum: 15 })
       await sql`delete from usage_events where created_at = ${created_at}`
       await sql`delete from usage_site_days where day = '1999-12-31'`
+      await sql`delete from usage_model_days where day = '1999-12-31'`
       await sql`delete from usage_end_user_spans where end_user_id = ${end_user_id}`
       await sql`delete from usage_end_users where end_user_id = ${end_user_id}`
     })
@@ -202,6 +245,8 @@ describe('recordUsage', () => {
         end_user_id: [null, ...endUsers][n % 6] as string | null,
         site_id: sites[n % 3] as string | null,
         prompt_tokens: n,
+        cost_micro_usd: n % 7 === 0 ? null : n,
+        model: `model-${n % 3}`,
         created_at: `2026-04-0${1 + (n % 4)}T00:00:00.000Z`,
       }),
     )
@@ -249,6 +294,36 @@ describe('recordUsage', () => {
       expect(left).toEqual([])
     }
     expect(await findWrongSums(app, demo)).toEqual([])
+  })
+})
+
+describe('addUsage', () => {
+  test('adds events in the caller’s transaction, once', async () => {
+    const end_user_id = await addEndUser(app, demo)
+    const events = [usageRecord(demo, { end_user_id }), usageRecord(demo, { end_user_id })]
+    const abandoned = app.service.database.asOrg(demo, async (sql) => {
+      expect(await addUsage(sql, events)).toBe(2)
+      throw new Error('changed my mind')
+    })
+    await expect(abandoned).rejects.toThrow('changed my mind')
+    expect(await sumsOf(end_user_id)).toBeUndefined()
+
+    const added = await app.service.database.asOrg(demo, async (sql) => [
+      await addUsage(sql, events),
+      await addUsage(sql, events),
+      await addUsage(sql, []),
+    ])
+    expect(added).toEqual([2, 0, 0])
+    expect(await sumsOf(end_user_id)).toMatchObject({ requests: 2 })
+    expect(await findWrongSums(app, demo)).toEqual([])
+  })
+
+  test.each<[string, string, Partial<UsageRecord>]>([
+    ['an invalid event', 'prompt_tokens', { prompt_tokens: -1 }],
+    ['an unknown end user', 'end_user_id', { end_user_id: newId() }],
+  ])('rejects %s', async (_, field, changes) => {
+    const adding = app.service.database.asOrg(demo, (sql) => addUsage(sql, [usageRecord(demo, changes)]))
+    await expect(adding).rejects.toMatchObject(refusal(field))
   })
 })
 

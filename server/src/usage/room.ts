@@ -7,13 +7,14 @@ import * as usage from './usage.ts'
 
 export const usageRoom: Room<Service> = {
   tags: {
-    Usage: 'Requests and tokens per day, per site and per end user.',
+    Usage: 'Requests, tokens and costs per day, per site, per end user and per model.',
   },
   routes: [
     route(contract.getDailyUsage, usage.getDailyUsage),
     route(contract.getUsageStats, usage.getUsageStats),
     route(contract.listSiteUsage, usage.listSiteUsage),
     route(contract.listEndUserUsage, usage.listEndUserUsage),
+    route(contract.listModelUsage, usage.listModelUsage),
     route(contract.getEndUserStats, usage.getEndUserStats),
     route(contract.listEndUserHistory, usage.listEndUserHistory),
   ],

@@ -18,6 +18,7 @@ export const operationSamples: OperationSamples<typeof contract> = {
   getUsageStats: {},
   listSiteUsage: {},
   listEndUserUsage: {},
+  listModelUsage: {},
   getEndUserUsageStats: { prepare: usageOwner },
   listEndUserUsageHistory: { prepare: usageOwner },
 }

@@ -28,7 +28,9 @@ const totals = (requests: number, prompt: number, completion: number) => ({
   total_prompt_tokens: prompt,
   total_completion_tokens: completion,
   total_tokens: prompt + completion,
+  total_cost_micro_usd: costOf(prompt, completion),
 })
+const costOf = (prompt: number, completion: number) => 2 * prompt + 4 * completion
 const validationError = (field: string) => ({
   defined: true,
   code: 'BAD_REQUEST',
@@ -58,11 +60,17 @@ beforeAll(async () => {
   bob = await addEndUser(app, demo)
   idle = await addEndUser(app, demo)
   const event = (created_at: string, prompt_tokens: number, changes: Partial<UsageRecord>) =>
-    usageRecord(demo, { created_at, prompt_tokens, completion_tokens: 1, ...changes })
+    usageRecord(demo, {
+      created_at,
+      prompt_tokens,
+      completion_tokens: 1,
+      cost_micro_usd: costOf(prompt_tokens, 1),
+      ...changes,
+    })
   events = [
-    event('2026-02-13T23:59:59.999Z', 1, { end_user_id: ada, site_id: shop }),
+    event('2026-02-13T23:59:59.999Z', 1, { end_user_id: ada, site_id: shop, is_estimated: true }),
     event('2026-02-14T00:00:00.000Z', 10, { end_user_id: ada, site_id: shop }),
-    event('2026-03-14T23:59:59.999Z', 100, { end_user_id: bob, site_id: help }),
+    event('2026-03-14T23:59:59.999Z', 100, { end_user_id: bob, site_id: help, model: 'demo-small' }),
     event('2026-03-15T00:00:00.000Z', 1000, { end_user_id: ada, site_id: help }),
     event('2026-03-15T07:00:00.000Z', 10_000, {}),
   ]
@@ -84,11 +92,11 @@ describe('daily usage', () => {
   test('covers the last 30 days including today, with zeros for days without traffic', async () => {
     const days = await read('/usage/daily')
     expect(days).toHaveLength(30)
-    expect(days[0]).toEqual({ date: '2026-02-14', total_requests: 1, total_tokens: 11 })
-    expect(days[1]).toEqual({ date: '2026-02-15', total_requests: 0, total_tokens: 0 })
+    expect(days[0]).toEqual({ date: '2026-02-14', total_requests: 1, total_tokens: 11, total_cost_micro_usd: 24 })
+    expect(days[1]).toEqual({ date: '2026-02-15', total_requests: 0, total_tokens: 0, total_cost_micro_usd: 0 })
     expect(days.slice(-2)).toEqual([
-      { date: '2026-03-14', total_requests: 1, total_tokens: 101 },
-      { date: '2026-03-15', total_requests: 2, total_tokens: 11_002 },
+      { date: '2026-03-14', total_requests: 1, total_tokens: 101, total_cost_micro_usd: 204 },
+      { date: '2026-03-15', total_requests: 2, total_tokens: 11_002, total_cost_micro_usd: 22_008 },
     ])
   })
 
@@ -136,8 +144,8 @@ describe('daily usage', () => {
   test('can be filtered by site', async () => {
     const days = await read(`/usage/daily?start_date=2026-03-14&site_id=${help}`)
     expect(days).toEqual([
-      { date: '2026-03-14', total_requests: 1, total_tokens: 101 },
-      { date: '2026-03-15', total_requests: 1, total_tokens: 1001 },
+      { date: '2026-03-14', total_requests: 1, total_tokens: 101, total_cost_micro_usd: 204 },
+      { date: '2026-03-15', total_requests: 1, total_tokens: 1001, total_cost_micro_usd: 2004 },
     ])
   })
 
@@ -202,7 +210,31 @@ describe('totals', () => {
     })
   })
 
-  test.each(['/usage/sites', '/usage/end-users'])('%s is paginated', async (path) => {
+  test('per model are sorted by tokens', async () => {
+    expect(await read('/usage/models')).toEqual({
+      models: [
+        { model: 'demo-large', ...totals(3, 11_010, 3) },
+        { model: 'demo-small', ...totals(1, 100, 1) },
+      ],
+      total: 2,
+    })
+    expect(await read('/usage/models?start_date=2026-03-14&end_date=2026-03-14')).toEqual({
+      models: [{ model: 'demo-small', ...totals(1, 100, 1) }],
+      total: 1,
+    })
+  })
+
+  test('count events without a cost as 0', async () => {
+    const event = { created_at: '2026-01-20T00:00:00.000Z', model: 'unpriced' }
+    await recordUsage(app.service, [
+      usageRecord(demo, { ...event, cost_micro_usd: null }),
+      usageRecord(demo, { ...event, cost_micro_usd: 7 }),
+    ])
+    const { models } = await read('/usage/models?start_date=2026-01-20&end_date=2026-01-20')
+    expect(models).toEqual([{ model: 'unpriced', ...totals(2, 20, 10), total_cost_micro_usd: 7 }])
+  })
+
+  test.each(['/usage/sites', '/usage/end-users', '/usage/models'])('%s is paginated', async (path) => {
     const { total, ...lists } = await read(path)
     const all = Object.values(lists)[0] as unknown[]
     const page = async (query: string) => {
@@ -218,7 +250,7 @@ describe('totals', () => {
     expect(new Set(Object.values(empty))).toEqual(new Set([[], 0]))
   })
 
-  test.each(['/usage/sites', '/usage/end-users', '/usage/end-users/ID/history'])(
+  test.each(['/usage/sites', '/usage/end-users', '/usage/models', '/usage/end-users/ID/history'])(
     '%s rejects an invalid limit or offset',
     async (path) => {
       const place = path.replace('ID', ada)
@@ -231,7 +263,7 @@ describe('totals', () => {
     },
   )
 
-  test.each(['/usage/stats', '/usage/sites', '/usage/end-users'])(
+  test.each(['/usage/stats', '/usage/sites', '/usage/end-users', '/usage/models'])(
     '%s accepts and rejects the same ranges',
     async (path) => {
       for (const query of ['start_date=x', 'start_date=2026-03-16', 'start_date=2016-03-14']) {
@@ -277,7 +309,9 @@ describe('an end user', () => {
     const end_user_id = await addEndUser(app, demo)
     const gone = usageRecord(demo, { end_user_id, site_id: shop, created_at: '2026-01-05T00:00:00.000Z' })
     await recordUsage(app.service, gone)
-    const paths = ['/usage/daily', '/usage/stats', '/usage/sites'].map((path) => `${path}?end_date=2026-01-10`)
+    const paths = ['/usage/daily', '/usage/stats', '/usage/sites', '/usage/models'].map(
+      (path) => `${path}?end_date=2026-01-10`,
+    )
     const before = await Promise.all(paths.map(read))
     expect(before[1]).toEqual(totals(1, 10, 5))
     expect((await read('/usage/end-users?end_date=2026-01-10')).total).toBe(1)
@@ -398,6 +432,7 @@ test('reading totals does not read events', async () => {
   expect(await relationsOf(usage.listEndUserUsage(explaining, caller, page))).toEqual(
     new Set(['end_users', 'usage_end_user_spans']),
   )
+  expect(await relationsOf(usage.listModelUsage(explaining, caller, page))).toEqual(new Set(['usage_model_days']))
   expect(await relationsOf(usage.getEndUserStats(explaining, caller, { end_user_id: ada }))).toEqual(
     new Set(['end_users', 'usage_end_users']),
   )
@@ -415,7 +450,14 @@ test('deleting an organization deletes its usage and threads', async () => {
   await owner.connect()
   await owner.query("select set_config('inlay.organization_id', $1, false)", [other])
   await owner.query('delete from organizations where id = $1', [other])
-  for (const table of ['usage_events', 'usage_site_days', 'usage_end_user_spans', 'usage_end_users', 'threads']) {
+  for (const table of [
+    'usage_events',
+    'usage_site_days',
+    'usage_model_days',
+    'usage_end_user_spans',
+    'usage_end_users',
+    'threads',
+  ]) {
     const { rowCount } = await owner.query(`select from ${table} where organization_id = $1`, [other])
     expect(rowCount, table).toBe(0)
   }

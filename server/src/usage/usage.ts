@@ -17,7 +17,7 @@ export async function getDailyUsage(
   input: Input<typeof contract.getDailyUsage>,
 ): Promise<Output<typeof contract.getDailyUsage>> {
   const days = await readDays(service, organization.id, input)
-  return days.map(({ date, total_requests, total_tokens }) => ({ date, total_requests, total_tokens }))
+  return days.map(({ total_prompt_tokens, total_completion_tokens, ...day }) => day)
 }
 
 export async function getUsageStats(
@@ -32,6 +32,7 @@ export async function getUsageStats(
     total_prompt_tokens: sum('total_prompt_tokens'),
     total_completion_tokens: sum('total_completion_tokens'),
     total_tokens: sum('total_tokens'),
+    total_cost_micro_usd: sum('total_cost_micro_usd'),
   }
 }
 
@@ -46,11 +47,12 @@ export async function listSiteUsage(
     (sql) => sql<Output<typeof contract.listSiteUsage>>`
       with used as (
         select site_id, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
-               sum(completion_tokens) as total_completion_tokens, sum(prompt_tokens + completion_tokens) as total_tokens
+               sum(completion_tokens) as total_completion_tokens,
+               sum(prompt_tokens + completion_tokens) as total_tokens, sum(cost_micro_usd) as total_cost_micro_usd
         from usage_site_days where day between ${start} and ${end} group by site_id
       ), page as (
         select nullif(used.site_id, ${noSite}) as site_id, sites.origin, total_requests, total_prompt_tokens,
-               total_completion_tokens, total_tokens
+               total_completion_tokens, total_tokens, total_cost_micro_usd
         from used left join sites on sites.id = used.site_id
         order by total_tokens desc, used.site_id limit ${limit} offset ${offset}
       )
@@ -71,7 +73,8 @@ export async function listEndUserUsage(
     (sql) => sql<Output<typeof contract.listEndUserUsage>>`
       with used as (
         select end_user_id, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
-               sum(completion_tokens) as total_completion_tokens, sum(prompt_tokens + completion_tokens) as total_tokens
+               sum(completion_tokens) as total_completion_tokens,
+               sum(prompt_tokens + completion_tokens) as total_tokens, sum(cost_micro_usd) as total_cost_micro_usd
         from usage_end_user_spans
         where days = ${spanDays} and day >= ${spans.from} and day < ${spans.to}
            or days = 1 and day >= ${range.start} and day < ${spans.from}
@@ -79,7 +82,7 @@ export async function listEndUserUsage(
         group by end_user_id
       ), page as (
         select end_user_id, external_id, email, total_requests, total_prompt_tokens,
-               total_completion_tokens, total_tokens
+               total_completion_tokens, total_tokens, total_cost_micro_usd
         from (select * from used order by total_tokens desc, end_user_id limit ${limit} offset ${offset}) top
         join end_users on end_users.id = end_user_id
         order by total_tokens desc, end_user_id
@@ -87,6 +90,28 @@ export async function listEndUserUsage(
       select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as users`,
   )
   return answer as Output<typeof contract.listEndUserUsage>
+}
+
+export async function listModelUsage(
+  { database, clock }: Reading,
+  { organization }: OrgCaller,
+  { limit, offset, ...input }: Input<typeof contract.listModelUsage>,
+): Promise<Output<typeof contract.listModelUsage>> {
+  const { start, end } = rangeOf(input, clock())
+  const [answer] = await database.asOrg(
+    organization.id,
+    (sql) => sql<Output<typeof contract.listModelUsage>>`
+      with used as (
+        select model, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
+               sum(completion_tokens) as total_completion_tokens,
+               sum(prompt_tokens + completion_tokens) as total_tokens, sum(cost_micro_usd) as total_cost_micro_usd
+        from usage_model_days where day between ${start} and ${end} group by model
+      ), page as (
+        select * from used order by total_tokens desc, model limit ${limit} offset ${offset}
+      )
+      select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as models`,
+  )
+  return answer as Output<typeof contract.listModelUsage>
 }
 
 export async function getEndUserStats(
@@ -132,14 +157,18 @@ export async function moveUsageOffSite(sql: Sql, siteId: string): Promise<void> 
   // Locks rows in the same order as recordUsage, so that the two can't deadlock.
   await sql`
     with moved as (
-      delete from usage_site_days where site_id = ${siteId} returning day, requests, prompt_tokens, completion_tokens
+      delete from usage_site_days where site_id = ${siteId}
+      returning day, requests, prompt_tokens, completion_tokens, cost_micro_usd
     )
-    insert into usage_site_days as kept (organization_id, day, site_id, requests, prompt_tokens, completion_tokens)
-    select current_organization(), day, ${noSite}, requests, prompt_tokens, completion_tokens from moved order by day
+    insert into usage_site_days as kept
+      (organization_id, day, site_id, requests, prompt_tokens, completion_tokens, cost_micro_usd)
+    select current_organization(), day, ${noSite}, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    from moved order by day
     on conflict (organization_id, day, site_id) do update set
       requests = kept.requests + excluded.requests,
       prompt_tokens = kept.prompt_tokens + excluded.prompt_tokens,
-      completion_tokens = kept.completion_tokens + excluded.completion_tokens`
+      completion_tokens = kept.completion_tokens + excluded.completion_tokens,
+      cost_micro_usd = kept.cost_micro_usd + excluded.cost_micro_usd`
 }
 
 /** Serializes transactions that rewrite an organization's events: two could lock the same rows in different orders. */
@@ -170,14 +199,15 @@ const selectEvents = (sql: Sql, endUserId: string, limit: number, offset: number
   Output<typeof contract.listEndUserHistory>['events'][number]
 >`
   select id, end_user_id, site_id, prompt_tokens, completion_tokens, prompt_tokens + completion_tokens as total_tokens,
-         model, finish_reason, created_at
+         is_estimated, cost_micro_usd, model, finish_reason, created_at
   from usage_events where end_user_id = ${endUserId}
   order by created_at desc, id desc limit ${limit} offset ${offset}`
 
 const selectEndUserTotals = (sql: Sql, endUserId: string) => sql<Totals>`
   select coalesce(requests, 0) as total_requests, coalesce(prompt_tokens, 0) as total_prompt_tokens,
          coalesce(completion_tokens, 0) as total_completion_tokens,
-         coalesce(prompt_tokens + completion_tokens, 0) as total_tokens
+         coalesce(prompt_tokens + completion_tokens, 0) as total_tokens,
+         coalesce(cost_micro_usd, 0) as total_cost_micro_usd
   from end_users left join usage_end_users on end_user_id = id where id = ${endUserId}`
 
 interface Range {
@@ -228,10 +258,12 @@ async function readDays(
 const selectDays = (sql: Sql, { start, end }: Range, siteId: string | null = null) => sql<DayTotals>`
   select day as date, coalesce(requests, 0) as total_requests, coalesce(prompt_tokens, 0) as total_prompt_tokens,
          coalesce(completion_tokens, 0) as total_completion_tokens,
-         coalesce(prompt_tokens + completion_tokens, 0) as total_tokens
+         coalesce(prompt_tokens + completion_tokens, 0) as total_tokens,
+         coalesce(cost_micro_usd, 0) as total_cost_micro_usd
   from (select ${start}::date + number as day from generate_series(0, ${end}::date - ${start}::date) number) days
   left join (
-    select day, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens
+    select day, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
+           sum(completion_tokens) as completion_tokens, sum(cost_micro_usd) as cost_micro_usd
     from usage_site_days
     where day between ${start} and ${end} and site_id = coalesce(${siteId}, site_id)
     group by day

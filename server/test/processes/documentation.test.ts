@@ -18,6 +18,9 @@ const of = (...languages: string[]) => all.filter(({ language }) => languages.in
 const elsewhere: Record<string, string> = {
   'README.md: npm start': 'the snippets below run against the server that it starts',
   'README.md: npm test': 'it runs this test',
+  'docs/agent.md: npm start': 'the snippets below run against the server that it starts',
+  'docs/agent.md: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 npm start':
+    'it needs a receiver: telemetry.test.ts',
   'docs/agent.md: MODEL_URL=http://127.0.0.1:11434/v1 MODEL_NAME=llama3.2 npm start':
     'it needs a model server: commands.test.ts',
   'docs/let-an-assistant-use-your-page.md: npm install @mcp-b/webmcp-polyfill': 'it needs the npm registry',
@@ -67,6 +70,10 @@ const surroundings: Record<string, string> = {
     export async function create(
       { database }: { database: Database }, caller: OrgCaller, id: string, name: string, allowed_origins: string[], key: string,
     ) { SNIPPET }`,
+  "docs/agent.md: import { HttpAgent } from '@ag-ui/client'": `
+    declare const token: string
+    declare function show(text: string): void
+    SNIPPET`,
   'docs/let-an-assistant-use-your-page.md: await document.modelContext.registerTool({': `
     import '@mcp-b/webmcp-types'
     declare function searchProducts(query: unknown): Promise<string>
@@ -187,7 +194,8 @@ test('shell commands of every document work in order', async () => {
     const snippets = readSnippets(file).filter((one) => one.language === 'sh' && !elsewhere[nameOf(one)])
     const variables = (await preparations[file]?.()) ?? {}
     const env = { INLAY_DATA_DIR: inlay.dataDir, PORT: '0', INLAY_DRAIN_SECONDS: '0', PID: String(server.pid) }
-    const sent = await runInShell(snippets, { fill, env: { ...env, ...variables } })
+    const programs = readSnippets(file).filter(({ language }) => language === 'js')
+    const sent = await runInShell(snippets, { fill, env: { ...env, ...variables }, programs })
     for (const [index, request] of sent.entries()) checkResponse(request, failing[file]?.[index] ?? 200)
     expect(sent, file).toHaveLength(snippets.flatMap(({ text }) => text.match(/\bcurl\b/g) ?? []).length)
   }

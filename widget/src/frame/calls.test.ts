@@ -392,3 +392,31 @@ describe('earlier calls', () => {
     expect(calls.earlier).toEqual([])
   })
 })
+
+describe('a call that was approved before it was sent', () => {
+  const order = { type: 'tool/call', name: 'change', args: {}, definition_hash: 'h', deadline: 0 } as const
+
+  test('runs at once, without asking', () => {
+    const { calls, states, ran, approvals, results } = useCalls()
+    calls.receive({ ...order, call_id: '1', approval_id: 'a' })
+    expect([states(), ran, approvals()]).toEqual([{ 1: 'running' }, ['1'], []])
+    calls.finish('1', '1')
+    expect(results(), 'the server knows how it was approved').toEqual([
+      { type: 'tool/result', call_id: '1', result: 1 },
+    ])
+  })
+
+  test('doesn’t run again when it’s resent', () => {
+    const { calls, ran } = useCalls()
+    calls.receive({ ...order, call_id: '1', approval_id: 'a' })
+    calls.receive({ ...order, call_id: '1', approval_id: 'a' })
+    expect(ran).toEqual(['1'])
+  })
+
+  test('is no permission for the next call', () => {
+    const { calls, receive, waiting } = useCalls()
+    calls.receive({ ...order, call_id: '1', approval_id: 'a' })
+    receive('2', 'change')
+    expect([waiting(), calls.permissions]).toEqual([['2'], []])
+  })
+})

@@ -100,7 +100,7 @@ export class Calls {
     return [...this.#approved].map(([subject, permission]) => ({ subject, ...permission }))
   }
 
-  receive({ call_id: id, name, args, definition_hash, client_name: client }: ToolCall): void {
+  receive({ call_id: id, name, args, definition_hash, client_name: client, approval_id }: ToolCall): void {
     const tool = this.#options.findTool(name)
     if (this.#recall(id)) return
     if (!tool) {
@@ -108,7 +108,7 @@ export class Calls {
       this.#options.send({ type: 'tool/result', call_id: id, error })
     } else {
       const subject = `${definition_hash} ${JSON.stringify(tool)}`
-      this.#begin({ id, tool, connector: undefined, args, client, subject })
+      this.#begin({ id, tool, connector: undefined, args, client, subject }, approval_id !== undefined)
     }
   }
 
@@ -212,12 +212,13 @@ export class Calls {
     return known !== undefined
   }
 
-  #begin(given: Omit<Call, 'state' | 'isRepeated' | 'receivedAt'>): void {
+  /** `isSettled`: the server knows that the call is approved. Only the server can send messages on the socket. */
+  #begin(given: Omit<Call, 'state' | 'isRepeated' | 'receivedAt'>, isSettled = false): void {
     const isApproved = this.#approved.has(given.subject)
-    const mayRun = !given.connector && (isApproved || onlyReads(given.tool))
+    const mayRun = !given.connector && (isSettled || isApproved || onlyReads(given.tool))
     const state = mayRun ? 'running' : isApproved ? 'allowed' : 'asking'
     const call: Call = { ...given, isRepeated: false, receivedAt: performance.now(), state }
-    if (state !== 'asking') call.approval = { how: isApproved ? 'always_allowed' : 'not_needed' }
+    if (state !== 'asking' && !isSettled) call.approval = { how: isApproved ? 'always_allowed' : 'not_needed' }
     call.isRepeated = this.list.some((other) => wasAllowed(other) && isSame(other, call))
     this.#keep(call)
     if (mayRun) this.#options.run(call)

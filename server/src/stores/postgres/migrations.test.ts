@@ -365,6 +365,45 @@ describe('a database in which every received origin became a site', () => {
   })
 })
 
+test('a database with usage also gets it per model, without a cost', async () => {
+  const { owner } = await makeDatabase()
+  await (await makeRelease({}, '0020'))(owner, secrets)
+  const [auditKey] = auditKeys(secrets)
+  const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+  onTestFinished(() => database.close())
+  const organizations = [newId(), newId()]
+  for (const id of organizations) {
+    await database.asOrg(id, async (sql) => {
+      await sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`
+      await sql`
+        insert into usage_events (organization_id, id, prompt_tokens, completion_tokens, model, finish_reason, created_at)
+        select ${id}, gen_random_uuid(), 10, 1, model, 'stop', at
+        from unnest('{large,small}'::text[]) model,
+             unnest('{2026-03-07T23:59:59Z,2026-03-08T00:00:00Z,2026-03-08T12:00:00Z}'::timestamptz[]) at`
+    })
+  }
+  await migrate(owner, secrets)
+  for (const id of organizations) {
+    const days = await database.asOrg(
+      id,
+      (sql) => sql`
+        select day, model, requests, prompt_tokens, completion_tokens, cost_micro_usd from usage_model_days
+        order by day, model`,
+    )
+    expect(days.map(Object.values)).toEqual([
+      ['2026-03-07', 'large', 1, 10, 1, 0],
+      ['2026-03-07', 'small', 1, 10, 1, 0],
+      ['2026-03-08', 'large', 2, 20, 2, 0],
+      ['2026-03-08', 'small', 2, 20, 2, 0],
+    ])
+    const events = await database.asOrg(
+      id,
+      (sql) => sql`select distinct cost_micro_usd, is_estimated from usage_events`,
+    )
+    expect(events).toEqual([{ cost_micro_usd: null, is_estimated: false }])
+  }
+})
+
 test('a database with usage per end user and day also gets it per eight days', async () => {
   const { owner } = await makeDatabase()
   await (await makeRelease({}, '0016'))(owner, secrets)

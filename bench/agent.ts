@@ -1,0 +1,226 @@
+// Measures what the agent's server costs between the model and the user: CPU time per token, delay, and memory for an
+// open conversation. Compared with the model itself, with node:http that passes its text on, and with the AI SDK.
+//
+//   node bench/agent.ts [--rounds=3] [--seconds=10] [--conversations=300] [--tokens=200] [--only=<pattern>]
+//                       [--idle=2000] [--profile=<folder>]
+//
+// The model is a local process that streams 20 tokens per second to each conversation. Inlay runs as in load.ts, with
+// everything on: its clients are pages of different end users, with a ticket each. Replies begin at different times. A
+// reply of each conversation follows the other. In each round, the servers take turns.
+
+import { randomUUID } from 'node:crypto'
+import { loadavg } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startTestProvider, type TestProvider } from '../server/test/oidc-provider.ts'
+import { type Conversation, openPage, openStream } from './agent-peers/clients.ts'
+import { now, writeTask } from './agent-peers/tasks.ts'
+import { cpuOf, cpuOfChildren, options, peer, quantile, residentOf, startInlay, stopAll } from './load.ts'
+
+interface Contender {
+  name: string
+  pid: number
+  open(): Promise<Conversation>
+}
+
+interface Sample {
+  /** CPU time in microseconds per token, of the server and of its PostgreSQL. */
+  cpu: number
+  postgres: number
+  replies: number
+  tokens: number
+  /** Milliseconds from a message to the first token of its reply. */
+  first: number[]
+  /** Milliseconds between a token's departure from the model and its arrival. */
+  late: number[]
+}
+
+const origin = 'https://shop.example.com'
+const everyMs = 50
+const rounds = Number(options.rounds)
+const seconds = Number(options.seconds)
+const idle = Number(options.idle)
+/** Two rounds of pings. */
+const idleSeconds = 30
+/** A load of long replies, and one that consists of little more than beginnings and ends. */
+const long = { conversations: Number(options.conversations), tokens: Number(options.tokens) }
+const short = { conversations: 24, tokens: 24 }
+
+// --- the servers
+
+const providers: TestProvider[] = []
+const urlOf = ({ port }: { port: number }) => `http://127.0.0.1:${port}/v1`
+
+async function startAgent(name: string, modelUrl: string): Promise<Contender> {
+  const provider = await startTestProvider()
+  providers.push(provider)
+  const { call, pid, port } = await startInlay(name, { MODEL_URL: modelUrl, MODEL_NAME: 'bench' })
+  const trust = { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] }
+  await call('PATCH', '/identity-providers/config', trust)
+  const { key } = await call<{ key: string }>('POST', '/publishable-keys', { name: 'Shop' })
+  const count = Math.max(long.conversations, short.conversations, idle)
+  const idTokens: string[] = []
+  while (idTokens.length < count) idTokens.push(await provider.idToken({ sub: `user-${idTokens.length}` }))
+  const open = () => openPage(port, origin, { publishable_key: key, id_token: idTokens.pop() ?? '' })
+  return { name: 'Inlay, everything on', pid, open }
+}
+
+async function startContenders(model: { port: number; pid: number }): Promise<Contender[]> {
+  const url = urlOf(model)
+  const relay = await peer('./agent-peers/relay.ts', url)
+  const sdk = await peer('./agent-peers/ai-sdk.ts', url)
+  return [
+    { name: 'the model itself', pid: model.pid, open: async () => openStream(model.port, '/v1/chat/completions') },
+    { name: 'node:http, passes the text on', pid: relay.pid, open: async () => openStream(relay.port, '/') },
+    { name: 'AI SDK, nothing checked or saved', pid: sdk.pid, open: async () => openStream(sdk.port, '/') },
+    await startAgent('inlay', url),
+  ]
+}
+
+// --- the load
+
+const openOf = new Map<Contender, Conversation[]>()
+
+async function openConversations(contender: Contender, count: number): Promise<Conversation[]> {
+  const open = openOf.get(contender) ?? []
+  openOf.set(contender, open)
+  while (open.length < count) {
+    const missing = Math.min(20, count - open.length)
+    open.push(...(await Promise.all(Array.from({ length: missing }, () => contender.open()))))
+  }
+  return open.slice(0, count)
+}
+
+async function measure(contender: Contender, { conversations, tokens }: typeof long): Promise<Sample> {
+  const open = await openConversations(contender, conversations)
+  const replyMs = tokens * everyMs
+  const begin = now() + replyMs * 1000
+  const end = begin + seconds * 1_000_000
+  const isCounted = (time: number) => time >= begin && time < end
+  const sample: Sample = { cpu: 0, postgres: 0, replies: 0, tokens: 0, first: [], late: [] }
+
+  async function talk(conversation: Conversation, index: number): Promise<void> {
+    const threadId = randomUUID()
+    await sleep((index / conversations) * replyMs)
+    while (now() < end) {
+      const asked = now()
+      let count = 0
+      await conversation.ask(threadId, writeTask({ tokens, everyMs }), (sentAt) => {
+        const time = now()
+        count += 1
+        if (count === 1 && isCounted(asked)) sample.first.push((time - asked) / 1000)
+        if (!isCounted(time)) return
+        sample.tokens += 1
+        sample.late.push((time - sentAt) / 1000)
+      })
+      if (count !== tokens) throw new Error(`${contender.name} sent ${count} of ${tokens} tokens`)
+      if (isCounted(now())) sample.replies += 1
+    }
+  }
+
+  async function countCpu(): Promise<void> {
+    const times = () => ({ cpu: cpuOf(contender.pid), postgres: cpuOfChildren(contender.pid) })
+    await sleep((begin - now()) / 1000)
+    const before = times()
+    await sleep((end - now()) / 1000)
+    const after = times()
+    sample.cpu = (after.cpu - before.cpu) / sample.tokens
+    sample.postgres = (after.postgres - before.postgres) / sample.tokens
+  }
+
+  await Promise.all([countCpu(), ...open.map(talk)])
+  return sample
+}
+
+// --- the tables
+
+const median = (values: number[]) => quantile(values, 0.5)
+const digit = (value: number) => value.toFixed(1)
+const row = (...cells: (string | number)[]) => console.log(`| ${cells.join(' | ')} |`)
+
+function printTables(
+  contenders: readonly Contender[],
+  longs: Map<Contender, Sample[]>,
+  shorts: Map<Contender, Sample[]>,
+) {
+  row('Server', 'CPU per token', 'of the AI SDK’s', 'PostgreSQL per token', 'CPU per further token', 'per reply')
+  row('---', ...Array(5).fill('---:'))
+  const sdk = contenders.find(({ name }) => name.startsWith('AI SDK'))
+  for (const contender of contenders) {
+    const own = longs.get(contender) ?? []
+    const cpu = median(own.map((sample) => sample.cpu))
+    const ratio = median(own.map((sample, round) => sample.cpu / (sdk ? (longs.get(sdk)?.[round]?.cpu ?? 0) : 0)))
+    const postgres = median(own.map((sample) => sample.postgres))
+    const small = median((shorts.get(contender) ?? []).map((sample) => sample.cpu))
+    // Two equations with two unknowns: what a token costs, and what a reply costs beside its tokens.
+    const further = (cpu * long.tokens - small * short.tokens) / (long.tokens - short.tokens)
+    const perReply = (cpu - further) * long.tokens
+    const cells = [digit(cpu), ratio.toFixed(2), digit(postgres), digit(further), `${digit(perReply / 1000)} ms`]
+    row(contender.name, ...cells)
+  }
+  console.log()
+  row('Server', 'First token p50', 'p99', 'after the model’s p50', 'p99', 'Chunk late p50', 'p99', 'most')
+  row('---', ...Array(7).fill('---:'))
+  for (const contender of contenders) {
+    const own = longs.get(contender) ?? []
+    const of = (key: 'first' | 'late', share: number) => median(own.map((sample) => quantile(sample[key], share)))
+    const behind = (share: number) => {
+      const [model] = contenders
+      const differences = own.map((sample, round) => {
+        const first = (model && longs.get(model)?.[round]?.first) ?? []
+        return quantile(sample.first, share) - quantile(first, share)
+      })
+      return digit(median(differences))
+    }
+    const most = Math.max(...own.map(({ late }) => quantile(late, 1 - Number.EPSILON)))
+    const first = [digit(of('first', 0.5)), digit(of('first', 0.99)), behind(0.5), behind(0.99)]
+    row(contender.name, ...first, digit(of('late', 0.5)), digit(of('late', 0.99)), digit(most))
+  }
+  console.log()
+}
+
+const describeLoad = () => loadavg().map((load) => load.toFixed(1))
+
+async function compareReplies(contenders: readonly Contender[]): Promise<void> {
+  const longs = new Map<Contender, Sample[]>(contenders.map((contender) => [contender, []]))
+  const shorts = new Map<Contender, Sample[]>(contenders.map((contender) => [contender, []]))
+  console.log(`Load average before: ${describeLoad()}`)
+  for (let round = 0; round < rounds; round++) {
+    for (const contender of contenders) {
+      longs.get(contender)?.push(await measure(contender, long))
+      shorts.get(contender)?.push(await measure(contender, short))
+    }
+    console.log(`Load average after round ${round + 1}: ${describeLoad()}`)
+  }
+  printTables(contenders, longs, shorts)
+}
+
+/** What conversations cost that have ended and stay open. Memory is the growth of the resident set, garbage included. */
+async function measureIdle(contender: Contender): Promise<void> {
+  const talkOnce = (conversation: Conversation) =>
+    conversation.ask(randomUUID(), writeTask({ tokens: 40, everyMs: 5 }), () => undefined)
+  const talkAll = async (all: Conversation[]) => {
+    for (let from = 0; from < all.length; from += 50) await Promise.all(all.slice(from, from + 50).map(talkOnce))
+  }
+  const warmUp = Math.ceil(idle / 10)
+  await talkAll(await openConversations(contender, warmUp))
+  const before = residentOf(contender.pid)
+  await talkAll((await openConversations(contender, idle)).slice(warmUp))
+  await sleep(5_000)
+  const each = (residentOf(contender.pid) - before) / (idle - warmUp) / 1024
+  const cpuBefore = cpuOf(contender.pid)
+  await sleep(idleSeconds * 1000)
+  const share = (cpuOf(contender.pid) - cpuBefore) / idleSeconds / 1e4
+  row('Idle conversations', 'Memory of each', 'CPU of all')
+  row('---', '---:', '---:')
+  row(idle, `${digit(each)} KiB`, `${digit(share)} %`)
+}
+
+try {
+  const isWanted = ({ name }: Contender) => new RegExp(options.only).test(name)
+  const model = await peer('./agent-peers/model.ts', '')
+  if (rounds > 0) await compareReplies((await startContenders(model)).filter(isWanted))
+  if (idle > 0) await measureIdle(await startAgent('idle', urlOf(model)))
+} finally {
+  for (const provider of providers) await provider.stop()
+  await stopAll()
+}

@@ -1,0 +1,141 @@
+import type { Service } from '../foundation/service.ts'
+import { failure } from '../lib/errors.ts'
+import { type AttendanceMessage, channels } from '../stores/bus-messages.ts'
+import type { TicketHolder } from '../tickets/signed-tickets.ts'
+
+/** Maximum number of streams on one node: per end user or visitor, per key for visitors, and in total. */
+const maxStreams = { user: 10, visitors: 500, node: 2_000 }
+/** Maximum size of the views that clients have sent with their open streams. */
+const maxViewBytes = 256 * 1024 * 1024
+
+/** How long a run continues after its client has disconnected. */
+const reattachWithinMs = 10_000
+
+/** Knows which threads have a client, on any node, and stops the runs whose client doesn't come back. */
+export interface Attendance {
+  /** Counts a stream until the returned function is called. Throws if there are too many. */
+  admit(holder: TicketHolder, visitor: string | undefined, bytes: number): () => void
+  /** A client shows the thread. */
+  attach(thread: string): void
+  /** A client has the end of its run. */
+  finish(thread: string): void
+  /**
+   * A client disconnected before the end of its run. `over` is called once: with true if no client came back in time,
+   * with false if one did, or if the server shuts down. The returned function cancels it.
+   */
+  lose(thread: string, over: (isAbandoned: boolean) => void): () => void
+  close(): Promise<void>
+}
+
+/** `graceMs` is for tests. */
+export async function createAttendance(
+  { bus, log }: Pick<Service, 'bus' | 'log'>,
+  graceMs = reattachWithinMs,
+): Promise<Attendance> {
+  /** Number of streams of this node, by thread. */
+  const streams = new Map<string, number>()
+  /** Functions that end the wait for a client, by thread. */
+  const waits = new Map<string, Set<(isAbandoned: boolean) => void>>()
+  const places = new Map<string, number>()
+  let isClosed = false
+
+  const publish = (message: AttendanceMessage) =>
+    void bus
+      .publish(channels.attendance, message)
+      .catch((error) => log.warn({ err: error }, 'Could not tell the other nodes about an AG-UI client'))
+
+  function endWaits(thread: string): void {
+    for (const end of waits.get(thread) ?? []) end(false)
+  }
+
+  function detach(thread: string): void {
+    const rest = (streams.get(thread) ?? 0) - 1
+    if (rest > 0) streams.set(thread, rest)
+    else streams.delete(thread)
+  }
+
+  const unsubscribe = await bus.subscribe<AttendanceMessage>(channels.attendance, (message) => {
+    if ('attached' in message) endWaits(message.attached)
+    else if (streams.has(message.lost)) publish({ attached: message.lost })
+  })
+
+  return {
+    admit(holder, visitor, bytes) {
+      const claims = claimsOf(holder, visitor, bytes)
+      const full = claims.find(({ key, size, limit }) => (places.get(key) ?? 0) + size > limit)
+      if (full) throw tooManyStreams(full.message)
+      for (const { key, size } of claims) places.set(key, (places.get(key) ?? 0) + size)
+      return () => {
+        for (const { key, size } of claims) {
+          const rest = (places.get(key) ?? 0) - size
+          if (rest > 0) places.set(key, rest)
+          else places.delete(key)
+        }
+      }
+    },
+    attach(thread) {
+      streams.set(thread, (streams.get(thread) ?? 0) + 1)
+      publish({ attached: thread })
+    },
+    finish: detach,
+    lose(thread, over) {
+      detach(thread)
+      const end = (isAbandoned: boolean) => {
+        if (!stop()) return
+        over(isAbandoned)
+      }
+      const timer = setTimeout(() => end(true), graceMs).unref()
+      const stop = (): boolean => {
+        clearTimeout(timer)
+        const ends = waits.get(thread)
+        const isFirst = ends?.delete(end) ?? false
+        if (ends?.size === 0) waits.delete(thread)
+        return isFirst
+      }
+      waits.getOrInsertComputed(thread, () => new Set()).add(end)
+      if (isClosed) end(false)
+      // Another stream may show the thread, here or on another node, which then responds with `attached`.
+      publish({ lost: thread })
+      return stop
+    },
+    async close() {
+      isClosed = true
+      for (const thread of [...waits.keys()]) endWaits(thread)
+      await unsubscribe()
+    },
+  }
+}
+
+const claimsOf = ({ end_user, publishable_key_id }: TicketHolder, visitor: string | undefined, bytes: number) => [
+  {
+    key: end_user ? `user ${end_user.id}` : `visitor ${visitor}`,
+    size: 1,
+    limit: maxStreams.user,
+    message: `This user already has ${maxStreams.user} conversations running on this server.`,
+  },
+  ...(end_user
+    ? []
+    : [
+        {
+          key: `key ${publishable_key_id}`,
+          size: 1,
+          limit: maxStreams.visitors,
+          message: `Visitors with this key already have ${maxStreams.visitors} conversations running on this server.`,
+        },
+      ]),
+  {
+    key: 'node',
+    size: 1,
+    limit: maxStreams.node,
+    message: `This Inlay server already has ${maxStreams.node} conversations running.`,
+  },
+  {
+    key: 'bytes',
+    size: bytes,
+    limit: maxViewBytes,
+    message: 'This Inlay server has too many long conversations open.',
+  },
+]
+
+const tooManyStreams = (message: string) =>
+  failure(429, 'TOO_MANY_STREAMS', `${message} Try again when one has finished.`, { headers: { 'retry-after': '5' } })

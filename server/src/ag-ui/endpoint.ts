@@ -1,0 +1,168 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { Service } from '../foundation/service.ts'
+import { isJson, readText, sendJson } from '../http/connections.ts'
+import type { Observation } from '../http/observation.ts'
+import { describeFailure } from '../http/rest.ts'
+import { failure, invalid, notFound } from '../lib/errors.ts'
+import { InvalidJson, parseJson } from '../lib/json.ts'
+import type { Runs, Speaker } from '../runs/runs.ts'
+import { checkStanding } from '../tickets/standing.ts'
+import { createAttendance } from './attendance.ts'
+import { Follower } from './follower.ts'
+import { readRunRequest, readStopRequest } from './request.ts'
+import type { AgentSession, AgentSessions } from './sessions.ts'
+import { EventStream } from './stream.ts'
+
+/** Clients send the whole conversation with every request. */
+const bodyLimit = 1024 * 1024
+const stopBodyLimit = 4 * 1024
+
+/** Serves AG-UI 1.0 at `/ag-ui`. */
+export interface AgUi {
+  /** Serves a request to `/ag-ui` or a path below it, and returns its name for logs and metrics. */
+  serve(path: string, request: IncomingMessage, response: ServerResponse, seen: Observation): Promise<string>
+  /** Ends all streams. The runs continue. */
+  endStreams(): void
+  close(): Promise<void>
+}
+
+/** `graceMs` is for tests; see attendance.ts. */
+export async function createAgUi(
+  service: Service & { runs: Runs; agentSessions: AgentSessions },
+  graceMs?: number,
+): Promise<AgUi> {
+  const attendance = await createAttendance(service, graceMs)
+  const needs = { ...service, attendance }
+  const open = new Set<Follower>()
+
+  const speakerOf = ({ holder, visitor }: AgentSession, request: IncomingMessage): Speaker => ({
+    holder,
+    visitor,
+    address: service.clientAddress(request),
+  })
+
+  async function run(session: AgentSession, request: IncomingMessage, response: ServerResponse, seen: Observation) {
+    requireEventStream(request.headers)
+    const text = await readText(request, bodyLimit)
+    const input = readRunRequest(readJson(text))
+    const release = attendance.admit(session.holder, session.visitor, Buffer.byteLength(text))
+    const closed = new Promise<void>((resolve) => response.once('close', resolve))
+    const stream = new EventStream(response, seen.headers)
+    const follower = new Follower(needs, speakerOf(session, request), input, stream)
+    open.add(follower)
+    try {
+      await follower.begin()
+      await closed
+    } finally {
+      open.delete(follower)
+      release()
+    }
+  }
+
+  async function stop(session: AgentSession, request: IncomingMessage, response: ServerResponse, seen: Observation) {
+    const { thread } = readStopRequest(readJson(await readText(request, stopBodyLimit)))
+    await service.runs.stop(speakerOf(session, request), thread)
+    response.writeHead(204, seen.headers).end()
+  }
+
+  const actions = new Map([
+    ['/ag-ui', { name: 'ag-ui', act: run }],
+    ['/ag-ui/stop', { name: 'ag-ui.stop', act: stop }],
+  ])
+
+  return {
+    async serve(path, request, response, observation) {
+      const { name, act } = actions.get(path.replace(/\/$/, '')) ?? { name: 'other', act: undefined }
+      try {
+        if (!act) throw notFound('route', `${request.method} ${path}`)
+        if (isPreflight(request)) {
+          allow(request, response, observation)
+          return name
+        }
+        requireJsonPost(request)
+        await act(await requireSession(service, request, observation), request, response, observation)
+      } catch (error) {
+        const { status, headers, body } = describeFailure(service, error, observation)
+        if (response.headersSent) response.destroy()
+        else sendJson(response, status, headers, body)
+      }
+      return name
+    },
+    endStreams() {
+      for (const follower of open) follower.interrupt()
+    },
+    close: () => attendance.close(),
+  }
+}
+
+/** Browsers send preflight requests without a token. */
+const isPreflight = ({ method, headers }: IncomingMessage) =>
+  method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
+
+/** The token's origin isn't known yet. A page can only read the response to its request if the origins are the same. */
+function allow({ headers }: IncomingMessage, response: ServerResponse, observation: Observation): void {
+  response
+    .writeHead(204, {
+      ...observation.headers,
+      'access-control-allow-origin': headers.origin ?? 'null',
+      'access-control-allow-methods': 'POST',
+      'access-control-allow-headers': 'authorization, content-type, accept',
+      'access-control-max-age': '600',
+      vary: 'Origin',
+    })
+    .end()
+}
+
+function requireJsonPost({ method, headers }: IncomingMessage): void {
+  if (method !== 'POST') {
+    throw failure(405, 'METHOD_NOT_ALLOWED', 'Send a POST request', { headers: { allow: 'POST' } })
+  }
+  if (!isJson(headers['content-type'])) throw invalid('', 'Content-Type must be application/json')
+  if (headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
+}
+
+function requireEventStream({ accept = '*/*' }: IncomingHttpHeaders): void {
+  if (/text\/(event-stream|\*)|\*\/\*/.test(accept)) return
+  throw failure(406, 'NOT_ACCEPTABLE', 'The response is an event stream. Send Accept: text/event-stream.')
+}
+
+/** Checks the session on every request, so that it ends with its key and its end user. */
+async function requireSession(
+  service: Service & { agentSessions: AgentSessions },
+  { headers }: IncomingMessage,
+  observation: Observation,
+): Promise<AgentSession> {
+  const [, token] = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? []
+  const session = token === undefined ? undefined : service.agentSessions.open(token)
+  if (!session) throw invalidSession('The session token is missing or isn’t valid.')
+  const { holder, expiresAt } = session
+  if (headers.origin !== undefined) {
+    if (headers.origin !== holder.origin) {
+      throw failure(403, 'ORIGIN_NOT_ALLOWED', 'The session token is for another origin. Each page needs its own.')
+    }
+    observation.headers['access-control-allow-origin'] = headers.origin
+    observation.headers['access-control-expose-headers'] = 'x-request-id, retry-after'
+    observation.headers.vary = 'Origin'
+  }
+  if (expiresAt <= service.clock()) throw invalidSession('The session token has expired.')
+  const [standing] = await checkStanding(service, holder.organization_id, [holder])
+  if (standing !== 'stands') throw invalidSession(endedBecause[standing ?? 'terms_changed'])
+  return session
+}
+
+const endedBecause = {
+  key_revoked: 'The session’s publishable key was revoked.',
+  user_removed: 'The session’s end user was deleted.',
+  terms_changed: 'The session’s origin or identity provider is no longer allowed.',
+}
+
+const invalidSession = (reason: string) =>
+  failure(401, 'INVALID_SESSION', `${reason} Exchange a new ticket at POST /api/agent/session.`)
+
+function readJson(text: string): unknown {
+  try {
+    return parseJson(text)
+  } catch (error) {
+    throw error instanceof InvalidJson ? invalid('', error.message) : error
+  }
+}

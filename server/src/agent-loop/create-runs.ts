@@ -1,0 +1,476 @@
+import { maxChatMessageLength } from '@inlay/protocol'
+import type { AgentSettingsReader } from '../agent/agent-settings.ts'
+import type { Toolbox } from '../agent-tools/toolbox.ts'
+import type { AnonymousLimits } from '../budgets/anonymous.ts'
+import type { Service } from '../foundation/service.ts'
+import { failure, invalid, notFound } from '../lib/errors.ts'
+import { isId, newId } from '../lib/ids.ts'
+import type { Models } from '../models/models.ts'
+import type { Prices } from '../models/prices.ts'
+import { describeStory, hasEnded } from '../run-feeds/chunks.ts'
+import { createFeeds } from '../run-feeds/feeds.ts'
+import { type Abandoned, createLeases, leaseSeconds } from '../runs/leases.ts'
+import { type RunRow, type RunStory, selectStory, takePosition } from '../runs/rows.ts'
+import type { Run, RunClient, RunPage, ToolCallRow } from '../runs/run.ts'
+import type { Decision, NewMessage, Runs, Speaker } from '../runs/runs.ts'
+import { lockThread, ownsThread, requireThread } from '../runs/speakers.ts'
+import { createTextSaver } from '../runs/text-saver.ts'
+import type { Sql } from '../stores/database.ts'
+import type { Telemetry } from '../telemetry/telemetry.ts'
+import { countMessage, startThreadWithId } from '../threads/threads.ts'
+import { shortenTitle } from '../threads/title.ts'
+import { workOn } from './loop.ts'
+import { createRunSettings } from './run-settings.ts'
+import { noteShown } from './shown-calls.ts'
+import { type RunParts, runLimits } from './work.ts'
+
+interface Needs extends Service {
+  models: Models
+  prices: Prices
+  toolbox: Toolbox
+  agentSettings: AgentSettingsReader
+  anonymous: AnonymousLimits
+  telemetry: Telemetry | undefined
+}
+
+/** Messages that can wait while a run goes on. */
+const mostQueued = 5
+/** Runs of one user that can go on at the same time. */
+const mostRunsPerUser = 5
+const mostMessagesPerThread = 2_000
+
+export async function createRuns(service: Needs): Promise<Runs> {
+  const { database, log } = service
+  const feeds = await createFeeds(service)
+  const texts = createTextSaver(service)
+  const leases = createLeases(service, takeOver)
+  const limits = { ...runLimits, silenceMs: service.config.modelSilenceSeconds * 1000 }
+  const settingsOf = createRunSettings(service.agentSettings, service.models)
+  const parts: RunParts = { ...service, settingsOf, texts, limits }
+  const working = new Set<Promise<void>>()
+  const now = () => new Date(service.clock()).toISOString()
+  feeds.onStop((runId) => leases.stop(runId))
+
+  /** Works on a run that this node has just claimed. */
+  function begin(organizationId: string, story: RunStory): void {
+    const { id, thread_id, epoch, attempt, holder, page, client } = story.run
+    const run: Run = { id, organizationId, threadId: thread_id, holder, page, client }
+    const lease = leases.hold({ organizationId, threadId: thread_id, runId: id, epoch })
+    const feed = feeds.open({ id, threadId: thread_id, attempt }, describeStory(finishedPart(story)))
+    const work = {
+      run,
+      lease,
+      log: feed,
+      attempt,
+      isNew: epoch === 1,
+      shown: new Map<string, number>(),
+      startedAt: Date.now(),
+      trace: service.telemetry?.startRun(run),
+    }
+    noteShown(work, story.calls)
+    const done = workOn(parts, work)
+      .catch((error) => log.error({ err: error, run_id: id }, 'The work on a run ended unexpectedly'))
+      .finally(() => working.delete(done))
+    working.add(done)
+  }
+
+  async function takeOver({ organization_id, id }: Abandoned): Promise<void> {
+    const taken = await database.asOrg(organization_id, async (sql) => {
+      const [claimed] = await sql<{ is_stopped: boolean }>`
+        update runs set node = ${leases.node}, epoch = epoch + 1, attempt = attempt + 1,
+          lease_until = now() + make_interval(secs => ${leaseSeconds})
+        where id = ${id} and status = 'running' and lease_until < now()
+        returning stop_requested_at is not null as is_stopped`
+      return claimed && { ...claimed, story: await selectStory(sql, id) }
+    })
+    if (taken?.story) begin(organization_id, taken.story)
+    if (taken?.is_stopped) leases.stop(id)
+  }
+
+  /** Continues a run that waited. Must be the last statement of its transaction, followed by `begin`. */
+  async function claim(sql: Sql, { id, holder, page, client }: Pick<RunRow, 'id' | 'holder' | 'page' | 'client'>) {
+    await sql`
+      update runs set status = 'running', node = ${leases.node}, epoch = epoch + 1, attempt = attempt + 1,
+        lease_until = now() + make_interval(secs => ${leaseSeconds}), holder = ${JSON.stringify(holder)},
+        page = ${page && JSON.stringify(page)}, client = ${client && JSON.stringify(client)}
+      where id = ${id} and status = 'waiting'`
+    return selectStory(sql, id)
+  }
+
+  async function insertRun(
+    sql: Sql,
+    { holder }: Speaker,
+    { id, threadId, position, page, client }: NewRun,
+  ): Promise<RunStory> {
+    const [run] = await sql<RunRow>`
+      insert into runs (organization_id, id, thread_id, position, status, node, epoch, lease_until, holder, page, client)
+      values (current_organization(), ${id}, ${threadId}, ${position}, 'running', ${leases.node}, 1,
+              now() + make_interval(secs => ${leaseSeconds}), ${JSON.stringify(holder)},
+              ${page && JSON.stringify(page)}, ${client && JSON.stringify(client)})
+      returning id, thread_id, position, status, attempt, epoch, holder, page, client, worked_ms, error, created_at`
+    // Its messages are read when the work begins.
+    return { run: run as RunRow, messages: [], steps: [], calls: [] }
+  }
+
+  async function send(speaker: Speaker, message: NewMessage) {
+    checkMessage(message)
+    await admit(speaker)
+    const { organization_id } = speaker.holder
+    const { started, ...sent } = await database.asOrg(organization_id, async (sql) => {
+      const { thread_id, page, client } = message
+      const look = () =>
+        Promise.all([
+          sql<{ run_id: string | null; thread_id: string }>`
+            select run_id, thread_id from messages where id = ${message.id}`,
+          lockActiveRun(sql, thread_id),
+        ])
+      // Independent of each other if the thread exists, so that they travel together.
+      const [thread, found, hasRoom] = await Promise.all([
+        findOrStartThread(sql, speaker, thread_id),
+        look(),
+        findRoom(sql, speaker),
+      ])
+      const [[known], active] = thread.wasMissing ? await look() : found
+      if (known && known.thread_id !== thread_id) {
+        throw failure(409, 'MESSAGE_ID_TAKEN', 'Another thread has a message with this ID. Choose a new ID.')
+      }
+      if (known) {
+        const run_id = known.run_id ?? active?.id ?? message.id
+        return { run_id, is_queued: known.run_id === null, started: undefined }
+      }
+      if (active && message.is_edit) {
+        throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it before you edit the message.')
+      }
+      if (active) return addToActive(sql, speaker, active, thread, message)
+      if (message.is_edit) await replaceLast(sql, thread_id, { withMessages: true })
+      if (!hasRoom) throw tooManyRuns()
+      const run = { id: newId(), threadId: thread_id, position: thread.last_position + 2, page, client }
+      const [started] = await Promise.all([insertRun(sql, speaker, run), addMessage(sql, thread, message, now(), run)])
+      return { run_id: run.id, is_queued: false, started }
+    })
+    if (started) begin(organization_id, started)
+    return sent
+  }
+
+  /** Anonymous visitors can only talk to the agent where the organization allows it, and not too often. */
+  async function admit({ holder, visitor, address }: Speaker): Promise<void> {
+    if (holder.end_user) return
+    const { organization_id, publishable_key_id } = holder
+    const { anonymous } = await service.agentSettings.of(organization_id)
+    if (!anonymous.is_enabled) throw failure(403, 'SIGN_IN_NEEDED', 'Sign in to talk to the assistant.')
+    if (visitor === undefined) throw failure(400, 'VISITOR_SECRET_NEEDED', 'The client sent no visitor secret.')
+    await service.anonymous.admit(
+      { organizationId: organization_id, keyId: publishable_key_id, address, visitor },
+      { runs_per_visitor: anonymous.runs_per_minute },
+    )
+  }
+
+  /** A message during a run enters at its next step. One that arrives while the run waits for the user continues it. */
+  async function addToActive(sql: Sql, { holder }: Speaker, active: RunRow, thread: ThreadCounts, message: NewMessage) {
+    const [queue] = await sql<{ count: number }>`
+      select count(*) as count from messages where thread_id = ${message.thread_id} and run_id is null`
+    if ((queue?.count ?? 0) >= mostQueued) {
+      throw failure(429, 'TOO_MANY_MESSAGES', 'Several messages are already waiting. Wait for the agent to read them.')
+    }
+    await addMessage(sql, thread, message, now())
+    const { page, client } = message
+    const started = active.status === 'waiting' ? await claim(sql, { ...active, holder, page, client }) : undefined
+    return { run_id: active.id, is_queued: true, started }
+  }
+
+  async function regenerate(speaker: Speaker, threadId: string, page: RunPage | null) {
+    await admit(speaker)
+    const { organization_id } = speaker.holder
+    const { id, started } = await database.asOrg(organization_id, async (sql) => {
+      await lockThread(sql, speaker, threadId)
+      if (await lockActiveRun(sql, threadId)) {
+        throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it first.')
+      }
+      const replaced = await replaceLast(sql, threadId, { withMessages: false })
+      if (!replaced) throw failure(409, 'NOTHING_TO_REGENERATE', 'The thread has no answer yet.')
+      if (!(await findRoom(sql, speaker))) throw tooManyRuns()
+      const id = newId()
+      const position = await takePosition(sql, threadId)
+      const started = await insertRun(sql, speaker, { id, threadId, position, page, client: null })
+      await sql`update messages set run_id = ${id}, step = 1 where run_id = ${replaced}`
+      return { id, started }
+    })
+    begin(organization_id, started)
+    return { run_id: id }
+  }
+
+  async function stop(speaker: Speaker, threadId: string): Promise<void> {
+    const active = await database.asOrg(speaker.holder.organization_id, async (sql) => {
+      await lockThread(sql, speaker, threadId)
+      const run = await lockActiveRun(sql, threadId)
+      if (run?.status === 'running') {
+        await sql`update runs set stop_requested_at = now() where id = ${run.id} and stop_requested_at is null`
+      } else if (run) await stopWaiting(sql, run, now())
+      return run
+    })
+    if (active?.status === 'running') feeds.stop(active.id)
+    else if (active) await showRested(speaker.holder.organization_id, active.id)
+  }
+
+  async function decide(speaker: Speaker, decision: Decision): Promise<void> {
+    const { organization_id } = speaker.holder
+    if (!isId(decision.call_id)) throw notFound('tool_call', decision.call_id)
+    if (decision.is_approved && decision.edited_args) {
+      const { call, run } = await database.asOrg(organization_id, (sql) => requireQuestion(sql, speaker, decision))
+      await requireFit(call, run, decision.edited_args)
+    }
+    const started = await database.asOrg(organization_id, async (sql) => {
+      const { call, run } = await requireQuestion(sql, speaker, decision)
+      const state = decision.is_approved ? 'approved' : 'declined'
+      const how = decision.is_approved ? (decision.is_always ? 'always_allowed' : 'allowed') : 'declined'
+      const edited = decision.is_approved && decision.edited_args ? JSON.stringify(decision.edited_args) : null
+      await sql`
+        update tool_calls set state = ${state}, decision = ${how}, edited_args = ${edited}, decided_at = now(),
+          reason = case when ${decision.is_approved} then reason else 'The user declined the call. Nothing was done.' end,
+          ended_at = case when ${decision.is_approved} then null else now() end
+        where id = ${call.id}`
+      if (decision.is_approved && decision.is_always && call.definition_hash) {
+        await sql`
+          update threads set allowed_tools = array_append(allowed_tools, ${call.definition_hash})
+          where id = ${run.thread_id} and not allowed_tools @> ${[call.definition_hash]}::text[]
+            and cardinality(allowed_tools) < 500`
+      }
+      // The newest identity: the earlier one may have expired while the question waited.
+      const { page = run.page } = decision
+      return run.status === 'waiting' ? claim(sql, { ...run, holder: speaker.holder, page }) : undefined
+    })
+    if (started) begin(organization_id, started)
+  }
+
+  /** Arguments that the user edited must fit the tool, which must still be there. */
+  async function requireFit(call: ToolCallRow, row: RunRow, args: Record<string, unknown>): Promise<void> {
+    const { holder, page, client } = row
+    const run = { id: row.id, organizationId: holder.organization_id, threadId: row.thread_id, holder, page, client }
+    const tool = (await service.toolbox.list(run, [])).find(
+      ({ definitionHash }) => definitionHash === call.definition_hash,
+    )
+    if (!tool) throw failure(409, 'TOOL_CHANGED', 'The tool is no longer there, or has changed. Decline the call.')
+    const problem = service.toolbox.findProblem(tool, args)
+    if (problem) throw invalid('edited_args', problem)
+  }
+
+  async function settleClientCalls(...[speaker, threadId, results, client]: Parameters<Runs['settleClientCalls']>) {
+    const { organization_id } = speaker.holder
+    const started = await database.asOrg(organization_id, async (sql) => {
+      await lockThread(sql, speaker, threadId)
+      const run = await lockActiveRun(sql, threadId)
+      if (!run) return undefined
+      for (const { call_id, content, is_error } of results) {
+        if (!isId(call_id)) continue
+        await sql`
+          update tool_calls set state = ${is_error ? 'failed' : 'succeeded'}, result = ${content}, ended_at = now()
+          where id = ${call_id} and run_id = ${run.id} and state = 'running' and tool->>'kind' = 'client'`
+      }
+      return run.status === 'waiting' ? claim(sql, { ...run, holder: speaker.holder, client }) : undefined
+    })
+    if (started) begin(organization_id, started)
+  }
+
+  async function adopt({ holder, address }: Speaker, threadId: string, visitor: string): Promise<void> {
+    const { organization_id, end_user } = holder
+    if (!end_user) throw failure(403, 'SIGN_IN_NEEDED', 'Sign in to keep the conversation.')
+    const stopped = await database.asOrg(organization_id, async (sql) => {
+      await requireThread(sql, { holder: { ...holder, end_user: undefined }, visitor, address }, threadId)
+      const run = await lockActiveRun(sql, threadId)
+      if (run?.status === 'running') {
+        throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Wait for it, or stop it first.')
+      }
+      if (run) await stopWaiting(sql, run, now())
+      await sql`
+        update threads set end_user_id = ${end_user.id}, visitor_fingerprint = null, visitor_expires_at = null,
+          allowed_tools = '{}', updated_at = now()
+        where id = ${threadId}`
+      return run
+    })
+    if (stopped) await showRested(organization_id, stopped.id)
+  }
+
+  /** Tells all viewers about a run that ended while no node worked on it. */
+  async function showRested(organizationId: string, runId: string): Promise<void> {
+    const story = await database.asOrg(organizationId, (sql) => selectStory(sql, runId))
+    if (!story) return
+    const { id, thread_id, attempt, status, error } = story.run
+    feeds.open({ id, threadId: thread_id, attempt }, describeStory(story)).close({ status, error })
+  }
+
+  const watch: Runs['watch'] = async (speaker, threadId, viewer, have) => {
+    const readLast = () =>
+      database.asOrg(speaker.holder.organization_id, async (sql) => {
+        await requireThread(sql, speaker, threadId)
+        const [last] = await sql<{ id: string }>`
+          select id from runs where thread_id = ${threadId} and replaced_at is null order by position desc limit 1`
+        return last && selectStory(sql, last.id)
+      })
+    const { last, end } = feeds.watch(threadId, viewer, have, readLast)
+    try {
+      const story = await last
+      return { run: story ? { id: story.run.id, status: story.run.status } : null, end }
+    } catch (error) {
+      end()
+      throw error
+    }
+  }
+
+  return {
+    send,
+    regenerate,
+    stop,
+    decide,
+    settleClientCalls,
+    adopt,
+    watch,
+    async close() {
+      await leases.close()
+      texts.close()
+      await Promise.all(working)
+      await feeds.close()
+    },
+  }
+}
+
+function checkMessage({ id, thread_id, text }: NewMessage): void {
+  if (!isId(id)) throw invalid('id', 'Must be a UUID')
+  if (!isId(thread_id)) throw invalid('thread_id', 'Must be a UUID')
+  if (text.trim() === '') throw invalid('text', 'Must not be empty')
+  if (text.length > maxChatMessageLength) throw invalid('text', `Must have at most ${maxChatMessageLength} characters`)
+  if (text.includes('\0')) throw invalid('text', 'Must not contain NUL')
+}
+
+/** What is left of a run when its unfinished step is repeated. */
+const finishedPart = ({ steps, calls, ...story }: RunStory): RunStory => ({
+  ...story,
+  steps: steps.filter(({ finish_reason }) => finish_reason !== null),
+  calls,
+})
+
+/** The counts of a locked thread. */
+interface ThreadCounts {
+  last_position: number
+  message_count: number
+  /** It was started just now, by this request or by another one. */
+  wasMissing?: boolean
+}
+
+interface NewRun {
+  id: string
+  threadId: string
+  position: number
+  page: RunPage | null
+  client: RunClient | null
+}
+
+/** Locks the thread. */
+async function findOrStartThread(sql: Sql, speaker: Speaker, id: string): Promise<ThreadCounts> {
+  const lock = () =>
+    sql<ThreadCounts>`select last_position, message_count from threads where id = ${id} for no key update`
+  const [[known], isOwn] = await Promise.all([lock(), ownsThread(sql, speaker, id)])
+  if (known && isOwn) return known
+  const { holder, visitor } = speaker
+  const thread = { id, endUserId: holder.end_user?.id ?? null, siteId: holder.site_id ?? null, visitor }
+  // Another request may start it at the same time.
+  const [, [started]] = await Promise.all([startThreadWithId(sql, thread), lock(), requireThread(sql, speaker, id)])
+  return { ...(started as ThreadCounts), wasMissing: true }
+}
+
+/** Locks the thread first; see leases.ts. */
+async function lockActiveRun(sql: Sql, threadId: string): Promise<RunRow | undefined> {
+  await sql`select from threads where id = ${threadId} for no key update`
+  const [run] = await sql<RunRow>`
+    select id, thread_id, position, status, attempt, epoch, holder, page, client, worked_ms, error, created_at
+    from runs where thread_id = ${threadId} and status in ('running', 'waiting') for no key update`
+  return run
+}
+
+/** Without a run, the message waits for the next step of the one that goes on. */
+async function addMessage(
+  sql: Sql,
+  { last_position, message_count }: ThreadCounts,
+  { id, thread_id, text, skill }: NewMessage,
+  at: string,
+  run?: NewRun,
+): Promise<void> {
+  if (message_count >= mostMessagesPerThread) {
+    throw failure(409, 'THREAD_FULL', 'The conversation is too long. Start a new one.')
+  }
+  const position = last_position + 1
+  await Promise.all([
+    sql`
+      insert into messages (organization_id, id, thread_id, position, text, skill, run_id, step)
+      values (current_organization(), ${id}, ${thread_id}, ${position}, ${text}, ${skill ?? null}, ${run?.id ?? null},
+              ${run ? 1 : null})`,
+    sql`
+      update threads set last_position = ${run?.position ?? position}, first_words = coalesce(first_words, ${shortenTitle(text)})
+      where id = ${thread_id}`,
+    countMessage(sql, thread_id, { tokens: 0, at }),
+  ])
+}
+
+/** Takes the last answer out of the conversation, and returns its run. */
+async function replaceLast(
+  sql: Sql,
+  threadId: string,
+  { withMessages }: { withMessages: boolean },
+): Promise<string | undefined> {
+  const [run] = await sql<{ id: string }>`
+    update runs set replaced_at = now() where id = (
+      select id from runs where thread_id = ${threadId} and replaced_at is null
+        and position > (select summary_position from threads where id = ${threadId})
+      order by position desc limit 1)
+    returning id`
+  if (run && withMessages) await sql`update messages set replaced_at = now() where run_id = ${run.id}`
+  return run?.id
+}
+
+/** Whether the user can have another run. */
+async function findRoom(sql: Sql, { holder, visitor }: Speaker): Promise<boolean> {
+  // Two statements, because one for both would read all runs of the organization that go on.
+  const [running] = holder.end_user
+    ? await sql<{ count: number }>`
+        select count(*) as count from threads join runs on thread_id = threads.id and runs.status = 'running'
+        where end_user_id = ${holder.end_user.id}`
+    : await sql<{ count: number }>`
+        select count(*) as count from threads join runs on thread_id = threads.id and runs.status = 'running'
+        where visitor_fingerprint = ${visitor ?? null}`
+  return (running?.count ?? 0) < mostRunsPerUser
+}
+
+const tooManyRuns = () =>
+  failure(429, 'TOO_MANY_RUNS', 'The agent is already working for you in several conversations. Wait for one.')
+
+async function stopWaiting(sql: Sql, { id, thread_id }: RunRow, at: string): Promise<void> {
+  await sql`
+    update tool_calls set state = 'cancelled', ended_at = now()
+    where run_id = ${id} and state in ('new', 'asking', 'approved', 'running')`
+  await sql`update runs set status = 'stopped', ended_at = now(), attempt = attempt + 1, holder = '{}' where id = ${id}`
+  await countMessage(sql, thread_id, { tokens: 0, at })
+}
+
+/** Locks the call's run, and checks that the question is open and that this client may answer it. */
+async function requireQuestion(
+  sql: Sql,
+  speaker: Speaker,
+  { call_id, is_approved, is_own_frame }: Decision,
+): Promise<{ call: ToolCallRow; run: RunRow }> {
+  const [found] = await sql<{ run_id: string; thread_id: string }>`
+    select run_id, thread_id from tool_calls join runs on runs.id = run_id where tool_calls.id = ${call_id}`
+  if (!found) throw notFound('tool_call', call_id)
+  if (!(await ownsThread(sql, speaker, found.thread_id))) throw notFound('tool_call', call_id)
+  await lockThread(sql, speaker, found.thread_id)
+  const run = await lockActiveRun(sql, found.thread_id)
+  const [call] = await sql<ToolCallRow & { is_expired: boolean }>`
+    select *, expires_at < now() as is_expired from tool_calls where id = ${call_id}`
+  if (!run || !call || run.id !== call.run_id || hasEnded(call) || call.state !== 'asking') {
+    throw failure(409, 'ALREADY_DECIDED', 'This question has already been answered, or is no longer open.')
+  }
+  if (call.is_expired) throw failure(409, 'QUESTION_EXPIRED', 'This question has expired. Ask the agent again.')
+  const origin = call.tool && 'origin' in call.tool ? call.tool.origin : undefined
+  if (is_approved && !is_own_frame && origin !== speaker.holder.origin) {
+    throw failure(403, 'APPROVE_IN_PANEL', 'This tool belongs to another site, so it is approved in the agent’s panel.')
+  }
+  return { call, run }
+}

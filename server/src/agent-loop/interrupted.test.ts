@@ -1,0 +1,45 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { openChat } from '../../test/chat.ts'
+import { offer } from '../../test/page.ts'
+import { type Script, useScriptedModel } from '../../test/scripted-model.ts'
+import { member, startShop } from '../../test/shop.ts'
+
+async function converse(script: Script) {
+  const model = await useScriptedModel(script)
+  const shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
+  onTestFinished(() => shop.close())
+  const page = await shop.page(member)
+  return { shop, page, chat: openChat(page) }
+}
+
+test('a call that may have been carried out in an earlier run is not repeated without asking', async () => {
+  const { shop, page, chat } = await converse(() => ({ calls: [{ name: 'visit', args: { id: 7 } }] }))
+  const token = await shop.tokenFor('admin@demo.test', 'demo')
+  await shop.request('PATCH', '/agent/config', { token, body: { tool_policies: { visit: 'auto' } } })
+  await offer(page, 'visit')
+  const stopped = await chat.say('Visit it')
+  await page.next('tool/call')
+  await chat.request({ type: 'chat/abort', thread_id: chat.thread }, 'chat/done')
+  await chat.rest(stopped, 'stopped')
+  const { calls } = await chat.rest(await chat.say('Try again'), 'waiting')
+  expect(calls[0]?.question).toContain('may already have been carried out')
+  expect(page.unread('tool/call')).toEqual([])
+})
+
+test('a run that is stopped just before it asks does not ask', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const { shop, page, chat } = await converse(() => ({
+    text: ['Let me see', promise],
+    calls: [{ name: 'empty_cart', args: {} }],
+  }))
+  await offer(page, 'empty_cart')
+  const run = await chat.say('Empty it')
+  await chat.until(run, ({ texts }) => texts[0] === 'Let me see')
+  // As if the message to the run's node were lost.
+  await shop.service.database.asOrg(
+    await shop.organization('demo'),
+    (sql) => sql`update runs set stop_requested_at = now() where id = ${run}`,
+  )
+  resolve()
+  expect((await chat.rest(run)).end?.status).toBe('stopped')
+})

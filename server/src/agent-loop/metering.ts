@@ -1,0 +1,131 @@
+import { BudgetNeedsPrice, BudgetReached, reserveBudget, settleBudget } from '../budgets/reservations.ts'
+import { newId } from '../lib/ids.ts'
+import type { Model } from '../models/models.ts'
+import { costOf, type ModelFacts } from '../models/prices.ts'
+import { countTokens, type Tokens } from '../models/tokens.ts'
+import type { Run } from '../runs/run.ts'
+import type { Sql } from '../stores/database.ts'
+import { addUsage } from '../usage/record.ts'
+import { RunFailed } from './work.ts'
+
+/** A request to a model that is reserved and not yet settled. */
+export interface ModelCall {
+  id: string
+  model: string
+  price: ModelFacts['price']
+  reserved: { tokens: number; cost_micro_usd: number | null }
+  started_at: string
+  maxOutputTokens: number
+}
+
+interface Plan {
+  step: number
+  purpose: 'step' | 'summary'
+  promptTokens: number
+  maxOutputTokens: number
+}
+
+/** Reserves what the request can cost at most, and stores it before it is sent. Throws if a budget is used up. */
+export async function beginModelCall(
+  sql: Sql,
+  { id: runId, holder }: Run,
+  model: Model,
+  { price }: ModelFacts,
+  { step, purpose, promptTokens, maxOutputTokens }: Plan,
+): Promise<ModelCall> {
+  const most = { prompt_tokens: promptTokens, completion_tokens: maxOutputTokens }
+  const reserved = { tokens: promptTokens + maxOutputTokens, cost_micro_usd: price && costOf(price, most) }
+  const id = newId()
+  const startedAt = new Date()
+  const started_at = startedAt.toISOString()
+  await Promise.all([
+    sql`
+      insert into model_calls (organization_id, id, run_id, step, purpose, model, reserved_tokens,
+                               reserved_cost_micro_usd, estimated_prompt_tokens, price, started_at)
+      values (current_organization(), ${id}, ${runId}, ${step}, ${purpose}, ${model.name}, ${reserved.tokens},
+              ${reserved.cost_micro_usd}, ${promptTokens}, ${price && JSON.stringify(price)}, ${started_at})`,
+    reserveBudget(sql, spenderOf(holder), reserved, startedAt),
+  ])
+  return { id, model: model.name, price, reserved, started_at, maxOutputTokens }
+}
+
+/** A budget that is used up, in words for the user. */
+export function explainBudget(error: unknown): unknown {
+  if (error instanceof BudgetReached) return new RunFailed('BUDGET_REACHED', error.message, { cause: error })
+  if (error instanceof BudgetNeedsPrice) {
+    const message =
+      'The agent can’t be used, because its model has no price and the organization has a budget in money.'
+    return new RunFailed('NOT_CONFIGURED', `${message} An administrator needs to set the price.`, { cause: error })
+  }
+  return error
+}
+
+const spenderOf = ({ end_user }: Run['holder']) => ({ endUserId: end_user?.id ?? null })
+
+/**
+ * Charges a request, once: a second attempt to settle it changes nothing. Must be the last statement of its transaction,
+ * because it may write an audit row. Returns what the user should know about their budget.
+ */
+export async function settleModelCall(
+  sql: Sql,
+  { holder, threadId }: Pick<Run, 'holder' | 'threadId'>,
+  { id, model, price, reserved, started_at }: ModelCall,
+  { prompt_tokens, completion_tokens, is_estimated }: Tokens,
+  finishReason: string,
+): Promise<string[]> {
+  const cost_micro_usd = price && costOf(price, { prompt_tokens, completion_tokens })
+  const [settled] = await sql<{ settled_at: string }>`
+    update model_calls set prompt_tokens = ${prompt_tokens}, completion_tokens = ${completion_tokens},
+      is_estimated = ${is_estimated}, cost_micro_usd = ${cost_micro_usd}, finish_reason = ${finishReason},
+      settled_at = now()
+    where id = ${id} and settled_at is null returning settled_at`
+  if (!settled) return []
+  const tokens = prompt_tokens + completion_tokens
+  const used = { tokens, cost_micro_usd }
+  const event = {
+    id,
+    organization_id: holder.organization_id,
+    end_user_id: holder.end_user?.id ?? null,
+    site_id: holder.site_id ?? null,
+    thread_id: threadId,
+    prompt_tokens,
+    completion_tokens,
+    model,
+    finish_reason: finishReason,
+    created_at: settled.settled_at,
+    cost_micro_usd,
+    is_estimated,
+  }
+  // Sent together, because they lock totals that all runs of the organization change.
+  const [, , { warnings }] = await Promise.all([
+    sql`update threads set total_tokens = total_tokens + ${tokens} where id = ${threadId}`,
+    addUsage(sql, [event]),
+    settleBudget(sql, spenderOf(holder), { reserved, used, at: new Date(started_at) }),
+  ])
+  return warnings
+    .filter(({ scope }) => scope === 'end_user')
+    .map(({ period }) => `You have used 80 % of your budget for this ${period}.`)
+}
+
+/** A request of a node that was lost, and the text that it had saved. */
+export interface InterruptedCall extends ModelCall {
+  estimated_prompt_tokens: number
+  text: string
+}
+
+/** Locks the requests that nobody will settle anymore. */
+export const selectInterruptedCalls = (sql: Sql, { id }: Run) => sql<InterruptedCall>`
+  select id, model, price, started_at, estimated_prompt_tokens, 0 as "maxOutputTokens",
+         jsonb_build_object('tokens', reserved_tokens, 'cost_micro_usd', reserved_cost_micro_usd) as reserved,
+         coalesce((select text from steps where run_id = ${id} and step = model_calls.step
+                     and model_calls.purpose = 'step'), '') as text
+  from model_calls where run_id = ${id} and settled_at is null for update`
+
+/** Charges them as estimated. Must be the last statement of its transaction. */
+export async function settleInterruptedCalls(sql: Sql, run: Run, calls: readonly InterruptedCall[]): Promise<void> {
+  for (const { estimated_prompt_tokens, text, ...call } of calls) {
+    const completion_tokens = await countTokens(text)
+    const tokens = { prompt_tokens: estimated_prompt_tokens, completion_tokens, is_estimated: true }
+    await settleModelCall(sql, run, call, tokens, 'interrupted')
+  }
+}

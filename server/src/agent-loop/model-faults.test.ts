@@ -1,0 +1,182 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openChat } from '../../test/chat.ts'
+import { startModelServer } from '../../test/model-server.ts'
+import { type Script, type ScriptedModel, type ScriptedReply, startScriptedModel } from '../../test/scripted-model.ts'
+import { member, type Shop, startShop } from '../../test/shop.ts'
+
+let shop: Shop
+let model: ScriptedModel
+beforeAll(async () => {
+  model = await startScriptedModel(() => ({ text: ['Hello'] }))
+  shop = await startShop({
+    MODEL_URL: model.url,
+    MODEL_NAME: 'scripted',
+    MODEL_SILENCE_SECONDS: '1',
+    INLAY_ALLOWED_PRIVATE_NETWORKS: '127.0.0.0/8',
+  })
+})
+afterAll(async () => {
+  await shop.close()
+  model.close()
+})
+
+async function ask(script: Script) {
+  model.follow(script)
+  model.requests.length = 0
+  const chat = openChat(await shop.page(member))
+  const run = await chat.say('Hi')
+  return { chat, run, shown: await chat.rest(run) }
+}
+
+const usageOf = async (runId: string) =>
+  shop.service.database.asOrg(
+    await shop.organization('demo'),
+    (sql) => sql<{ finish_reason: string; prompt_tokens: number; completion_tokens: number; is_estimated: boolean }>`
+      select u.finish_reason, u.prompt_tokens, u.completion_tokens, u.is_estimated
+      from usage_events u join model_calls m on m.id = u.id where m.run_id = ${runId} order by m.id`,
+  )
+
+/** Faults, what they are called in the log, and whether the provider began to answer, so that it may charge. */
+const faults: [string, ScriptedReply, string, boolean][] = [
+  ['a rate limit', { status: 429, headers: { 'retry-after': '1' } }, 'rate_limit', false],
+  ['an error of the provider', { status: 500 }, 'provider', false],
+  ['garbage', { text: ['Hal'], ending: 'garbage' }, 'response', true],
+  [
+    'a stream that breaks off',
+    { text: ['Hal', new Promise(setImmediate)], delayMs: 20, ending: 'break' },
+    'connection',
+    true,
+  ],
+  ['a stream that ends without a finish', { text: ['Hal'], ending: 'end' }, 'response', true],
+  ['a stream that stalls', { text: ['Hal'], ending: 'stall' }, 'timeout', true],
+]
+
+test.each(faults)(
+  '%s passes if the next try succeeds, and its text disappears',
+  async (_, fault, reason, mayCharge) => {
+    const { shown, run } = await ask((_request, count) => (count === 1 ? fault : { text: ['Whole'] }))
+    expect(shown).toMatchObject({ texts: ['Whole'], end: { status: 'succeeded' } })
+    expect(shown.attempt).toBe(2)
+    const usage = await usageOf(run)
+    expect(usage.map(({ finish_reason }) => finish_reason)).toEqual([`failed: ${reason}`, 'stop'])
+    expect(usage[0]?.is_estimated).toBe(mayCharge)
+    expect((usage[0]?.prompt_tokens ?? 0) > 0).toBe(mayCharge)
+  },
+)
+
+test.each(faults)(
+  '%s that lasts ends the run with a message for the user and a line in the log',
+  async (_, fault, reason) => {
+    const { shown, run } = await ask(() => fault)
+    expect(shown.end).toMatchObject({ status: 'failed', error: { code: 'MODEL_FAILED' } })
+    expect(shown.end?.error?.message).toMatch(/Try again/)
+    expect(shown.end?.error?.message).not.toMatch(/127\.0\.0\.1|Error|at /)
+    const lines = shop
+      .logged()
+      .split('\n')
+      .filter((line) => line.includes(run))
+    expect(lines.join('\n')).toContain(`"reason":"${reason}"`)
+  },
+)
+
+test.each<[string, ScriptedReply, RegExp]>([
+  ['invalid JSON in a call', { calls: [{ name: 'read_result', args: '{"call_id": ' }] }, /aren’t a valid JSON object/],
+  ['a call of an unknown tool', { calls: [{ name: 'no_such_tool', args: {} }] }, /no tool with this name/],
+  [
+    'a reply that was cut off',
+    { text: ['I'], calls: [{ name: 'activate_skill', args: { name: 'x' } }], finish: 'length' },
+    /cut off/,
+  ],
+])('%s is not carried out', async (_, reply, expected) => {
+  const { shown } = await ask(({ messages }) => (messages.at(-1)?.role === 'tool' ? { text: ['Sorry'] } : reply))
+  expect(shown.end?.status).toBe('succeeded')
+  expect(shown.calls[0]?.error).toMatch(expected)
+})
+
+test('a conversation that is too long for the model is summarized, and continues', async () => {
+  model.follow(() => ({ text: ['Fine'] }))
+  const chat = openChat(await shop.page(member))
+  for (const text of ['One', 'Two', 'Three']) await chat.rest(await chat.say(text))
+  let isShort = false
+  model.follow(({ messages }) => {
+    if (JSON.stringify(messages.at(-1)).includes('Summarize the conversation')) {
+      isShort = true
+      return { text: ['They counted to three.'] }
+    }
+    if (isShort) return { text: [JSON.stringify(messages).includes('They counted to three') ? 'I know' : 'What?'] }
+    return { status: 400, error: 'This model’s maximum context length is 10 tokens' }
+  })
+  const run = await chat.say('Four')
+  expect(await chat.rest(run)).toMatchObject({ texts: ['I know'], end: { status: 'succeeded' } })
+})
+
+test('a message that is too long for the model is refused with advice', async () => {
+  const { shown } = await ask(() => ({ status: 400, error: 'prompt is too long: 210000 tokens > 200000 maximum' }))
+  expect(shown.end).toMatchObject({ status: 'failed', error: { code: 'CONTEXT_TOO_LONG' } })
+})
+
+test('the same call again and again is stopped', async () => {
+  const { shown } = await ask(() => ({ calls: [{ name: 'read_result', args: { call_id: 'x', from: 0 } }] }))
+  expect(shown.end).toMatchObject({ status: 'failed', error: { code: 'REPEATED_CALLS' } })
+  expect(model.requests.length).toBeLessThan(6)
+})
+
+test('a fallback model answers if the first fails, even in the middle of a sentence', async () => {
+  const other = await startScriptedModel(() => ({ text: ['From the fallback'] }))
+  const token = await shop.tokenFor('admin@demo.test', 'demo')
+  const own = (url: string, name: string) => ({ provider: 'openai_compatible', url, name, key: 'sk-for-tests-1234' })
+  const set = (body: unknown) => shop.request('PATCH', '/agent/config', { token, body })
+  try {
+    const saved = await set({ model: own(model.url, 'first'), fallback_models: [own(other.url, 'second')] })
+    expect(saved.status, JSON.stringify(saved.body)).toBe(200)
+    const { shown, run } = await ask(() => ({
+      text: ['From the fir', new Promise(setImmediate)],
+      delayMs: 20,
+      ending: 'break',
+    }))
+    expect(shown).toMatchObject({ texts: ['From the fallback'], end: { status: 'succeeded' } })
+    expect((await usageOf(run)).map(({ finish_reason }) => finish_reason)).toEqual([
+      'failed: connection',
+      'failed: connection',
+      'stop',
+    ])
+  } finally {
+    await set({ model: null, fallback_models: [] })
+    other.close()
+  }
+})
+
+test('a reply of Anthropic’s that ends in the middle of a sentence is not taken for a whole one', async () => {
+  const events = [
+    {
+      type: 'message_start',
+      message: { id: 'm', model: 'a', role: 'assistant', content: [], usage: { input_tokens: 9, output_tokens: 1 } },
+    },
+    { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Half' } },
+    { type: 'content_block_stop', index: 0 },
+    { type: 'message_delta', delta: { stop_reason: 'end_turn', stop_sequence: null }, usage: { output_tokens: 2 } },
+    { type: 'message_stop' },
+  ]
+  let count = 0
+  const { url } = await startModelServer({
+    respond(response) {
+      count += 1
+      const sent = count === 1 ? events.slice(0, 3) : events
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.end(sent.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(''))
+    },
+  })
+  const token = await shop.tokenFor('admin@demo.test', 'demo')
+  const set = (own: unknown) => shop.request('PATCH', '/agent/config', { token, body: { model: own } })
+  expect(await set({ provider: 'anthropic', url, name: 'claude', key: 'sk-for-tests-1234' })).toMatchObject({
+    status: 200,
+  })
+  try {
+    const { shown, run } = await ask(() => ({ text: ['Not asked'] }))
+    expect(shown).toMatchObject({ texts: ['Half'], attempt: 2, end: { status: 'succeeded' } })
+    expect((await usageOf(run)).map(({ finish_reason }) => finish_reason)).toEqual(['failed: response', 'stop'])
+  } finally {
+    await set(null)
+  }
+})

@@ -1,0 +1,356 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { LanguageModelV4StreamPart, LanguageModelV4ToolCall } from '@ai-sdk/provider'
+import type { AgentTool } from '../agent-tools/toolbox.ts'
+import { newId } from '../lib/ids.ts'
+import { InvalidJson, parseJson } from '../lib/json.ts'
+import { type Model, ModelFailed } from '../models/models.ts'
+import { countPromptTokens, measureTokens, type Prompt } from '../models/tokens.ts'
+import { chooseSummarized } from '../prompts/compaction.ts'
+import { writeInstructions } from '../prompts/instructions.ts'
+import { toFunctionTool, writePrompt } from '../prompts/prompt.ts'
+import { describeStory, steeringChunk, textId } from '../run-feeds/chunks.ts'
+import { Stopped } from '../runs/leases.ts'
+import type { Conversation, RunStory } from '../runs/rows.ts'
+import type { ToolCallRow } from '../runs/run.ts'
+import type { Sql } from '../stores/database.ts'
+import { beginModelCall, explainBudget, type ModelCall, settleModelCall } from './metering.ts'
+import { noteShown, showNew } from './shown-calls.ts'
+import { summarize } from './summary.ts'
+import { addOrigins } from './tool-calls.ts'
+import { RunFailed, type RunParts, type RunSettings, type Work } from './work.ts'
+
+/** What the model is about to be asked. */
+interface Step {
+  number: number
+  prompt: Prompt
+  tools: readonly AgentTool[]
+  conversation: Conversation
+  story: RunStory
+}
+
+/** A model's reply. */
+interface Reply {
+  /** Whether the provider has accepted the request. */
+  hasBegun: boolean
+  text: string
+  calls: LanguageModelV4ToolCall[]
+  /** Undefined if the stream ended without a finish. */
+  finish: Extract<LanguageModelV4StreamPart, { type: 'finish' }> | undefined
+}
+
+/** Failures that may pass if the same model is asked again. */
+const temporary = new Set<ModelFailed['reason']>(['rate_limit', 'provider', 'response', 'timeout', 'connection'])
+const triesPerModel = 2
+const shortestWaitMs = 250
+
+/**
+ * One turn of the model. If one fails, the next in the list is asked, and what the first wrote is discarded. Returns
+ * whether the model has nothing more to do.
+ */
+export async function takeStep(
+  parts: RunParts,
+  work: Work,
+  conversation: Conversation,
+  story: RunStory,
+): Promise<boolean> {
+  const { run, log, trace } = work
+  const settings = await parts.settingsOf(run.organizationId)
+  trace?.nameAgent(settings.name)
+  if (settings.models.length === 0) {
+    throw new RunFailed('NOT_CONFIGURED', 'The agent isn’t configured yet. An administrator needs to choose a model.')
+  }
+  const step = await prepare(parts, work, conversation, story, settings)
+  // The next turn of the loop reads the shorter conversation.
+  if (await makeShorter(parts, work, step, settings.models)) return false
+  if (step.number > 1) log.append({ type: 'finish-step' }, ...conversation.queued.map(steeringChunk))
+  log.append({ type: 'start-step' })
+  let failed: ModelFailed | undefined
+  for (const model of settings.models) {
+    for (let tries = 1; tries <= triesPerModel; tries += 1) {
+      try {
+        return await ask(parts, work, step, model)
+      } catch (error) {
+        work.lease.signal.throwIfAborted()
+        if (!(error instanceof ModelFailed)) throw error
+        failed = error
+        const about = { err: error, reason: error.reason, model: model.name, run_id: run.id }
+        parts.log.warn({ ...about, organization_id: run.organizationId }, 'A model failed')
+        await discard(work, step)
+        if (error.reason === 'context' && (await makeShorter(parts, work, step, [model], 0))) return false
+        if (!temporary.has(error.reason)) break
+        if (tries < triesPerModel && !(await waitFor(parts, work, error))) break
+      }
+    }
+  }
+  throw explain(failed)
+}
+
+/** At three quarters of the model's window, the beginning of the conversation becomes a summary. */
+async function makeShorter(
+  parts: RunParts,
+  work: Work,
+  { prompt, conversation }: Step,
+  [model]: readonly Model[],
+  share = 0.75,
+): Promise<boolean> {
+  const old = chooseSummarized(conversation)
+  if (!model || old.length === 0) return false
+  const { contextTokens } = parts.prices.describe(model)
+  if ((await countPromptTokens(prompt)) < share * contextTokens) return false
+  await summarize(parts, work, model, conversation, old, prompt.tools ?? [])
+  return true
+}
+
+async function prepare(
+  { toolbox }: RunParts,
+  { run }: Work,
+  conversation: Conversation,
+  story: RunStory,
+  settings: RunSettings,
+): Promise<Step> {
+  const [tools, skills] = await Promise.all([toolbox.list(run, story.calls), toolbox.listSkills(run)])
+  const number = story.steps.length + 1
+  // Messages that arrived during the run enter with this step.
+  const entering = conversation.queued.map((message) => ({ ...message, run_id: run.id, step: number }))
+  const current = {
+    ...story,
+    messages: [...story.messages, ...entering],
+    steps: [...story.steps, unfinished(story, number)],
+  }
+  const stories = conversation.stories.map((each) => (each.run.id === run.id ? current : each))
+  const prompt = writePrompt({
+    system: writeInstructions(settings, skills),
+    conversation: { ...conversation, stories },
+    skills: await readSkills({ toolbox }, run, stories),
+    page: run.page,
+  })
+  return { number, prompt: { prompt, tools: tools.map(toFunctionTool) }, tools, conversation, story }
+}
+
+const unfinished = ({ run }: RunStory, step: number) => ({ run_id: run.id, step, text: '', finish_reason: null })
+
+/** The bodies of the skills that users activated themselves. */
+async function readSkills(
+  { toolbox }: Pick<RunParts, 'toolbox'>,
+  run: Work['run'],
+  stories: readonly RunStory[],
+): Promise<Map<string, string>> {
+  const names = new Set(stories.flatMap(({ messages }) => messages.flatMap(({ skill }) => skill ?? [])))
+  const bodies = await Promise.all(
+    Array.from(names, async (name) => [name, await toolbox.readSkill(run, name)] as const),
+  )
+  return new Map(bodies.flatMap(([name, body]) => (body === undefined ? [] : [[name, body] as const])))
+}
+
+/** Reserves the request and stores that the step has begun, before anything is sent. */
+async function begin(parts: RunParts, work: Work, step: Step, model: Model): Promise<ModelCall> {
+  const { run, lease } = work
+  const facts = parts.prices.describe(model)
+  const promptTokens = await countPromptTokens(step.prompt)
+  const maxOutputTokens = Math.min(parts.limits.outputTokens, facts.maxOutputTokens)
+  try {
+    return await lease.write(async (sql) => {
+      const plan = { step: step.number, purpose: 'step' as const, promptTokens, maxOutputTokens }
+      const [, call] = await Promise.all([enterStep(sql, work, step), beginModelCall(sql, run, model, facts, plan)])
+      return call
+    })
+  } catch (error) {
+    throw explainBudget(error)
+  }
+}
+
+/**
+ * One request to one model: reserved before it is sent, streamed to the viewers, and settled in any case. Returns
+ * whether the model has nothing more to do.
+ */
+async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promise<boolean> {
+  const { lease, log, run } = work
+  const call = await begin(parts, work, step, model)
+  const trace = work.trace?.startModelCall(model, step.prompt, call.maxOutputTokens)
+  const reply: Reply = { hasBegun: false, text: '', calls: [], finish: undefined }
+  try {
+    await stream(parts, work, step, model, call, reply)
+  } catch (error) {
+    // A provider that refuses a request doesn't charge for it.
+    const usage = reply.hasBegun ? await measureTokens(undefined, step.prompt, writtenBy(reply)) : noTokens
+    const isStopped = lease.signal.reason instanceof Stopped
+    const failed = lease.signal.aborted ? undefined : parts.models.explain(error, model)
+    const failure = isStopped ? undefined : (failed?.reason ?? 'interrupted')
+    trace?.end({ ...reply, tokens: usage, finish: isStopped ? 'stopped' : 'error', failure })
+    await lease.write(async (sql) => {
+      // What the user saw before they stopped it stays.
+      if (isStopped) await saveStep(sql, work, step, reply.text, 'stopped')
+      await settleModelCall(sql, run, call, usage, isStopped ? 'stopped' : `failed: ${failure}`)
+    })
+    throw failed ?? error
+  }
+  const usage = await measureTokens(reply.finish?.usage, step.prompt, writtenBy(reply))
+  const finish = reply.finish?.finishReason.unified ?? 'other'
+  trace?.end({ ...reply, tokens: usage, finish })
+  const { calls, notices } = await lease.write(async (sql) => {
+    const [, calls, notices] = await Promise.all([
+      saveStep(sql, work, step, reply.text, finish),
+      addCalls(sql, parts, work, step, reply, finish),
+      settleModelCall(sql, run, call, usage, finish),
+    ])
+    return { calls, notices }
+  })
+  if (reply.text) log.append({ type: 'text-end', id: textId(step.number) })
+  for (const text of notices) log.append({ type: 'data-notice', data: { text }, transient: true })
+  showNew(work, calls)
+  return finish === 'length' || calls.length === 0
+}
+
+const noTokens = { prompt_tokens: 0, completion_tokens: 0, is_estimated: false }
+
+const writtenBy = ({ text, calls }: Reply): string =>
+  [text, ...calls.map(({ toolName, input }) => `${toolName} ${input}`)].filter(Boolean).join('\n')
+
+/** Passes the text on as it arrives. Throws if the model fails, is silent for too long, or the run is stopped. */
+async function stream(
+  { limits, texts }: RunParts,
+  { run, lease, log }: Work,
+  { number, prompt }: Step,
+  model: Model,
+  { maxOutputTokens }: ModelCall,
+  reply: Reply,
+): Promise<void> {
+  const silence = new AbortController()
+  const timer = setTimeout(
+    () => silence.abort(new DOMException('The model was silent for too long', 'TimeoutError')),
+    limits.silenceMs,
+  )
+  const growing = { runId: run.id, epoch: lease.epoch, step: number, text: '', lost: lease.lose }
+  try {
+    const abortSignal = AbortSignal.any([lease.signal, silence.signal])
+    const { stream: parts } = await model.language.doStream({ ...prompt, maxOutputTokens, abortSignal })
+    reply.hasBegun = true
+    const id = textId(number)
+    for await (const part of parts) {
+      timer.refresh()
+      if (part.type === 'text-delta') {
+        if (part.delta === '') continue
+        if (reply.text === '') log.append({ type: 'text-start', id })
+        reply.text += part.delta
+        growing.text = reply.text
+        texts.grown(run.organizationId, growing)
+        log.append({ type: 'text-delta', id, delta: part.delta })
+      } else if (part.type === 'tool-call') reply.calls.push(part)
+      else if (part.type === 'error') throw part.error
+      else if (part.type === 'finish') reply.finish = part
+    }
+    abortSignal.throwIfAborted()
+    const finish = reply.finish?.finishReason.unified ?? 'interrupted'
+    if (finish === 'error' || finish === 'interrupted') throw new Error('The stream broke off')
+  } finally {
+    clearTimeout(timer)
+    texts.forget(run.organizationId, growing)
+  }
+}
+
+/** Takes back what a failed model wrote, on all screens. */
+async function discard(work: Work, { number, story }: Step): Promise<void> {
+  const { run, lease, log } = work
+  work.attempt += 1
+  await lease.write(async (sql) => {
+    await sql`update runs set attempt = ${work.attempt} where id = ${run.id}`
+    await sql`update steps set text = '' where run_id = ${run.id} and step = ${number}`
+  })
+  log.restart(work.attempt, [...describeStory(story), { type: 'start-step' }])
+  noteShown(work, story.calls)
+}
+
+/** Waits as long as the model asks for. Returns false if that's too long. */
+async function waitFor({ limits }: RunParts, { lease }: Work, { retryAfterMs }: ModelFailed): Promise<boolean> {
+  const ms = Math.max(shortestWaitMs, retryAfterMs ?? 0)
+  if (ms > limits.waitMs) return false
+  await delay(ms, undefined, { signal: lease.signal }).catch(() => lease.signal.throwIfAborted())
+  return true
+}
+
+function explain(failed: ModelFailed | undefined): RunFailed {
+  const options = { cause: failed }
+  if (failed?.reason === 'context') {
+    const message = 'The conversation is too long for the model. Start a new one, or ask about less at once.'
+    return new RunFailed('CONTEXT_TOO_LONG', message, options)
+  }
+  if (failed?.reason === 'rate_limit') {
+    return new RunFailed('MODEL_FAILED', 'The agent has too much to do right now. Try again in a minute.', options)
+  }
+  return new RunFailed('MODEL_FAILED', 'The agent’s model doesn’t respond right now. Try again in a moment.', options)
+}
+
+/** The step begins, and the messages that it answers become part of the run. */
+async function enterStep(sql: Sql, { run }: Work, { number, conversation, tools }: Step): Promise<void> {
+  const origins = tools.flatMap(({ ref }) => ('origin' in ref ? [ref.origin] : []))
+  const page = run.holder.origin ? [run.holder.origin] : []
+  await Promise.all([
+    sql`insert into steps (organization_id, run_id, step) values (current_organization(), ${run.id}, ${number})
+        on conflict (organization_id, run_id, step) do nothing`,
+    sql`update messages set run_id = ${run.id}, step = ${number}
+        where id = any(${conversation.queued.map(({ id }) => id)}::uuid[])`,
+    addOrigins(sql, run.threadId, [...new Set([...page, ...origins])]),
+  ])
+}
+
+const saveStep = (sql: Sql, { run }: Work, { number }: Step, text: string, finishReason: string) => sql`
+  update steps set text = ${text.toWellFormed()}, finish_reason = ${finishReason} where run_id = ${run.id} and step = ${number}`
+
+/** Stores the calls that the model asks for. Some already have a result: that they can't be made. */
+async function addCalls(
+  sql: Sql,
+  { limits }: RunParts,
+  { run }: Work,
+  { number, tools }: Step,
+  { calls }: Reply,
+  finish: string,
+): Promise<ToolCallRow[]> {
+  const rows = calls.map((call, index) => {
+    const tool = tools.find(({ name }) => name === call.toolName)
+    const args = readArguments(call.input)
+    const problem = findProblem({ tool, args, finish, isTooMany: index >= limits.callsPerStep })
+    return { call, index, tool, args: args ?? {}, problem }
+  })
+  const saved = await Promise.all(
+    rows.map(
+      ({ call, index, tool, args, problem }) => sql<ToolCallRow>`
+        insert into tool_calls (organization_id, id, run_id, step, position, name, model_call_id, tool,
+                                definition_hash, args, state, result, ended_at)
+        values (current_organization(), ${newId()}, ${run.id}, ${number}, ${index}, ${cleanName(call.toolName)},
+                ${call.toolCallId.slice(0, 200)}, ${tool ? JSON.stringify(tool.ref) : null},
+                ${tool?.definitionHash ?? null}, ${JSON.stringify(args)}, ${problem ? 'failed' : 'new'},
+                ${problem ?? null}, case when ${problem !== undefined} then now() end)
+        returning *`,
+    ),
+  )
+  return saved.flat()
+}
+
+/** Models accept their own mistakes back only in this form. */
+const cleanName = (name: string): string => name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || '_'
+
+function readArguments(input: string): Record<string, unknown> | undefined {
+  try {
+    const args = parseJson(input || '{}')
+    return typeof args === 'object' && !Array.isArray(args) ? ((args ?? {}) as Record<string, unknown>) : undefined
+  } catch (error) {
+    if (error instanceof InvalidJson) return undefined
+    throw error
+  }
+}
+
+interface Asked {
+  tool: AgentTool | undefined
+  args: Record<string, unknown> | undefined
+  finish: string
+  isTooMany: boolean
+}
+
+function findProblem({ tool, args, finish, isTooMany }: Asked): string | undefined {
+  // The arguments may be incomplete even if they can be parsed.
+  if (finish === 'length') return 'The reply was cut off at its limit, so none of its calls were made.'
+  if (!tool) return 'There is no tool with this name. Use one from the list.'
+  if (!args) return 'The arguments aren’t a valid JSON object. Nothing was done.'
+  if (isTooMany) return 'Too many calls at once. This one was not made.'
+  return undefined
+}

@@ -1,0 +1,196 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { openChat } from '../../test/chat.ts'
+import { type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
+import { member, type Shop, startShop } from '../../test/shop.ts'
+import type { RunStatus } from '../runs/run.ts'
+import type { Speaker } from '../runs/runs.ts'
+import { runLimits } from './work.ts'
+
+let shop: Shop
+let model: ScriptedModel
+let token = ''
+let demo = ''
+beforeAll(async () => {
+  model = await startScriptedModel(() => ({ text: ['Hello'] }))
+  shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
+  token = await shop.tokenFor('admin@demo.test', 'demo')
+  demo = await shop.organization('demo')
+})
+afterAll(async () => {
+  await shop.close()
+  model.close()
+})
+const none = { day_tokens: null, month_tokens: null, day_cost_micro_usd: null, month_cost_micro_usd: null }
+afterEach(() => change('/budgets', { organization: none, end_user_default: none, anonymous: none }))
+
+async function change(path: string, body: object): Promise<void> {
+  const { status, body: answer } = await shop.request('PATCH', path, { token, body })
+  expect(status, JSON.stringify(answer)).toBe(200)
+}
+
+/** Runs of one person in several threads at the same time, and how they ended. */
+async function converseAtOnce(count: number, person = { sub: randomUUID(), email: `${randomUUID()}@demo.test` }) {
+  const pages = await Promise.all(Array.from({ length: count }, () => shop.page(person)))
+  return Promise.all(
+    pages.map(async (page) => {
+      const chat = openChat(page)
+      const { end } = await chat.rest(await chat.say('Hi'))
+      return end
+    }),
+  )
+}
+
+describe('a budget', () => {
+  test('at its edge lets exactly one of two runs through, and says when it resets', async () => {
+    // Room for one request: its prompt, and the longest answer that it may get.
+    await change('/budgets', { end_user_default: { ...none, day_tokens: Math.round(1.5 * runLimits.outputTokens) } })
+    model.requests.length = 0
+    const ends = await converseAtOnce(2)
+    expect(ends.map((end) => end?.status).sort()).toEqual(['failed', 'succeeded'])
+    const [refused] = ends.filter((end) => end?.status === 'failed')
+    expect(refused?.error).toMatchObject({ code: 'BUDGET_REACHED', message: expect.stringMatching(/00:00|UTC|reset/i) })
+    expect(model.requests).toHaveLength(1)
+  })
+
+  test('is charged with what was used, and not with what was reserved', async () => {
+    await change('/budgets', { end_user_default: { ...none, day_tokens: Math.round(1.5 * runLimits.outputTokens) } })
+    const person = { sub: randomUUID(), email: 'spender@demo.test' }
+    for (let n = 0; n < 3; n += 1) {
+      const [end] = await converseAtOnce(1, person)
+      expect(end).toMatchObject({ status: 'succeeded', error: null })
+    }
+  })
+
+  test('of which 80 % are used warns the user once', async () => {
+    await change('/budgets', { end_user_default: { ...none, day_tokens: 2 * runLimits.outputTokens } })
+    const usage = { prompt_tokens: Math.round(1.7 * runLimits.outputTokens), completion_tokens: 5 }
+    model.follow(() => ({ text: ['Hello'], usage }))
+    const page = await shop.page({ sub: randomUUID(), email: 'warned@demo.test' })
+    const chat = openChat(page)
+    await chat.rest(await chat.say('Hi'))
+    model.follow(() => ({ text: ['Hello'] }))
+    const notices = page
+      .unread('chat/chunk')
+      .flatMap(({ chunks }) => chunks.filter(({ type }) => type === 'data-notice'))
+    expect(notices).toMatchObject([{ data: { text: 'You have used 80 % of your budget for this day.' } }])
+  })
+
+  test('in money refuses a model without a price', async () => {
+    await change('/budgets', { organization: { ...none, month_cost_micro_usd: 1_000_000 } })
+    const [end] = await converseAtOnce(1)
+    expect(end?.error).toMatchObject({ code: 'NOT_CONFIGURED', message: expect.stringMatching(/price/) })
+  })
+
+  test('releases what a failed request had reserved', async () => {
+    await change('/budgets', { end_user_default: { ...none, day_tokens: Math.round(1.5 * runLimits.outputTokens) } })
+    const person = { sub: randomUUID(), email: 'unlucky@demo.test' }
+    model.follow(() => ({ status: 400, error: 'No' }))
+    const [failed] = await converseAtOnce(1, person)
+    expect(failed?.error?.code).toBe('MODEL_FAILED')
+    model.follow(() => ({ text: ['Hello'] }))
+    const [end] = await converseAtOnce(1, person)
+    expect(end?.status).toBe('succeeded')
+  })
+})
+
+describe('anonymous visitors', () => {
+  const secret = () => randomUUID() + randomUUID()
+  const visit = async (visitor_secret: string) => openChat(await shop.page(undefined, { hello: { visitor_secret } }))
+  const message = () => ({ id: randomUUID(), text: 'Hi' })
+
+  test('cannot talk to the agent by default', async () => {
+    const chat = await visit(secret())
+    const refused = await chat.refusal({ type: 'chat/send', thread_id: chat.thread, message: message() })
+    expect(refused).toMatchObject({ code: 'SIGN_IN_NEEDED', message: expect.stringMatching(/Sign in/) })
+  })
+
+  test('can where the organization allows it, and their threads belong to their secret', async () => {
+    await change('/agent/config', { anonymous: { is_enabled: true, runs_per_minute: 6 } })
+    const mine = secret()
+    const chat = await visit(mine)
+    expect(await chat.rest(await chat.say('Hi'))).toMatchObject({ texts: ['Hello'], end: { status: 'succeeded' } })
+    const again = await visit(mine)
+    const { threads } = await again.request({ type: 'chat/threads' }, 'chat/thread-list')
+    expect(threads.map(({ id }) => id)).toEqual([chat.thread])
+    const other = await visit(secret())
+    expect((await other.request({ type: 'chat/threads' }, 'chat/thread-list')).threads).toEqual([])
+    const read = { type: 'chat/messages' as const, thread_id: chat.thread }
+    expect(await other.refusal(read)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+    const signedIn = openChat(await shop.page(member))
+    expect(await signedIn.refusal(read)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  })
+
+  test('who sign in can keep the conversation, without its questions and permissions', async () => {
+    await change('/agent/config', { anonymous: { is_enabled: true, runs_per_minute: 6 } })
+    const visitor_secret = secret()
+    const chat = await visit(visitor_secret)
+    await chat.rest(await chat.say('Hi'))
+    const signedIn = openChat(await shop.page(member), chat.thread)
+    const adopt = { type: 'chat/adopt' as const, thread_id: chat.thread }
+    expect(await signedIn.refusal({ ...adopt, visitor_secret: secret() })).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+    await signedIn.request({ ...adopt, visitor_secret }, 'chat/done')
+    const read = { type: 'chat/messages' as const, thread_id: chat.thread }
+    expect((await signedIn.request(read, 'chat/message-list')).messages).toHaveLength(2)
+    expect(await chat.refusal(read)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+    const [thread] = await shop.service.database.asOrg(
+      demo,
+      (sql) => sql`select origins, allowed_tools, visitor_fingerprint from threads where id = ${chat.thread}`,
+    )
+    expect(thread).toEqual({ origins: ['https://shop.example'], allowed_tools: [], visitor_fingerprint: null })
+  })
+
+  test('need a secret', async () => {
+    const chat = openChat(await shop.page(undefined))
+    const refused = await chat.refusal({ type: 'chat/send', thread_id: chat.thread, message: message() })
+    expect(refused).toMatchObject({ code: 'VISITOR_SECRET_NEEDED' })
+  })
+
+  test('who write too often are asked to wait', async () => {
+    await change('/agent/config', { anonymous: { is_enabled: true, runs_per_minute: 1 } })
+    const chat = await visit(secret())
+    await chat.rest(await chat.say('Hi'))
+    const refused = await chat.refusal({ type: 'chat/send', thread_id: chat.thread, message: message() })
+    expect(refused).toMatchObject({ code: 'TOO_MANY_REQUESTS', retry_after_ms: 60_000 })
+  })
+
+  test('of one key, a hundred at a time, cannot spend more than its cap', async () => {
+    await change('/agent/config', { anonymous: { is_enabled: true, runs_per_minute: 60 } })
+    const cap = 3 * runLimits.outputTokens
+    await change('/budgets', { anonymous: { ...none, day_tokens: cap } })
+    const holder = {
+      organization_id: demo,
+      publishable_key_id: shop.keyId,
+      origin: 'https://shop.example',
+      site_id: undefined,
+      end_user: undefined,
+    }
+    const before = await spent()
+    const ends = await Promise.all(
+      Array.from({ length: 100 }, async (_, n) => {
+        const speaker: Speaker = { holder, visitor: `visitor ${n}`, address: `192.0.2.${n}` }
+        const thread_id = randomUUID()
+        const { promise, resolve } = Promise.withResolvers<RunStatus>()
+        await shop.service.runs.send(speaker, { ...message(), thread_id, page: null, client: null })
+        const viewer = { chunks: () => undefined, rested: ({ status }: { status: RunStatus }) => resolve(status) }
+        const { end } = await shop.service.runs.watch(speaker, thread_id, viewer)
+        const status = await promise
+        end()
+        return status
+      }),
+    )
+    expect(ends.filter((status) => status === 'succeeded').length).toBeGreaterThan(0)
+    expect(ends.filter((status) => status === 'failed').length).toBeGreaterThan(0)
+    expect((await spent()) - before).toBeLessThanOrEqual(cap)
+  })
+
+  const spent = async () => {
+    const [sum] = await shop.service.database.asOrg(
+      demo,
+      (sql) => sql<{ tokens: number }>`
+        select coalesce(sum(prompt_tokens + completion_tokens), 0) as tokens from usage_events
+        where end_user_id is null`,
+    )
+    return sum?.tokens ?? 0
+  }
+})

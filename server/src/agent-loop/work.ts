@@ -1,0 +1,75 @@
+import type { AgentSettings } from '../agent/agent-settings.ts'
+import type { Toolbox } from '../agent-tools/toolbox.ts'
+import type { Service } from '../foundation/service.ts'
+import type { Model, Models } from '../models/models.ts'
+import type { Prices } from '../models/prices.ts'
+import type { RunLog } from '../run-feeds/feeds.ts'
+import type { Lease } from '../runs/leases.ts'
+import type { Run, RunFailure } from '../runs/run.ts'
+import type { TextSaver } from '../runs/text-saver.ts'
+import type { RunTrace } from '../telemetry/run-trace.ts'
+
+/** The settings of an organization's agent, with the models to try, in order. Empty if none is configured. */
+export interface RunSettings extends AgentSettings {
+  models: readonly Model[]
+}
+
+/** Dependencies that all runs share. */
+export interface RunParts extends Pick<Service, 'clock' | 'config' | 'database' | 'log'> {
+  models: Models
+  prices: Prices
+  toolbox: Toolbox
+  texts: TextSaver
+  settingsOf(organizationId: string): Promise<RunSettings>
+  limits: RunLimits
+}
+
+interface RunLimits {
+  steps: number
+  workMs: number
+  /** Calls that a model may ask for in one step. */
+  callsPerStep: number
+  /** How long a model may be silent. Configured by the operator. */
+  silenceMs: number
+  /** The longest time to wait for a model that asks to wait. */
+  waitMs: number
+  outputTokens: number
+  /** How long a summary may take. */
+  summaryMs: number
+}
+
+export const runLimits: Omit<RunLimits, 'silenceMs'> = {
+  steps: 40,
+  workMs: 15 * 60_000,
+  callsPerStep: 16,
+  waitMs: 20_000,
+  outputTokens: 4_096,
+  summaryMs: 120_000,
+}
+
+/** A run that this node works on. */
+export interface Work {
+  run: Run
+  lease: Lease
+  log: RunLog
+  /** Clients discard what they have of a lower one. */
+  attempt: number
+  /** How many chunks of the progress of each call are in the log. */
+  shown: Map<string, number>
+  /** Whether no other node has worked on it. */
+  isNew: boolean
+  startedAt: number
+  /** Undefined if telemetry is off. */
+  trace: RunTrace | undefined
+}
+
+/** Ends a run with an error that the user sees. */
+export class RunFailed extends Error {
+  override name = 'RunFailed'
+  readonly code: RunFailure
+
+  constructor(code: RunFailure, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}

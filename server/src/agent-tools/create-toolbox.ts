@@ -1,0 +1,107 @@
+import type { Run, ToolCallRow, ToolRef } from '../runs/run.ts'
+import { selectActiveSkills } from '../skills/agent-skills.ts'
+import { hostOfRun, userOfRun } from './agent-user.ts'
+import { findArgumentProblem } from './argument-problems.ts'
+import { builtInToolNames, callBuiltIn, describeBuiltIns, readFoundTools, readSkillBody } from './built-in-tools.ts'
+import { describeRelayed, explainFailure } from './call-outcomes.ts'
+import { decideCall, neverReason, policyFor, type ToolRules } from './decisions.ts'
+import { createOfferedTools, type Offering, unbindHash } from './offered-tools.ts'
+import type { AgentTool, Toolbox, ToolOutcome } from './toolbox.ts'
+
+/** Maximum number of tools that the model gets at once. */
+const mostTools = 64
+
+/** `readRules` is called before every decision and call, so it should be fast. */
+export function createToolbox(service: Offering, readRules: (organizationId: string) => Promise<ToolRules>): Toolbox {
+  const { database, hub, log } = service
+  const findOffered = createOfferedTools(service, builtInToolNames)
+
+  const offeredTo = (run: Run, rules: ToolRules) => findOffered(run, userOfRun(run, rules.name), rules)
+
+  /** Calls a tool of a page or connector. The hub asks the governance provider, and records the call. */
+  async function callThroughHub(
+    run: Run,
+    rules: ToolRules,
+    call: ToolCallRow,
+    ref: ToolRef & { kind: 'page' | 'connector' },
+    signal: AbortSignal,
+  ): Promise<ToolOutcome> {
+    const { id, decision, args, edited_args } = call
+    const { name, origin } = ref
+    const definition_hash = unbindHash(call.definition_hash ?? '', origin)
+    if (policyFor(rules, ref) === 'never') return refused(neverReason)
+    if (decision === null || decision === 'declined' || definition_hash === undefined)
+      return refused('The call was not approved.')
+    const wanted = {
+      tool_name: name,
+      args: edited_args ?? args,
+      ...(ref.kind === 'page' && { source_id: ref.source_id }),
+      approved: { id, approval: { id, how: decision }, definition_hash, origin },
+    }
+    try {
+      const user = userOfRun(run, rules.name)
+      return describeRelayed(await hub.callTool(user, wanted, { signal, progress: () => undefined }), origin)
+    } catch (error) {
+      const outcome = explainFailure(error, origin)
+      if (outcome) return outcome
+      throw error
+    }
+  }
+
+  async function makeCall(run: Run, call: ToolCallRow, signal: AbortSignal): Promise<ToolOutcome> {
+    const { tool } = call
+    if (tool === null) return failed('There is no tool with this name. Use one of the listed tools.')
+    if (tool.kind === 'client') return failed('This tool can only run in the client that declared it.')
+    const rules = await readRules(run.organizationId)
+    if (tool.kind !== 'built_in') return callThroughHub(run, rules, call, tool, signal)
+    const context = { service, run, offered: () => offeredTo(run, rules) }
+    return callBuiltIn(context, tool, call.edited_args ?? call.args)
+  }
+
+  return {
+    async list(run, calls) {
+      const offered = await offeredTo(run, await readRules(run.organizationId))
+      const builtIns = describeBuiltIns(false)
+      if (offered.length + builtIns.length <= mostTools) return sortByName([...builtIns, ...offered])
+      const withFinder = describeBuiltIns(true)
+      const found = new Set([...new Set(readFoundTools(calls))].slice(0, mostTools - withFinder.length))
+      return sortByName([...withFinder, ...offered.filter(({ name }) => found.has(name))])
+    },
+
+    async decide(run, tool, args, trust) {
+      return decideCall(await readRules(run.organizationId), tool, args, trust)
+    },
+
+    findProblem: ({ inputSchema }, args) => findArgumentProblem(inputSchema, args),
+
+    async call(run, call, signal) {
+      signal.throwIfAborted()
+      try {
+        return await untilAborted(makeCall(run, call, signal), signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        const outcome = explainFailure(error, null)
+        if (outcome) return outcome
+        log.error({ err: error, call_id: call.id, run_id: run.id }, 'A tool call of the agent failed')
+        return failed('The call failed because of a problem in Inlay. The tool may or may not have run.')
+      }
+    },
+
+    listSkills: (run) => database.asOrg(run.organizationId, (sql) => selectActiveSkills(sql, hostOfRun(run))),
+    readSkill: (run, name) => readSkillBody(service, run, name),
+  }
+}
+
+const sortByName = (tools: AgentTool[]): AgentTool[] => tools.sort((one, other) => (one.name < other.name ? -1 : 1))
+
+const refused = (result: string): ToolOutcome => ({ state: 'refused', result, origin: null })
+const failed = (result: string): ToolOutcome => ({ state: 'failed', result, origin: null })
+
+/** Not every step of a call can be cancelled, so an abort doesn't wait for the current one. */
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason)
+    signal.addEventListener('abort', abort)
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}

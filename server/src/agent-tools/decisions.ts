@@ -1,0 +1,62 @@
+import type { ThreadTrust, ToolRef } from '../runs/run.ts'
+import type { AgentTool, Verdict } from './toolbox.ts'
+
+type Policy = NonNullable<AgentTool['policy']>
+
+/** The organization's settings that tools depend on. */
+export interface ToolRules {
+  /** By `<connector>.<tool>`, `<origin> <tool>` or `<tool>`. */
+  tool_policies: Readonly<Record<string, Policy>>
+  /** Origins that may get text from each other. */
+  origin_groups: readonly (readonly string[])[]
+  /** The name of the agent. */
+  name: string
+}
+
+/** A setting for the tool of one origin applies before one for all tools of that name. */
+export function policyFor({ tool_policies }: ToolRules, ref: ToolRef): Policy | undefined {
+  const names = ref.kind === 'page' || ref.kind === 'client' ? namesOfPageTool(ref) : [ref.name]
+  const name = names.find((each) => Object.hasOwn(tool_policies, each))
+  return name === undefined ? undefined : tool_policies[name]
+}
+
+/** With a dot, a name without an origin means a connector's tool, which a page can't claim to have. */
+const namesOfPageTool = ({ origin, name }: { origin: string; name: string }): string[] =>
+  name.includes('.') ? [`${origin} ${name}`] : [`${origin} ${name}`, name]
+
+export const neverReason = 'Your organization doesn’t allow the agent to use this tool.'
+
+/**
+ * Decides by what is known about the tool and by where the conversation's text comes from, never by what any text says.
+ * So a page, a skill or a result can't talk the agent into a call that the user isn't asked about.
+ */
+export function decideCall(
+  rules: ToolRules,
+  { ref, isWriting, definitionHash }: Pick<AgentTool, 'ref' | 'isWriting' | 'definitionHash'>,
+  args: Record<string, unknown>,
+  trust: ThreadTrust,
+): Verdict {
+  if (ref.kind === 'built_in') return run('It’s a built-in tool.')
+  const policy = policyFor(rules, ref)
+  if (policy === 'never') return { verdict: 'refuse', reason: neverReason }
+  const strangers = trust.origins.filter((origin) => !mayReach(rules, origin, ref.origin))
+  if (strangers.length > 0 && Object.keys(args).length > 0) return ask(describeFlow(strangers, ref.origin))
+  if (policy === 'ask') return ask('Your organization wants you to approve each call of this tool.')
+  if (policy === 'auto') return run('Your organization lets the agent use this tool.')
+  if (!isWriting) return run('The tool only reads.')
+  if (trust.allowed_tools.includes(definitionHash)) return run('You allowed this tool in this conversation.')
+  return ask('This tool may change something.')
+}
+
+const run = (reason: string): Verdict => ({ verdict: 'run', reason })
+const ask = (reason: string): Verdict => ({ verdict: 'ask', reason })
+
+/** Whether text of one origin may influence what is sent to another. */
+const mayReach = ({ origin_groups }: ToolRules, from: string, to: string): boolean =>
+  from === to || origin_groups.some((group) => group.includes(from) && group.includes(to))
+
+function describeFlow(strangers: readonly string[], to: string): string {
+  const [first, ...others] = strangers
+  const from = others.length === 0 ? first : `${first} and ${others.length} more`
+  return `This conversation contains text from ${from}. Check what the agent sends to ${to || 'this tool'}.`
+}

@@ -1,0 +1,152 @@
+import type { ClientMessage, ServerMessage } from '@inlay/protocol'
+import type { Service } from '../foundation/service.ts'
+import { Failure } from '../lib/errors.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import type { RunPage } from '../runs/run.ts'
+import type { Runs, Speaker, Viewer } from '../runs/runs.ts'
+import { listThreads, rateMessage, readMessages } from './history.ts'
+
+type ChatMessage = Extract<ClientMessage, { type: `chat/${string}` }>
+
+/** A session that talks to the agent. */
+export interface ChatClient {
+  /** Who the session belongs to now. */
+  speaker(): Speaker
+  page(): RunPage
+  /** Whether the widget's own frame is at the other end, and not a script of the page. */
+  isOwnFrame(): boolean
+  say(message: ServerMessage): void
+}
+
+/** The agent's conversations on the widgets' sockets. */
+export interface Chat {
+  receive(client: ChatClient, message: ChatMessage): void
+  left(client: ChatClient): void
+}
+
+/** Requests of one session that can be handled at the same time. */
+const mostRequests = 8
+
+export function createChat(service: Service & { runs: Runs }): Chat {
+  const { log, runs } = service
+  /** The thread that a session shows. */
+  const shown = new WeakMap<ChatClient, { threadId: string; end: () => void }>()
+  const busy = new WeakMap<ChatClient, number>()
+  const gone = new WeakSet<ChatClient>()
+
+  /** Shows the thread's runs to the session, in place of another thread's. */
+  async function show(client: ChatClient, threadId: string, have: Parameters<Runs['watch']>[3]) {
+    const { run, end } = await runs.watch(client.speaker(), threadId, viewerOf(client, threadId), have)
+    shown.get(client)?.end()
+    if (gone.has(client)) end()
+    else shown.set(client, { threadId, end })
+    return run
+  }
+
+  async function handle(client: ChatClient, message: ChatMessage): Promise<void> {
+    const { request_id } = message
+    const speaker = client.speaker()
+    switch (message.type) {
+      case 'chat/send': {
+        const { thread_id } = message
+        const started = await send(client, message)
+        client.say({ type: 'chat/start', request_id, thread_id, ...started })
+        if (shown.get(client)?.threadId !== thread_id) await show(client, thread_id, undefined)
+        return
+      }
+      case 'chat/resume': {
+        const run = await show(client, message.thread_id, message.have)
+        const isActive = run?.status === 'running' || run?.status === 'waiting'
+        const { thread_id } = message
+        if (isActive) client.say({ type: 'chat/start', request_id, thread_id, run_id: run.id, is_queued: false })
+        else client.say({ type: 'chat/no-active', request_id, thread_id })
+        return
+      }
+      case 'chat/abort':
+        await runs.stop(speaker, message.thread_id)
+        return client.say({ type: 'chat/done', request_id })
+      case 'chat/decide':
+        await runs.decide(speaker, {
+          call_id: message.call_id,
+          is_approved: message.approved,
+          edited_args: message.edited_args,
+          is_always: message.always,
+          is_own_frame: client.isOwnFrame(),
+          page: client.page(),
+        })
+        return client.say({ type: 'chat/done', request_id })
+      case 'chat/threads':
+        return client.say({ type: 'chat/thread-list', request_id, ...(await listThreads(service, speaker, message)) })
+      case 'chat/messages':
+        return client.say({ type: 'chat/message-list', request_id, ...(await readMessages(service, speaker, message)) })
+      case 'chat/adopt':
+        await runs.adopt(speaker, message.thread_id, fingerprint(message.visitor_secret))
+        return client.say({ type: 'chat/done', request_id })
+      case 'chat/feedback':
+        await rateMessage(service, speaker, message)
+        return client.say({ type: 'chat/done', request_id })
+    }
+  }
+
+  async function send(client: ChatClient, { thread_id, trigger, message }: ChatMessage & { type: 'chat/send' }) {
+    const speaker = client.speaker()
+    if (trigger === 'regenerate-message') {
+      return { ...(await runs.regenerate(speaker, thread_id, client.page())), is_queued: false }
+    }
+    return runs.send(speaker, {
+      id: message?.id ?? '',
+      text: message?.text ?? '',
+      skill: message?.skill,
+      thread_id,
+      is_edit: trigger === 'edit-message',
+      page: client.page(),
+      client: null,
+    })
+  }
+
+  function refuse(client: ChatClient, { request_id }: ChatMessage, error: unknown): void {
+    if (!(error instanceof Failure)) log.error({ err: error }, 'Could not handle a request to the agent')
+    const { code, message, data } =
+      error instanceof Failure
+        ? error.envelope
+        : { code: 'INTERNAL_ERROR', message: 'Something went wrong on the server. Try again.', data: undefined }
+    const details = typeof data?.details === 'string' ? `${String(data.field)}: ${data.details}` : message
+    const seconds = error instanceof Failure ? Number(error.headers['retry-after']) : Number.NaN
+    client.say({
+      type: 'chat/error',
+      request_id,
+      code: String(data?.code ?? code),
+      message: details,
+      ...(seconds > 0 && { retry_after_ms: seconds * 1000 }),
+    })
+  }
+
+  return {
+    receive(client, message) {
+      const count = busy.get(client) ?? 0
+      if (count >= mostRequests) {
+        const { request_id } = message
+        const error = { code: 'TOO_MANY_REQUESTS', message: 'Wait for the responses to earlier requests.' }
+        return client.say({ type: 'chat/error', request_id, ...error })
+      }
+      busy.set(client, count + 1)
+      handle(client, message)
+        .catch((error) => refuse(client, message, error))
+        .finally(() => busy.set(client, (busy.get(client) ?? 1) - 1))
+    },
+    left(client) {
+      gone.add(client)
+      shown.get(client)?.end()
+      shown.delete(client)
+    },
+  }
+}
+
+const viewerOf = (client: ChatClient, thread_id: string): Viewer => ({
+  chunks({ id, attempt }, n, chunks) {
+    client.say({ type: 'chat/chunk', thread_id, run_id: id, attempt, n, chunks: [...chunks] })
+  },
+  rested({ id, ...rest }) {
+    client.say({ type: 'chat/end', thread_id, run_id: id, ...rest })
+  },
+})

@@ -1,0 +1,86 @@
+import type { UIMessageChunk } from 'ai'
+import type { MessageRow, RunStory } from '../runs/rows.ts'
+import type { ToolCallRow } from '../runs/run.ts'
+
+export type Chunk = UIMessageChunk
+
+export const textId = (step: number): string => `text-${step}`
+
+/** The chunks that rebuild a run's message from the beginning, with each text in one piece. */
+export function describeStory({ run, messages, steps, calls }: RunStory): Chunk[] {
+  const chunks: Chunk[] = [startChunk(run.id)]
+  for (const { step, text, finish_reason } of steps) {
+    chunks.push(...messages.filter((message) => message.step === step && step > 1).map(steeringChunk))
+    chunks.push({ type: 'start-step' })
+    if (text) {
+      chunks.push({ type: 'text-start', id: textId(step) }, { type: 'text-delta', id: textId(step), delta: text })
+      if (finish_reason !== null) chunks.push({ type: 'text-end', id: textId(step) })
+    }
+    const own = calls.filter((call) => call.step === step)
+    chunks.push(...own.flatMap(describeCall))
+    if (finish_reason !== null && own.every(hasEnded)) chunks.push({ type: 'finish-step' })
+  }
+  return [...chunks, ...describeEnd(run)]
+}
+
+/** The last chunk of a run that has ended. */
+export function describeEnd({ status, error }: Pick<RunStory['run'], 'status' | 'error'>): Chunk[] {
+  if (status === 'succeeded') return [{ type: 'finish', finishReason: 'stop' }]
+  if (status === 'stopped') return [{ type: 'abort' }]
+  if (status === 'failed') return [{ type: 'error', errorText: error?.message ?? 'The run failed.' }]
+  return []
+}
+
+const startChunk = (runId: string): Chunk => ({ type: 'start', messageId: runId })
+
+/** A message that entered the conversation while the run was going on. */
+export const steeringChunk = ({ id, text }: MessageRow): Chunk => ({
+  type: 'steering-message',
+  id,
+  parts: [{ type: 'text', text }],
+})
+
+/** Everything that clients show of a call. */
+const describeCall = (call: ToolCallRow): Chunk[] => [describeInput(call), ...describeProgress(call)]
+
+export const hasEnded = ({ state }: ToolCallRow): boolean => !['new', 'asking', 'approved', 'running'].includes(state)
+
+export function describeInput({ id, name, args, tool }: ToolCallRow): Chunk {
+  const toolMetadata = describeTool(tool, name)
+  return { type: 'tool-input-available', toolCallId: id, toolName: name, input: args, dynamic: true, toolMetadata }
+}
+
+/** What clients know about a call beyond the AI SDK's fields. */
+const describeTool = (tool: ToolCallRow['tool'], name: string) => ({
+  kind: tool?.kind ?? 'unknown',
+  name: tool?.name ?? name,
+  origin: tool && 'origin' in tool ? tool.origin : null,
+})
+
+/** The question, the answer and the outcome, as far as the call has come. The list only grows. */
+export function describeProgress(call: ToolCallRow): Chunk[] {
+  const { id, state, reason, asked_at, decision, edited_args } = call
+  const chunks: Chunk[] = []
+  if (asked_at !== null) {
+    chunks.push({ type: 'tool-approval-request', approvalId: id, toolCallId: id, ...(reason !== null && { reason }) })
+    if (decision !== null) {
+      chunks.push({ type: 'tool-approval-response', approvalId: id, approved: decision !== 'declined' })
+      if (edited_args) chunks.push({ type: 'data-edited-arguments', id, data: edited_args })
+    }
+  }
+  if (state === 'succeeded') chunks.push({ type: 'tool-output-available', toolCallId: id, output: call.result ?? '' })
+  else if (state === 'declined') chunks.push({ type: 'tool-output-denied', toolCallId: id })
+  else if (hasEnded(call)) chunks.push({ type: 'tool-output-error', toolCallId: id, errorText: explainEnd(call) })
+  return chunks
+}
+
+/** What the model and the user are told about a call without a result. */
+export function explainEnd({ state, result, reason }: ToolCallRow): string {
+  if (result !== null) return result
+  if (state === 'refused') return reason ?? 'The call was refused.'
+  if (state === 'declined') return reason ?? 'The user declined the call. Nothing was done.'
+  if (state === 'cancelled') return 'The call was cancelled before it ran. Nothing was done.'
+  if (state === 'unknown')
+    return 'The server stopped during this call, so it is unknown whether it was carried out. Check before you try again.'
+  return 'The call failed.'
+}

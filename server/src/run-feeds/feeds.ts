@@ -1,0 +1,318 @@
+import type { Service } from '../foundation/service.ts'
+import { createTurnBatch } from '../lib/turn-batch.ts'
+import type { RunStory } from '../runs/rows.ts'
+import type { RunError, RunStatus } from '../runs/run.ts'
+import type { Position, RunRest, Viewer } from '../runs/runs.ts'
+import { type Chunk, describeStory } from './chunks.ts'
+import { createRelay, type Relay, type RelayMessage } from './relay.ts'
+
+/** The chunks of a run on the node that works on it. */
+export interface RunLog {
+  append(...chunks: Chunk[]): void
+  /** Discards what was shown of the run, and begins again with these chunks. */
+  restart(attempt: number, chunks: Chunk[]): void
+  /** The run rests, or this node no longer works on it; without a status, viewers wait for another node. */
+  close(rest?: { status: RunStatus; error: RunError | null }): void
+}
+
+/** Shows runs to their viewers on all nodes. */
+export interface Feeds {
+  open(run: { id: string; threadId: string; attempt: number }, chunks: Chunk[]): RunLog
+  /** Shows the thread's runs from `have` on, until `end` is called. `readLast` reads the last one from the rows. */
+  watch(
+    threadId: string,
+    viewer: Viewer,
+    have: Position | undefined,
+    readLast: () => Promise<RunStory | undefined>,
+  ): { last: Promise<RunStory | undefined>; end: () => void }
+  /** Tells the node that works on the run to stop it. */
+  stop(runId: string): void
+  onStop(handler: (runId: string) => void): void
+  close(): Promise<void>
+}
+
+interface Log {
+  id: string
+  threadId: string
+  attempt: number
+  chunks: Chunk[]
+  /** How many of them were passed on. */
+  passed: number
+  isDirty: boolean
+}
+
+/** One viewer, and what it has of the thread's current run. */
+interface Viewing {
+  viewer: Viewer
+  have: Position | undefined
+  /** Fails if the thread isn't the viewer's. */
+  readLast: () => Promise<RunStory | undefined>
+  /** Nothing is shown before the thread was read for the first time. */
+  isAdmitted: boolean
+  /** The viewer has the whole run, and it rests. */
+  isResting: boolean
+  /** Number of messages for the viewer so far. */
+  told: number
+  /** `told` when the timer last ran. */
+  toldBefore: number
+}
+
+const watchEveryMs = 5_000
+/** Nodes that watch renew it before. */
+const watchedMs = 3 * watchEveryMs
+
+type Needed = Pick<Service, 'bus' | 'changes' | 'clock' | 'log' | 'secrets'>
+
+export async function createFeeds(service: Needed): Promise<Feeds> {
+  const { clock } = service
+  const logs = new Map<string, Log>()
+  const viewings = new Map<string, Set<Viewing>>()
+  /** Other nodes that watch a thread, and until when. */
+  const watchers = new Map<string, Map<string, number>>()
+  const stopHandlers = new Set<(runId: string) => void>()
+  const relay: Relay = await createRelay(service, receive)
+
+  /** Passes chunks on once per turn of the event loop, because a model often sends several tokens at once. */
+  const dirty = createTurnBatch<Log>((changed) => {
+    for (const log of changed) passOn(log)
+  })
+
+  function markDirty(log: Log): void {
+    if (log.isDirty) return
+    log.isDirty = true
+    dirty.add(log)
+  }
+
+  function passOn(log: Log): void {
+    log.isDirty = false
+    const { id, threadId, attempt, passed } = log
+    if (passed === log.chunks.length) return
+    const chunks = log.chunks.slice(passed)
+    log.passed = log.chunks.length
+    deliver(threadId, { id, attempt }, passed, chunks)
+    for (const node of watchersOf(threadId)) {
+      relay.send(node, { kind: 'chunks', threadId, run: { id, attempt }, n: passed, chunks })
+    }
+  }
+
+  function* watchersOf(threadId: string): Iterable<string> {
+    const nodes = watchers.get(threadId)
+    if (!nodes) return
+    for (const [node, until] of nodes) {
+      if (until > clock()) yield node
+      else nodes.delete(node)
+    }
+    if (nodes.size === 0) watchers.delete(threadId)
+  }
+
+  function deliver(threadId: string, run: { id: string; attempt: number }, n: number, chunks: readonly Chunk[]): void {
+    for (const viewing of viewings.get(threadId) ?? []) give(threadId, viewing, run, n, chunks)
+  }
+
+  /** Gives a viewer what it doesn't have yet. A batch from 0 replaces what it has. */
+  function give(
+    threadId: string,
+    viewing: Viewing,
+    run: { id: string; attempt: number },
+    n: number,
+    chunks: readonly Chunk[],
+  ): void {
+    const { viewer, have, isAdmitted, isResting } = viewing
+    if (have?.run_id === run.id && run.attempt < have.attempt) return
+    const isSame = have?.run_id === run.id && have.attempt === run.attempt
+    // The rows may have shown it in other chunks.
+    if (isSame && isResting) return
+    const known = isSame ? have.n : 0
+    if (n + chunks.length <= known) return
+    if (!isAdmitted) {
+      viewing.told += 1
+      return
+    }
+    if (n > known) {
+      catchUp(threadId, viewing)
+      return
+    }
+    const { id, attempt } = run
+    Object.assign(viewing, { have: { run_id: id, attempt, n: n + chunks.length }, isResting: false })
+    viewing.told += 1
+    viewer.chunks({ id, attempt }, known, chunks.slice(known - n))
+  }
+
+  const localLog = (threadId: string): Log | undefined => logs.values().find((log) => log.threadId === threadId)
+
+  /** Gives a viewer the chunks that it lacks of a run that goes on, here or on another node. */
+  function catchUp(threadId: string, viewing: Viewing): void {
+    const log = localLog(threadId)
+    if (log) give(threadId, viewing, log, 0, log.chunks.slice(0, log.passed))
+    else relay.broadcast({ kind: 'watch', threadId, have: viewing.have })
+  }
+
+  function tellRested(threadId: string, rest: RunRest): void {
+    for (const viewing of viewings.get(threadId) ?? []) {
+      const { have, isAdmitted, viewer } = viewing
+      if (have?.run_id === rest.id && have.attempt > rest.attempt) continue
+      viewing.told += 1
+      if (!isAdmitted) continue
+      const isComplete = have?.run_id === rest.id && have.attempt === rest.attempt && have.n === rest.n
+      if (isComplete) {
+        viewing.isResting = true
+        viewer.rested(rest)
+      } else void readAgain(viewing)
+    }
+  }
+
+  /** Shows a new viewer what it lacks of the thread's last run. */
+  async function admit(threadId: string, viewing: Viewing): Promise<RunStory | undefined> {
+    const story = await viewing.readLast()
+    const hasMissedSome = viewing.told > 0
+    viewing.isAdmitted = true
+    catchUp(threadId, viewing)
+    if (hasMissedSome) return showLast(viewing)
+    showRest(viewing, story)
+    return story
+  }
+
+  /** Shows the thread's last run from the rows, if no node works on it. */
+  async function showLast(viewing: Viewing): Promise<RunStory | undefined> {
+    const { told } = viewing
+    const story = await viewing.readLast()
+    // What the viewer was told meanwhile is newer than the rows.
+    if (viewing.told === told) showRest(viewing, story)
+    return story
+  }
+
+  function showRest(viewing: Viewing, story: RunStory | undefined): void {
+    if (!story) viewing.isResting = true
+    // A log that is still open ends by itself.
+    if (!story || story.run.status === 'running' || logs.has(story.run.id)) return
+    const { id, attempt, status, error } = story.run
+    const { have, viewer } = viewing
+    if (have?.run_id === id && (have.attempt > attempt || (have.attempt === attempt && viewing.isResting))) return
+    const chunks = describeStory(story)
+    const n = chunks.length
+    Object.assign(viewing, { have: { run_id: id, attempt, n }, isResting: true })
+    viewing.told += 1
+    viewer.chunks({ id, attempt }, 0, chunks)
+    viewer.rested({ id, attempt, n, status, error })
+  }
+
+  const readAgain = (viewing: Viewing) =>
+    showLast(viewing).catch((error) => service.log.warn({ err: error }, 'Could not read a run for its viewers'))
+
+  /** For viewers of a run that may have changed hands, or ended, without a message that arrived here. */
+  function seek(threadId: string, viewing: Viewing): void {
+    if (!viewing.isAdmitted) return
+    catchUp(threadId, viewing)
+    void readAgain(viewing)
+  }
+
+  function receive(message: RelayMessage, from: string): void {
+    switch (message.kind) {
+      case 'watch':
+        for (const log of logs.values()) if (log.threadId === message.threadId) showTo(from, log, message.have)
+        break
+      case 'working':
+        for (const threadId of message.threadIds) {
+          const [viewing] = viewings.get(threadId) ?? []
+          if (viewing) relay.send(from, { kind: 'watch', threadId, have: viewing.have })
+        }
+        break
+      case 'chunks':
+        deliver(message.threadId, message.run, message.n, message.chunks)
+        break
+      case 'rested':
+        tellRested(message.threadId, message.rest)
+        break
+      case 'stop':
+        for (const handler of stopHandlers) handler(message.runId)
+    }
+  }
+
+  function showTo(node: string, log: Log, have: Position | undefined): void {
+    const { id, threadId, attempt, chunks, passed } = log
+    const nodes = watchers.get(threadId) ?? new Map<string, number>()
+    watchers.set(threadId, nodes.set(node, clock() + watchedMs))
+    const known = have?.run_id === id && have.attempt === attempt && have.n <= passed ? have.n : 0
+    if (known < passed) {
+      const missing = chunks.slice(known, passed)
+      relay.send(node, { kind: 'chunks', threadId, run: { id, attempt }, n: known, chunks: missing })
+    }
+  }
+
+  // Messages can be lost, so nodes repeat what they work on, and look for runs that they hear nothing of.
+  const timer = setInterval(() => {
+    const threadIds = Array.from(logs.values(), ({ threadId }) => threadId)
+    if (threadIds.length > 0) relay.broadcast({ kind: 'working', threadIds })
+    const local = new Set(threadIds)
+    for (const [threadId, set] of viewings) {
+      if (local.has(threadId)) continue
+      for (const viewing of set) {
+        if (!viewing.isResting && viewing.told === viewing.toldBefore) seek(threadId, viewing)
+        viewing.toldBefore = viewing.told
+      }
+    }
+  }, watchEveryMs)
+  timer.unref()
+
+  const endWatch = service.changes.watch({
+    changed: () => undefined,
+    missed() {
+      for (const [threadId, set] of viewings) for (const viewing of set) seek(threadId, viewing)
+    },
+  })
+
+  return {
+    open({ id, threadId, attempt }, chunks) {
+      const log: Log = { id, threadId, attempt, chunks, passed: 0, isDirty: false }
+      logs.set(id, log)
+      relay.broadcast({ kind: 'working', threadIds: [threadId] })
+      markDirty(log)
+      return {
+        append(...added) {
+          log.chunks.push(...added)
+          markDirty(log)
+        },
+        restart(attempt, chunks) {
+          Object.assign(log, { attempt, chunks, passed: 0 })
+          markDirty(log)
+        },
+        close(rest) {
+          if (rest) passOn(log)
+          // Unless this node has begun to work on the run again.
+          if (logs.get(id) === log) logs.delete(id)
+          if (!rest) {
+            for (const viewing of viewings.get(threadId) ?? []) seek(threadId, viewing)
+            return
+          }
+          const told = { id, attempt: log.attempt, n: log.chunks.length, ...rest }
+          tellRested(threadId, told)
+          for (const node of watchersOf(threadId)) relay.send(node, { kind: 'rested', threadId, rest: told })
+        },
+      }
+    },
+
+    watch(threadId, viewer, have, readLast) {
+      const viewing: Viewing = { viewer, have, readLast, isAdmitted: false, isResting: false, told: 0, toldBefore: 0 }
+      const set = viewings.get(threadId) ?? new Set()
+      viewings.set(threadId, set.add(viewing))
+      return {
+        last: admit(threadId, viewing),
+        end() {
+          set.delete(viewing)
+          if (set.size === 0 && viewings.get(threadId) === set) viewings.delete(threadId)
+        },
+      }
+    },
+
+    stop(runId) {
+      for (const handler of stopHandlers) handler(runId)
+      relay.broadcast({ kind: 'stop', runId })
+    },
+    onStop: (handler) => void stopHandlers.add(handler),
+    async close() {
+      clearInterval(timer)
+      endWatch()
+      await relay.close()
+    },
+  }
+}

@@ -1,0 +1,52 @@
+import type { Service } from '../foundation/service.ts'
+import { newId } from '../lib/ids.ts'
+import type { Position, RunRest } from '../runs/runs.ts'
+import { channels } from '../stores/bus-messages.ts'
+import type { Chunk } from './chunks.ts'
+
+/** What nodes tell each other about runs. A lost message delays a viewer until the next `watch`. */
+export type RelayMessage =
+  /** The sender has viewers of the thread, and a run of it goes on elsewhere. */
+  | { kind: 'watch'; threadId: string; have?: Position | undefined }
+  /** The sender works on runs of these threads. */
+  | { kind: 'working'; threadIds: string[] }
+  | { kind: 'chunks'; threadId: string; run: { id: string; attempt: number }; n: number; chunks: readonly Chunk[] }
+  | { kind: 'rested'; threadId: string; rest: RunRest }
+  | { kind: 'stop'; runId: string }
+
+export interface Relay {
+  send(node: string, message: RelayMessage): void
+  broadcast(message: RelayMessage): void
+  close(): Promise<void>
+}
+
+const place = 'bus:runs'
+
+/** Encrypted, because the chunks contain conversations. */
+export async function createRelay(
+  { bus, secrets, log }: Pick<Service, 'bus' | 'secrets' | 'log'>,
+  receive: (message: RelayMessage, from: string) => void,
+): Promise<Relay> {
+  const self = newId()
+
+  function publish(channel: string, message: RelayMessage): void {
+    const sealed = secrets.seal(JSON.stringify({ from: self, message }), place)
+    bus.publish(channel, sealed).catch((error) => log.warn({ err: error }, 'Could not tell other nodes about a run'))
+  }
+
+  function read(sealed: string): void {
+    const { from, message } = JSON.parse(secrets.open(sealed, place)) as { from: string; message: RelayMessage }
+    if (from !== self) receive(message, from)
+  }
+
+  const unsubscribe = await Promise.all([
+    bus.subscribe(channels.runs, read),
+    bus.subscribe(channels.runsNode(self), read),
+  ])
+  return {
+    send: (node, message) => publish(channels.runsNode(node), message),
+    broadcast: (message) => publish(channels.runs, message),
+    // A node must be able to stop while Redis is unreachable.
+    close: async () => void (await Promise.allSettled(unsubscribe.map((end) => end()))),
+  }
+}

@@ -1,0 +1,165 @@
+import type { Service } from '../foundation/service.ts'
+import { newId } from '../lib/ids.ts'
+import type { Database, Sql } from '../stores/database.ts'
+
+/** Another node works on the run now, or it has ended. Whatever this node was doing for it no longer counts. */
+export class LeaseLost extends Error {
+  override name = 'LeaseLost'
+}
+
+interface Held {
+  organizationId: string
+  threadId: string
+  runId: string
+  epoch: number
+}
+
+/** This node's right to work on a run. */
+export interface Lease extends Held {
+  /** Aborts with a `Stopped` or a `LeaseLost`. */
+  signal: AbortSignal
+  /** A transaction that only happens if the lease still holds. The work must not do anything but SQL. */
+  write<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** Ends the work without writing anything. */
+  lose(): void
+  release(): void
+}
+
+/** The user stopped the run. */
+export class Stopped extends Error {
+  override name = 'Stopped'
+}
+
+/** A run that its node has abandoned. */
+export interface Abandoned {
+  organization_id: string
+  id: string
+}
+
+export interface Leases {
+  node: string
+  hold(held: Held): Lease
+  stop(runId: string): void
+  /** Lets other nodes continue the runs of this one at once. */
+  close(): Promise<void>
+}
+
+/** How long a node can be silent before another takes its runs over. */
+export const leaseSeconds = 8
+const renewEveryMs = 2_000
+const mostTakenOver = 100
+
+type Needed = Pick<Service, 'database' | 'log'>
+
+export function createLeases({ database, log }: Needed, takeOver: (run: Abandoned) => Promise<void>): Leases {
+  const node = newId()
+  const held = new Map<string, Lease & { abort: AbortController }>()
+  let isClosed = false
+
+  /** Also finds stop requests whose message was lost. */
+  async function renew(): Promise<void> {
+    const byOrganization = Map.groupBy(held.values(), ({ organizationId }) => organizationId)
+    await Promise.all(Array.from(byOrganization, ([id, leases]) => renewOf(id, leases)))
+  }
+
+  async function renewOf(organizationId: string, leases: (Lease & { abort: AbortController })[]): Promise<void> {
+    const renewed = await database.asOrg(
+      organizationId,
+      (sql) => sql<{ id: string; epoch: number; is_stopped: boolean }>`
+        update runs set lease_until = now() + make_interval(secs => ${leaseSeconds})
+        where id = any(${leases.map(({ runId }) => runId)}::uuid[]) and node = ${node} and status = 'running'
+        returning id, epoch, stop_requested_at is not null as is_stopped`,
+    )
+    const known = new Map(renewed.map((run) => [run.id, run]))
+    for (const lease of leases) {
+      const run = known.get(lease.runId)
+      if (run?.epoch !== lease.epoch) lease.lose()
+      else if (run.is_stopped) lease.abort.abort(new Stopped())
+    }
+  }
+
+  async function findAbandoned(): Promise<void> {
+    const runs = await database.asKeeper(
+      (sql) => sql<Abandoned>`
+        select organization_id, id from runs where status = 'running' and lease_until < now()
+        order by lease_until limit ${mostTakenOver}`,
+    )
+    for (const run of runs) if (!isClosed) await takeOver(run)
+  }
+
+  async function renewAndFind(): Promise<void> {
+    try {
+      if (held.size > 0) await renew()
+      if (!isClosed) await findAbandoned()
+    } catch (error) {
+      log.warn({ err: error }, 'Could not renew the leases of runs')
+    }
+    busy = undefined
+  }
+
+  let busy: Promise<void> | undefined
+  const timer = setInterval(() => {
+    busy ??= renewAndFind()
+  }, renewEveryMs)
+  timer.unref()
+
+  return {
+    node,
+    hold(claimed) {
+      const { runId } = claimed
+      const abort = new AbortController()
+      const lease = {
+        ...claimed,
+        abort,
+        signal: abort.signal,
+        write: <T>(work: (sql: Sql) => Promise<T>) => writeUnder(database, { ...claimed, node }, work),
+        lose: () => abort.abort(new LeaseLost()),
+        release: () => {
+          if (held.get(runId) === lease) held.delete(runId)
+        },
+      }
+      held.set(runId, lease)
+      return lease
+    },
+    stop: (runId) => held.get(runId)?.abort.abort(new Stopped()),
+    async close() {
+      isClosed = true
+      clearInterval(timer)
+      // It may be taking a run over.
+      await busy
+      const leases = [...held.values()]
+      for (const lease of leases) lease.lose()
+      for (const { organizationId, runId, epoch } of leases) {
+        await database
+          .asOrg(
+            organizationId,
+            (sql) =>
+              sql`update runs set lease_until = now() where id = ${runId} and epoch = ${epoch} and status = 'running'`,
+          )
+          .catch((error) => log.warn({ err: error }, 'Could not hand a run over'))
+      }
+    },
+  }
+}
+
+function writeUnder<T>(
+  database: Database,
+  { organizationId, threadId, runId, epoch, node }: Held & { node: string },
+  work: (sql: Sql) => Promise<T>,
+): Promise<T> {
+  return database.asOrg(organizationId, async (sql) => {
+    // In this order; see lockThread. The work is sent with them, to save a round trip: without a lease, the transaction
+    // is rolled back.
+    const locking = Promise.all([
+      sql`select from threads where id = ${threadId} for no key update`,
+      sql`
+        select from runs where id = ${runId} and epoch = ${epoch} and node = ${node} and status = 'running'
+        for no key update`,
+    ])
+    const working = work(sql)
+    working.catch(() => undefined)
+    const [, [held]] = await locking
+    if (!held) throw new LeaseLost()
+    return working
+  })
+}

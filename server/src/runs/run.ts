@@ -1,0 +1,115 @@
+import type { TicketHolder } from '../tickets/signed-tickets.ts'
+
+/** A run as its parts see it. The rows have the rest. */
+export interface Run {
+  id: string
+  organizationId: string
+  threadId: string
+  /** On whose behalf the agent works. */
+  holder: TicketHolder
+  /** The open page where the user wrote. Null over AG-UI. */
+  page: RunPage | null
+  /** Null on the socket. */
+  client: RunClient | null
+}
+
+export interface RunPage {
+  /** The session's id, which is the source's id in the hub. It changes when the page is loaded again. */
+  source_id: string
+  url: string
+  title: string
+}
+
+/** An AG-UI client. */
+export interface RunClient {
+  /** The client's name for the run. A resumed run has a new one. */
+  run_id: string
+  /** Tools that run in the client. */
+  tools: ClientTool[]
+}
+
+export interface ClientTool {
+  name: string
+  description: string
+  inputSchema: Record<string, unknown>
+}
+
+export type RunStatus = 'running' | 'waiting' | 'succeeded' | 'failed' | 'stopped'
+
+/** Why a run failed, for the user. */
+export interface RunError {
+  code: RunFailure
+  message: string
+}
+
+export type RunFailure =
+  | 'NOT_CONFIGURED'
+  | 'MODEL_FAILED'
+  | 'CONTEXT_TOO_LONG'
+  | 'BUDGET_REACHED'
+  | 'ACCESS_ENDED'
+  | 'TOO_MANY_STEPS'
+  | 'TOO_LONG'
+  | 'REPEATED_CALLS'
+  | 'INTERNAL_ERROR'
+
+/** Which tool a call is for, as stored with the call. */
+export type ToolRef =
+  /** `source_id` is the page's that offered the tool. */
+  | { kind: 'page'; name: string; origin: string; source_id: string; title: string }
+  /** `name` is `<connector>.<tool>`. */
+  | { kind: 'connector'; name: string; origin: string; connector: string }
+  | { kind: 'built_in'; name: string }
+  /** Declared by an AG-UI client, and run there. `origin` is the session's. */
+  | { kind: 'client'; name: string; origin: string }
+
+/** A call that the model asked for: a row of `tool_calls`. */
+export interface ToolCallRow {
+  id: string
+  run_id: string
+  step: number
+  position: number
+  /** The name that the model used. */
+  name: string
+  /** The id that the model used. */
+  model_call_id: string
+  /** Null if the model called a tool that doesn't exist. */
+  tool: ToolRef | null
+  definition_hash: string | null
+  args: Record<string, unknown>
+  edited_args: Record<string, unknown> | null
+  state: ToolCallState
+  reason: string | null
+  asked_at: string | null
+  expires_at: string | null
+  decision: 'not_needed' | 'allowed' | 'always_allowed' | 'declined' | null
+  decided_at: string | null
+  dispatched_at: string | null
+  result: string | null
+  ended_at: string | null
+}
+
+/**
+ * `new` → `approved` | `asking` | `refused`; `asking` → `approved` | `declined`; `approved` → `running`; `running` →
+ * `succeeded` | `failed` | `unknown`. Every state before the end can become `cancelled`. `unknown`: the call may or may
+ * not have happened, because the node that made it is gone.
+ */
+type ToolCallState =
+  | 'new'
+  | 'asking'
+  | 'approved'
+  | 'running'
+  | 'succeeded'
+  | 'failed'
+  | 'unknown'
+  | 'refused'
+  | 'declined'
+  | 'cancelled'
+
+/** The part of a thread that decides about its calls. */
+export interface ThreadTrust {
+  /** Origins whose text is in the conversation. */
+  origins: readonly string[]
+  /** Definition hashes of tools that the user allowed for the rest of the thread. */
+  allowed_tools: readonly string[]
+}

@@ -1,0 +1,23 @@
+import { notFound } from '../lib/errors.ts'
+import { isId } from '../lib/ids.ts'
+import type { Sql } from '../stores/database.ts'
+import { selectThreadRow } from './rows.ts'
+import type { Speaker } from './runs.ts'
+
+/** Threads of others don't exist. */
+export async function requireThread(sql: Sql, speaker: Speaker, id: string): Promise<void> {
+  if (!(await ownsThread(sql, speaker, id))) throw notFound('thread', id)
+}
+
+/** Transactions that lock a run lock its thread first, so that they never wait for each other. */
+export async function lockThread(sql: Sql, speaker: Speaker, id: string): Promise<void> {
+  if (isId(id)) await sql`select from threads where id = ${id} for no key update`
+  await requireThread(sql, speaker, id)
+}
+
+export async function ownsThread(sql: Sql, { holder, visitor }: Speaker, id: string): Promise<boolean> {
+  const thread = isId(id) ? await selectThreadRow(sql, id) : undefined
+  if (!thread) return false
+  if (holder.end_user) return thread.end_user_id === holder.end_user.id
+  return visitor !== undefined && thread.end_user_id === null && thread.visitor_fingerprint === visitor
+}

@@ -1,0 +1,80 @@
+import { z } from 'zod'
+import { areContentsVisible } from '../agent/settings.ts'
+import { type OrgCaller, trailOf } from '../foundation/caller.ts'
+import { check } from '../foundation/input.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import { text } from '../foundation/shapes.ts'
+import { notFound } from '../lib/errors.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
+import type { Sql } from '../stores/database.ts'
+import type * as contract from './contract.ts'
+
+type FeedbackList = Output<typeof contract.listFeedback>
+
+export interface NewFeedback {
+  /** The run, which is the agent's message. */
+  runId: string
+  /** Whose thread it must be: an end user's, or else a visitor's. */
+  endUserId: string | null
+  /** Fingerprint of the visitor's secret. */
+  visitor: string | null
+  /** Null to take the feedback back. */
+  rating: 'up' | 'down' | null
+  comment: string | null
+}
+
+const Comment = z.strictObject({ comment: text(2_000).nullable() })
+
+/** Saves what a user thinks of a message in a thread of their own, instead of what they thought before. */
+export async function saveFeedback(sql: Sql, { runId, endUserId, visitor, rating, ...written }: NewFeedback) {
+  const comment = check(Comment, written).comment?.trim() || null
+  const [run] = await sql<{ thread_id: string }>`
+    select thread_id from runs join threads on threads.id = thread_id
+    where runs.id = ${runId} and threads.status <> 'deleted'
+      and case when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
+          else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end`
+  if (!run) throw notFound('message', runId)
+  if (rating === null) {
+    await sql`delete from feedback where run_id = ${runId}`
+    return
+  }
+  await sql`
+    insert into feedback (organization_id, run_id, thread_id, rating, comment)
+    values (current_organization(), ${runId}, ${run.thread_id}, ${rating}, ${comment})
+    on conflict (organization_id, run_id) do update set
+      rating = excluded.rating, comment = excluded.comment, updated_at = now()`
+}
+
+export async function listFeedback(
+  { database }: Service,
+  caller: OrgCaller,
+  { limit, cursor, rating, since, thread_id }: Input<typeof contract.listFeedback>,
+): Promise<FeedbackList> {
+  const before = cursor === undefined ? undefined : readCursor(cursor)
+  return database.asOrg(caller.organization.id, async (sql) => {
+    const contents_visible = await areContentsVisible(sql)
+    const found = await sql<FeedbackList['feedback'][number]>`
+      select run_id as message_id, thread_id, threads.end_user_id, rating,
+             case when ${contents_visible}::boolean then comment end as comment,
+             feedback.created_at, feedback.updated_at
+      from feedback join threads on threads.id = thread_id
+      where (${rating}::text is null or rating = ${rating})
+        and (${since}::timestamptz is null or feedback.updated_at >= ${since})
+        and (${thread_id}::uuid is null or thread_id = ${thread_id})
+        and (${before?.at}::timestamptz is null or (feedback.updated_at, run_id) < (${before?.at}, ${before?.id}::uuid))
+      order by feedback.updated_at desc, run_id desc limit ${limit + 1}`
+    const feedback = found.slice(0, limit)
+    const last = found.length > limit ? feedback.at(-1) : undefined
+    const comments = feedback.filter(({ comment }) => comment !== null).length
+    if (comments > 0)
+      await recordAudit(sql, trailOf(caller), 'feedback.comments_read', caller.organization.id, { comments })
+    const next_cursor = last ? `${Date.parse(last.updated_at)}_${last.message_id}` : null
+    return { feedback, contents_visible, next_cursor }
+  })
+}
+
+function readCursor(cursor: string): { at: string; id: string } {
+  const [at = '', id = ''] = cursor.split('_')
+  return { at: new Date(Number(at)).toISOString(), id }
+}

@@ -1,0 +1,61 @@
+import { serviceUnavailable } from '../lib/errors.ts'
+import { createFairQueue, QueueFull } from '../lib/fair-queue.ts'
+import type { Sql } from '../stores/database.ts'
+
+/** A search reads texts instead of an index, because row-level security keeps PostgreSQL from using one for words. */
+const searchedThreads = 10_000
+/** Number of threads per statement, because statements time out. */
+const threadsAtOnce = 1_000
+const mostWords = 10
+
+const queue = createFairQueue({ atATime: 2, waiting: 100 })
+
+/** Runs a few searches at a time, so that they leave connections for everything else. Organizations take turns. */
+export async function inTurn<T>(organizationId: string, search: () => Promise<T>): Promise<T> {
+  try {
+    return await queue(organizationId, search)
+  } catch (error) {
+    throw error instanceof QueueFull ? serviceUnavailable('Too many searches are running', error) : error
+  }
+}
+
+interface Wanted {
+  statuses: string[]
+  /** Whether to search in messages too, not only in titles. */
+  withContents: boolean
+}
+
+/** Ids of the threads with all of the words in their title or in one message, latest first. */
+export async function searchThreads(sql: Sql, search: string, { statuses, withContents }: Wanted): Promise<string[]> {
+  const words = search.split(/\s+/).slice(0, mostWords).map(anyCase)
+  const found: string[] = []
+  for (let offset = 0; offset < searchedThreads; offset += threadsAtOnce) {
+    const [some] = await sql<{ searched: number; ids: string[] | null }>`
+      select count(*) as searched, array_agg(id order by active_at desc, id desc) filter (
+        where title ~ all(${words}) or ${withContents}::boolean and (
+          exists (
+            select from messages
+            where thread_id = thread.id and replaced_at is null and text ~ all(${words}))
+          or exists (
+            select from runs join steps on run_id = runs.id
+            where thread_id = thread.id and replaced_at is null and text ~ all(${words})))) as ids
+      from (
+        select id, title, coalesce(last_message_at, created_at) as active_at from threads
+        where status = any(${statuses}) order by active_at desc, id desc limit ${threadsAtOnce} offset ${offset}
+      ) as thread`
+    found.push(...(some?.ids ?? []))
+    if ((some?.searched ?? 0) < threadsAtOnce) break
+  }
+  return found
+}
+
+/** A regular expression for a word in any case. PostgreSQL's own comparison only knows ASCII in some locales. */
+const anyCase = (word: string): string =>
+  [...word]
+    .map((character) => {
+      const cases = new Set([character, character.toLowerCase(), character.toUpperCase()])
+      const single = [...cases].filter((each) => [...each].length === 1)
+      if (single.length > 1) return `[${single.join('')}]`
+      return /[\p{L}\p{M}\p{N}]/u.test(character) ? character : `\\${character}`
+    })
+    .join('')
