@@ -7,21 +7,31 @@ import { failure, invalid, notFound } from '../lib/errors.ts'
 import { isId, newId } from '../lib/ids.ts'
 import type { Models } from '../models/models.ts'
 import type { Prices } from '../models/prices.ts'
-import { describeStory, hasEnded } from '../run-feeds/chunks.ts'
+import { describeStory } from '../run-feeds/chunks.ts'
 import { createFeeds } from '../run-feeds/feeds.ts'
 import { type Abandoned, createLeases, leaseSeconds } from '../runs/leases.ts'
 import { type RunRow, type RunStory, selectStory, takePosition } from '../runs/rows.ts'
-import type { Run, RunClient, RunPage, ToolCallRow } from '../runs/run.ts'
+import type { Run, RunPage, ToolCallRow } from '../runs/run.ts'
 import type { Decision, NewMessage, Runs, Speaker } from '../runs/runs.ts'
-import { lockThread, ownsThread, requireThread } from '../runs/speakers.ts'
+import { lockThread, requireThread } from '../runs/speakers.ts'
 import { createTextSaver } from '../runs/text-saver.ts'
 import type { Sql } from '../stores/database.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
-import { countMessage, startThreadWithId } from '../threads/threads.ts'
-import { shortenTitle } from '../threads/title.ts'
 import { workOn } from './loop.ts'
 import { createRunSettings } from './run-settings.ts'
 import { noteShown } from './shown-calls.ts'
+import {
+  addMessage,
+  findOrStartThread,
+  findRoom,
+  lockActiveRun,
+  type NewRun,
+  replaceLast,
+  requireQuestion,
+  stopWaiting,
+  type ThreadCounts,
+  tooManyRuns,
+} from './thread-changes.ts'
 import { type RunParts, runLimits } from './work.ts'
 
 interface Needs extends Service {
@@ -35,9 +45,6 @@ interface Needs extends Service {
 
 /** Messages that can wait while a run goes on. */
 const mostQueued = 5
-/** Runs of one user that can go on at the same time. */
-const mostRunsPerUser = 5
-const mostMessagesPerThread = 2_000
 
 export async function createRuns(service: Needs): Promise<Runs> {
   const { database, log } = service
@@ -347,130 +354,3 @@ const finishedPart = ({ steps, calls, ...story }: RunStory): RunStory => ({
   steps: steps.filter(({ finish_reason }) => finish_reason !== null),
   calls,
 })
-
-/** The counts of a locked thread. */
-interface ThreadCounts {
-  last_position: number
-  message_count: number
-  /** It was started just now, by this request or by another one. */
-  wasMissing?: boolean
-}
-
-interface NewRun {
-  id: string
-  threadId: string
-  position: number
-  page: RunPage | null
-  client: RunClient | null
-}
-
-/** Locks the thread. */
-async function findOrStartThread(sql: Sql, speaker: Speaker, id: string): Promise<ThreadCounts> {
-  const lock = () =>
-    sql<ThreadCounts>`select last_position, message_count from threads where id = ${id} for no key update`
-  const [[known], isOwn] = await Promise.all([lock(), ownsThread(sql, speaker, id)])
-  if (known && isOwn) return known
-  const { holder, visitor } = speaker
-  const thread = { id, endUserId: holder.end_user?.id ?? null, siteId: holder.site_id ?? null, visitor }
-  // Another request may start it at the same time.
-  const [, [started]] = await Promise.all([startThreadWithId(sql, thread), lock(), requireThread(sql, speaker, id)])
-  return { ...(started as ThreadCounts), wasMissing: true }
-}
-
-/** Locks the thread first; see leases.ts. */
-async function lockActiveRun(sql: Sql, threadId: string): Promise<RunRow | undefined> {
-  await sql`select from threads where id = ${threadId} for no key update`
-  const [run] = await sql<RunRow>`
-    select id, thread_id, position, status, attempt, epoch, holder, page, client, worked_ms, error, created_at
-    from runs where thread_id = ${threadId} and status in ('running', 'waiting') for no key update`
-  return run
-}
-
-/** Without a run, the message waits for the next step of the one that goes on. */
-async function addMessage(
-  sql: Sql,
-  { last_position, message_count }: ThreadCounts,
-  { id, thread_id, text, skill }: NewMessage,
-  at: string,
-  run?: NewRun,
-): Promise<void> {
-  if (message_count >= mostMessagesPerThread) {
-    throw failure(409, 'THREAD_FULL', 'The conversation is too long. Start a new one.')
-  }
-  const position = last_position + 1
-  await Promise.all([
-    sql`
-      insert into messages (organization_id, id, thread_id, position, text, skill, run_id, step)
-      values (current_organization(), ${id}, ${thread_id}, ${position}, ${text}, ${skill ?? null}, ${run?.id ?? null},
-              ${run ? 1 : null})`,
-    sql`
-      update threads set last_position = ${run?.position ?? position}, first_words = coalesce(first_words, ${shortenTitle(text)})
-      where id = ${thread_id}`,
-    countMessage(sql, thread_id, { tokens: 0, at }),
-  ])
-}
-
-/** Takes the last answer out of the conversation, and returns its run. */
-async function replaceLast(
-  sql: Sql,
-  threadId: string,
-  { withMessages }: { withMessages: boolean },
-): Promise<string | undefined> {
-  const [run] = await sql<{ id: string }>`
-    update runs set replaced_at = now() where id = (
-      select id from runs where thread_id = ${threadId} and replaced_at is null
-        and position > (select summary_position from threads where id = ${threadId})
-      order by position desc limit 1)
-    returning id`
-  if (run && withMessages) await sql`update messages set replaced_at = now() where run_id = ${run.id}`
-  return run?.id
-}
-
-/** Whether the user can have another run. */
-async function findRoom(sql: Sql, { holder, visitor }: Speaker): Promise<boolean> {
-  // Two statements, because one for both would read all runs of the organization that go on.
-  const [running] = holder.end_user
-    ? await sql<{ count: number }>`
-        select count(*) as count from threads join runs on thread_id = threads.id and runs.status = 'running'
-        where end_user_id = ${holder.end_user.id}`
-    : await sql<{ count: number }>`
-        select count(*) as count from threads join runs on thread_id = threads.id and runs.status = 'running'
-        where visitor_fingerprint = ${visitor ?? null}`
-  return (running?.count ?? 0) < mostRunsPerUser
-}
-
-const tooManyRuns = () =>
-  failure(429, 'TOO_MANY_RUNS', 'The agent is already working for you in several conversations. Wait for one.')
-
-async function stopWaiting(sql: Sql, { id, thread_id }: RunRow, at: string): Promise<void> {
-  await sql`
-    update tool_calls set state = 'cancelled', ended_at = now()
-    where run_id = ${id} and state in ('new', 'asking', 'approved', 'running')`
-  await sql`update runs set status = 'stopped', ended_at = now(), attempt = attempt + 1, holder = '{}' where id = ${id}`
-  await countMessage(sql, thread_id, { tokens: 0, at })
-}
-
-/** Locks the call's run, and checks that the question is open and that this client may answer it. */
-async function requireQuestion(
-  sql: Sql,
-  speaker: Speaker,
-  { call_id, is_approved, is_own_frame }: Decision,
-): Promise<{ call: ToolCallRow; run: RunRow }> {
-  const [found] = await sql<{ run_id: string; thread_id: string }>`
-    select run_id, thread_id from tool_calls join runs on runs.id = run_id where tool_calls.id = ${call_id}`
-  if (!found) throw notFound('tool_call', call_id)
-  if (!(await ownsThread(sql, speaker, found.thread_id))) throw notFound('tool_call', call_id)
-  await lockThread(sql, speaker, found.thread_id)
-  const run = await lockActiveRun(sql, found.thread_id)
-  const [call] = await sql<ToolCallRow & { is_expired: boolean }>`
-    select *, expires_at < now() as is_expired from tool_calls where id = ${call_id}`
-  if (!run || !call || run.id !== call.run_id || hasEnded(call) || call.state !== 'asking') {
-    throw failure(409, 'ALREADY_DECIDED', 'This question has already been answered, or is no longer open.')
-  }
-  if (call.is_expired) throw failure(409, 'QUESTION_EXPIRED', 'This question has expired. Ask the agent again.')
-  const origin = call.tool && 'origin' in call.tool ? call.tool.origin : undefined
-  if (is_approved && !is_own_frame && origin !== speaker.holder.origin) {
-    throw failure(403, 'APPROVE_IN_PANEL', 'This tool belongs to another site, so it is approved in the agent’s panel.')
-  }
-  return { call, run }
-}
