@@ -4,13 +4,13 @@ import type { AgentTool } from '../agent-tools/toolbox.ts'
 import { newId } from '../lib/ids.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
 import { type Model, ModelFailed } from '../models/models.ts'
-import { countPromptTokens, measureTokens, type Prompt } from '../models/tokens.ts'
+import { countPromptTokens, countTokens, measureTokens, type Prompt } from '../models/tokens.ts'
 import { chooseSummarized } from '../prompts/compaction.ts'
 import { writeInstructions } from '../prompts/instructions.ts'
 import { toFunctionTool, writePrompt } from '../prompts/prompt.ts'
-import { describeStory, steeringChunk, textId } from '../run-feeds/chunks.ts'
+import { type Chunk, describeStory, steeringChunk, textId } from '../run-feeds/chunks.ts'
 import { Stopped } from '../runs/leases.ts'
-import type { Conversation, RunStory } from '../runs/rows.ts'
+import type { Conversation, MessageRow, RunStory } from '../runs/rows.ts'
 import type { ToolCallRow } from '../runs/run.ts'
 import type { Sql } from '../stores/database.ts'
 import { beginModelCall, explainBudget, type ModelCall, settleModelCall } from './metering.ts'
@@ -24,6 +24,8 @@ interface Step {
   number: number
   prompt: Prompt
   tools: readonly AgentTool[]
+  /** What the user should know before the model answers. */
+  notices: readonly Chunk[]
   conversation: Conversation
   story: RunStory
 }
@@ -63,7 +65,7 @@ export async function takeStep(
   // The next turn of the loop reads the shorter conversation.
   if (await makeShorter(parts, work, step, settings.models)) return false
   if (step.number > 1) log.append({ type: 'finish-step' }, ...conversation.queued.map(steeringChunk))
-  log.append({ type: 'start-step' })
+  log.append({ type: 'start-step' }, ...step.notices)
   let failed: ModelFailed | undefined
   for (const model of settings.models) {
     for (let tries = 1; tries <= triesPerModel; tries += 1) {
@@ -118,13 +120,18 @@ async function prepare(
     steps: [...story.steps, unfinished(story, number)],
   }
   const stories = conversation.stories.map((each) => (each.run.id === run.id ? current : each))
+  const activated = await readSkills({ toolbox }, run, stories)
   const prompt = writePrompt({
     system: writeInstructions(settings, skills),
     conversation: { ...conversation, stories },
-    skills: await readSkills({ toolbox }, run, stories),
+    skills: activated,
     page: run.page,
   })
-  return { number, prompt: { prompt, tools: tools.map(toFunctionTool) }, tools, conversation, story }
+  const notices = await describeSkills(
+    current.messages.filter(({ step }) => step === number),
+    activated,
+  )
+  return { number, prompt: { prompt, tools: tools.map(toFunctionTool) }, tools, notices, conversation, story }
 }
 
 const unfinished = ({ run }: RunStory, step: number) => ({ run_id: run.id, step, text: '', finish_reason: null })
@@ -141,6 +148,19 @@ async function readSkills(
   )
   return new Map(bodies.flatMap(([name, body]) => (body === undefined ? [] : [[name, body] as const])))
 }
+
+/** Tells the user what a skill costs that they activated with a message, or that there is none. */
+const describeSkills = (messages: readonly MessageRow[], activated: ReadonlyMap<string, string>): Promise<Chunk[]> =>
+  Promise.all(
+    messages
+      .flatMap(({ skill }) => skill ?? [])
+      .map(async (name): Promise<Chunk> => {
+        const body = activated.get(name)
+        if (body !== undefined) return { type: 'data-skill', data: { name, tokens: await countTokens(body) } }
+        const text = `There is no skill named ${name} here, so the agent answers without it.`
+        return { type: 'data-notice', data: { text }, transient: true }
+      }),
+  )
 
 /** Reserves the request and stores that the step has begun, before anything is sent. */
 async function begin(parts: RunParts, work: Work, step: Step, model: Model): Promise<ModelCall> {

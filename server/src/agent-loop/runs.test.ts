@@ -4,6 +4,7 @@ import { openChat } from '../../test/chat.ts'
 import { offer, type Page } from '../../test/page.ts'
 import { type Script, type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
 import { member, type Person, type Shop, startShop } from '../../test/shop.ts'
+import { countTokens } from '../models/tokens.ts'
 
 let shop: Shop
 let model: ScriptedModel
@@ -130,6 +131,22 @@ describe('a run', () => {
     expect(await chat.request(start, 'chat/start')).toMatchObject({ run_id: run, is_queued: true })
     page.send({ type: 'tool/result', call_id, result: 'ok' })
     expect(await chat.rest(run)).toMatchObject({ texts: ['Hurrying'], steering: ['And hurry'] })
+  })
+
+  test('gets a skill that the user activates, word for word, and says what it costs', async () => {
+    const body = 'Always greet with “Ahoy”.\n'
+    const token = await shop.tokenFor('admin@demo.test', 'demo')
+    const content = `---\nname: greetings\ndescription: How to greet\n---\n${body}`
+    await shop.request('POST', '/organization-skills', { token, body: { content } })
+    const { page, chat } = await converse(() => ({ text: ['Ahoy'] }))
+    const chunks = (type: string) =>
+      page.unread('chat/chunk').flatMap((message) => message.chunks.filter((chunk) => chunk.type === type))
+    await chat.rest(await chat.say('Hi', { skill: 'greetings' }))
+    expect(JSON.stringify(model.requests[0]?.messages.at(-1))).toContain(JSON.stringify(body.trim()).slice(1, -1))
+    const data = { name: 'greetings', tokens: await countTokens(body) }
+    expect(chunks('data-skill')).toEqual([{ type: 'data-skill', data }])
+    await chat.rest(await chat.say('Hi', { skill: 'no-such-skill' }))
+    expect(JSON.stringify(chunks('data-notice'))).toContain('There is no skill named no-such-skill')
   })
 
   test('is started once by a message that is sent twice', async () => {
