@@ -3,6 +3,7 @@ import { openChat } from '../../test/chat.ts'
 import { offer } from '../../test/page.ts'
 import { type Script, useScriptedModel } from '../../test/scripted-model.ts'
 import { member, startShop } from '../../test/shop.ts'
+import { runLimits } from './work.ts'
 
 async function converse(script: Script) {
   const model = await useScriptedModel(script)
@@ -42,4 +43,30 @@ test('a run that is stopped just before it asks does not ask', async () => {
   )
   resolve()
   expect((await chat.rest(run)).end?.status).toBe('stopped')
+})
+
+test.each<[string, { worked_ms?: number; epoch?: number }]>([
+  ['working time', { worked_ms: runLimits.workMs + 1 }],
+  ['beginnings', { epoch: runLimits.beginnings + 1 }],
+])('a run that has used up its %s ends before the next step', async (_, used) => {
+  const { shop, page, chat } = await converse(() => ({ calls: [{ name: 'empty_cart', args: {} }] }))
+  await offer(page, 'empty_cart')
+  const run = await chat.say('Empty it')
+  const { calls } = await chat.rest(run, 'waiting')
+  await shop.service.database.asOrg(
+    await shop.organization('demo'),
+    (sql) => sql`
+      update runs set worked_ms = ${used.worked_ms ?? 0}, epoch = coalesce(${used.epoch ?? null}, epoch)
+      where id = ${run}`,
+  )
+  await chat.request({ type: 'chat/decide', call_id: calls[0]?.id ?? '', approved: false }, 'chat/done')
+  expect((await chat.rest(run, 'failed')).end?.error?.code).toBe('TOO_LONG')
+})
+
+test('a run ends after too many steps', async () => {
+  const { page, chat } = await converse((_, count) => ({ calls: [{ name: 'read_result', args: { from: count } }] }))
+  await offer(page, 'empty_cart')
+  const { calls, end } = await chat.rest(await chat.say('Go on forever'))
+  expect(end?.error?.code).toBe('TOO_MANY_STEPS')
+  expect(calls).toHaveLength(runLimits.steps)
 })

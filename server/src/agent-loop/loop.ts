@@ -92,6 +92,10 @@ function requireStanding({ clock }: RunParts, { run }: Work, standing: Standing 
 const clockSkewMs = 60_000
 
 function requireWithinLimits({ limits }: RunParts, { startedAt }: Work, { run, steps }: RunStory): void {
+  // Also if the run itself is what stops the servers that work on it.
+  if (run.epoch > limits.beginnings) {
+    throw new RunFailed('TOO_LONG', 'The agent was interrupted too often, so it stopped. Try again later.')
+  }
   if (steps.length >= limits.steps) {
     throw new RunFailed(
       'TOO_MANY_STEPS',

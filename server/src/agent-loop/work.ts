@@ -27,6 +27,8 @@ export interface RunParts extends Pick<Service, 'clock' | 'config' | 'database' 
 interface RunLimits {
   steps: number
   workMs: number
+  /** How often work on a run can begin: at first, after each answer of the user, and after a node was lost. */
+  beginnings: number
   /** Calls that a model may ask for in one step. */
   callsPerStep: number
   /** How long a model may be silent. Configured by the operator. */
@@ -41,6 +43,7 @@ interface RunLimits {
 export const runLimits: Omit<RunLimits, 'silenceMs'> = {
   steps: 40,
   workMs: 15 * 60_000,
+  beginnings: 100,
   callsPerStep: 16,
   waitMs: 20_000,
   outputTokens: 4_096,
