@@ -1,12 +1,12 @@
-// Measures what the agent's server costs between the model and the user: CPU time per token, delay, and memory for an
-// open conversation. Compared with the model itself, with node:http that passes its text on, and with the AI SDK.
+// Measures the CPU time and the delay that a server adds between the model and the user, and the memory of an open
+// conversation. Compares Inlay with the model itself, with node:http that passes its text on, and with the AI SDK.
 //
 //   node bench/agent.ts [--rounds=3] [--seconds=10] [--conversations=300] [--tokens=200] [--only=<pattern>]
 //                       [--idle=2000] [--profile=<folder>]
 //
 // The model is a local process that streams 20 tokens per second to each conversation. Inlay runs as in load.ts, with
-// everything on: its clients are pages of different end users, with a ticket each. Replies begin at different times. A
-// reply of each conversation follows the other. In each round, the servers take turns.
+// everything on: its clients are pages of different end users, with a ticket each. The conversations begin at different
+// times, and each asks again when a reply has ended. In each round, the servers take turns.
 
 import { randomUUID } from 'node:crypto'
 import { loadavg } from 'node:os'
@@ -134,7 +134,7 @@ async function measure(contender: Contender, { conversations, tokens }: typeof l
 // --- the tables
 
 const median = (values: number[]) => quantile(values, 0.5)
-const digit = (value: number) => value.toFixed(1)
+const digit = (value: number) => (Number.isFinite(value) ? value.toFixed(1) : '—')
 const row = (...cells: (string | number)[]) => console.log(`| ${cells.join(' | ')} |`)
 
 function printTables(
@@ -142,31 +142,37 @@ function printTables(
   longs: Map<Contender, Sample[]>,
   shorts: Map<Contender, Sample[]>,
 ) {
-  row('Server', 'CPU per token', 'of the AI SDK’s', 'PostgreSQL per token', 'CPU per further token', 'per reply')
+  row('Server', 'CPU µs per token', 'Of the AI SDK’s', 'PostgreSQL µs', 'Without beginnings and ends', 'CPU per reply')
   row('---', ...Array(5).fill('---:'))
-  const sdk = contenders.find(({ name }) => name.startsWith('AI SDK'))
+  const samplesOf = (start: string) =>
+    longs.get(contenders.find(({ name }) => name.startsWith(start)) as Contender) ?? []
   for (const contender of contenders) {
     const own = longs.get(contender) ?? []
     const cpu = median(own.map((sample) => sample.cpu))
-    const ratio = median(own.map((sample, round) => sample.cpu / (sdk ? (longs.get(sdk)?.[round]?.cpu ?? 0) : 0)))
+    const ratio = median(own.map((sample, round) => sample.cpu / (samplesOf('AI SDK')[round]?.cpu ?? 0)))
     const postgres = median(own.map((sample) => sample.postgres))
     const small = median((shorts.get(contender) ?? []).map((sample) => sample.cpu))
     // Two equations with two unknowns: what a token costs, and what a reply costs beside its tokens.
     const further = (cpu * long.tokens - small * short.tokens) / (long.tokens - short.tokens)
     const perReply = (cpu - further) * long.tokens
-    const cells = [digit(cpu), ratio.toFixed(2), digit(postgres), digit(further), `${digit(perReply / 1000)} ms`]
+    const cells = [
+      digit(cpu),
+      Number.isFinite(ratio) ? ratio.toFixed(2) : '—',
+      digit(postgres),
+      digit(further),
+      `${digit(perReply / 1000)} ms`,
+    ]
     row(contender.name, ...cells)
   }
   console.log()
-  row('Server', 'First token p50', 'p99', 'after the model’s p50', 'p99', 'Chunk late p50', 'p99', 'most')
+  row('Server', 'First token p50 ms', 'p99', 'After the model’s p50', 'p99', 'Delay of a token p50', 'p99', 'longest')
   row('---', ...Array(7).fill('---:'))
   for (const contender of contenders) {
     const own = longs.get(contender) ?? []
     const of = (key: 'first' | 'late', share: number) => median(own.map((sample) => quantile(sample[key], share)))
     const behind = (share: number) => {
-      const [model] = contenders
       const differences = own.map((sample, round) => {
-        const first = (model && longs.get(model)?.[round]?.first) ?? []
+        const first = samplesOf('the model')[round]?.first ?? []
         return quantile(sample.first, share) - quantile(first, share)
       })
       return digit(median(differences))
