@@ -1,6 +1,8 @@
 -- Conversations with the agent. A run is the agent's work from one message until it rests, and is the agent's message at
 -- the same time. All of it is rows, so that any node can continue a run after the one that worked on it is gone.
 alter table threads
+  -- The page's origin where it started; null outside a browser. Scripts of other origins don't see it.
+  add column origin text,
   -- The beginning of the first message, which serves as a title where contents may be seen.
   add column first_words text,
   -- The last position that a message or run of the thread has.

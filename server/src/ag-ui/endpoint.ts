@@ -39,6 +39,7 @@ export async function createAgUi(
     holder,
     visitor,
     address: service.clientAddress(request),
+    is_own_frame: false,
   })
 
   async function run(session: AgentSession, request: IncomingMessage, response: ServerResponse, seen: Observation) {

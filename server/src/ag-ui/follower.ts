@@ -125,7 +125,7 @@ export class Follower implements Viewer {
     const settled = results.filter(({ call_id }) => pendingCalls.includes(call_id))
     if (decided.length + settled.length === 0) return
     for (const decision of decided) {
-      await runs.decide(this.#speaker, { ...decision, is_own_frame: false }).catch(ignoreDecided)
+      await runs.decide(this.#speaker, decision).catch(ignoreDecided)
       this.#decided.add(decision.call_id)
     }
     if (settled.length === 0) return

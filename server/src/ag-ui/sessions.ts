@@ -12,7 +12,7 @@ const sessionMs = 15 * 60 * 1000
 /** How long an anonymous visitor can continue their threads without a new session. */
 const visitorMs = 30 * 24 * 3600 * 1000
 
-export interface AgentSession extends Omit<Speaker, 'address'> {
+export interface AgentSession extends Omit<Speaker, 'address' | 'is_own_frame'> {
   /** Milliseconds since the Unix epoch. */
   expiresAt: number
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { openChat } from '../../test/chat.ts'
-import { offer, type Page } from '../../test/page.ts'
+import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import { type Script, type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
 import { member, type Person, type Shop, startShop } from '../../test/shop.ts'
 import { countTokens } from '../models/tokens.ts'
@@ -331,6 +331,22 @@ describe('threads', () => {
     const other = openChat(await shop.page({ sub: 'other', email: 'o@demo.test', email_verified: true }))
     const refused = await other.refusal({ type, thread_id: chat.thread, ...more })
     expect(refused).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  })
+
+  test('of another site of the organization are shown in the panel, and not to scripts of this page', async () => {
+    const { page, chat } = await converse(() => ({ text: ['Hi'] }), { sub: 'shopper', email: 'shopper@demo.test' })
+    await chat.rest(await chat.say('Mine'))
+    await rows((sql) => sql`update threads set origin = 'https://other.example' where id = ${chat.thread}`)
+    const read = { type: 'chat/messages' as const, thread_id: chat.thread }
+    expect(await chat.refusal(read)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+    expect((await chat.request({ type: 'chat/threads' }, 'chat/thread-list')).threads).toEqual([])
+    const url = `${pageOrigin}/cart`
+    const panel = openChat(
+      await shop.page({ sub: 'shopper', email: 'shopper@demo.test' }, { origin: shop.url, hello: { url } }),
+    )
+    expect((await panel.request(read, 'chat/message-list')).messages).toHaveLength(2)
+    expect((await panel.request({ type: 'chat/threads' }, 'chat/thread-list')).threads).toHaveLength(1)
+    expect(page.unread('bye')).toEqual([])
   })
 
   test('of the user are listed without those of others', async () => {

@@ -168,7 +168,7 @@ describe('anonymous visitors', () => {
     const before = await spent()
     const ends = await Promise.all(
       Array.from({ length: 100 }, async (_, n) => {
-        const speaker: Speaker = { holder, visitor: `visitor ${n}`, address: `192.0.2.${n}` }
+        const speaker: Speaker = { holder, visitor: `visitor ${n}`, address: `192.0.2.${n}`, is_own_frame: false }
         const thread_id = randomUUID()
         const { promise, resolve } = Promise.withResolvers<RunStatus>()
         await shop.service.runs.send(speaker, { ...message(), thread_id, page: null, client: null })

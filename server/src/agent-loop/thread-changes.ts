@@ -35,7 +35,8 @@ export async function findOrStartThread(sql: Sql, speaker: Speaker, id: string):
   const [[known], isOwn] = await Promise.all([lock(), ownsThread(sql, speaker, id)])
   if (known && isOwn) return known
   const { holder, visitor } = speaker
-  const thread = { id, endUserId: holder.end_user?.id ?? null, siteId: holder.site_id ?? null, visitor }
+  const { end_user, site_id, origin } = holder
+  const thread = { id, endUserId: end_user?.id ?? null, siteId: site_id ?? null, origin, visitor }
   // Another request may start it at the same time.
   const [, [started]] = await Promise.all([startThreadWithId(sql, thread), lock(), requireThread(sql, speaker, id)])
   return { ...(started as ThreadCounts), wasMissing: true }
@@ -118,7 +119,7 @@ export async function stopWaiting(sql: Sql, { id, thread_id }: RunRow, at: strin
 export async function requireQuestion(
   sql: Sql,
   speaker: Speaker,
-  { call_id, is_approved, is_own_frame }: Decision,
+  { call_id, is_approved }: Decision,
 ): Promise<{ call: ToolCallRow; run: RunRow }> {
   const [found] = await sql<{ run_id: string; thread_id: string }>`
     select run_id, thread_id from tool_calls join runs on runs.id = run_id where tool_calls.id = ${call_id}`
@@ -133,7 +134,7 @@ export async function requireQuestion(
   }
   if (call.is_expired) throw failure(409, 'QUESTION_EXPIRED', 'This question has expired. Ask the agent again.')
   const origin = call.tool && 'origin' in call.tool ? call.tool.origin : undefined
-  if (is_approved && !is_own_frame && origin !== speaker.holder.origin) {
+  if (is_approved && !speaker.is_own_frame && origin !== speaker.holder.origin) {
     throw failure(403, 'APPROVE_IN_PANEL', 'This tool belongs to another site, so it is approved in the agent’s panel.')
   }
   return { call, run }

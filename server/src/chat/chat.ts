@@ -13,8 +13,6 @@ export interface ChatClient {
   /** Who the session belongs to now. */
   speaker(): Speaker
   page(): RunPage
-  /** Whether the widget's own frame is at the other end, and not a script of the page. */
-  isOwnFrame(): boolean
   say(message: ServerMessage): void
 }
 
@@ -71,7 +69,6 @@ export function createChat(service: Service & { runs: Runs }): Chat {
           is_approved: message.approved,
           edited_args: message.edited_args,
           is_always: message.always,
-          is_own_frame: client.isOwnFrame(),
           page: client.page(),
         })
         return client.say({ type: 'chat/done', request_id })

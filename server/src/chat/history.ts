@@ -19,7 +19,7 @@ const runsPerPage = 20
 /** The speaker's own threads. */
 export async function listThreads(
   { database }: Service,
-  { holder, visitor }: Speaker,
+  { holder, visitor, is_own_frame }: Speaker,
   { offset }: Asked<'chat/threads'>,
 ): Promise<Told<'chat/thread-list'>> {
   const endUserId = holder.end_user?.id ?? null
@@ -30,7 +30,7 @@ export async function listThreads(
              (select status from runs where thread_id = threads.id and replaced_at is null
               order by position desc limit 1) as status
       from threads
-      where threads.status = 'regular'
+      where threads.status = 'regular' and (${is_own_frame} or origin is not distinct from ${holder.origin ?? null})
         and case when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
             else end_user_id is null and visitor_fingerprint = ${visitor ?? null} and visitor_expires_at > now() end
       order by coalesce(last_message_at, created_at) desc, id desc limit ${threadsPerPage + 1} offset ${offset}`,

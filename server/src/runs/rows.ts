@@ -5,6 +5,7 @@ import type { RunClient, RunError, RunPage, RunStatus, ThreadTrust, ToolCallRow 
 export interface ThreadRow extends ThreadTrust {
   id: string
   end_user_id: string | null
+  origin: string | null
   visitor_fingerprint: string | null
   summary: string | null
   summary_position: number
@@ -60,7 +61,7 @@ export interface Conversation {
 
 export async function selectThreadRow(sql: Sql, id: string): Promise<ThreadRow | undefined> {
   const [thread] = await sql<ThreadRow>`
-    select id, end_user_id, case when visitor_expires_at > now() then visitor_fingerprint end as visitor_fingerprint,
+    select id, end_user_id, origin, case when visitor_expires_at > now() then visitor_fingerprint end as visitor_fingerprint,
            summary, summary_position, origins, allowed_tools
     from threads where id = ${id} and status <> 'deleted'`
   return thread

@@ -9,6 +9,11 @@ export interface Speaker {
   visitor: string | undefined
   /** The client's address; see `Service.clientAddress`. */
   address: string
+  /**
+   * Whether the widget's own frame is at the other end. A script of the page only sees the threads that started at its
+   * own origin, and only approves tools of that origin.
+   */
+  is_own_frame: boolean
 }
 
 export interface NewMessage {
@@ -31,10 +36,6 @@ export interface Decision {
   edited_args?: Record<string, unknown> | undefined
   /** Also for later calls of this tool, as long as it stays as it is, in this thread. */
   is_always?: boolean
-  /**
-   * Whether the decision comes from our own frame. The page's script can only decide about tools of its own origin.
-   */
-  is_own_frame: boolean
   /** The page where the user decided. It may have been loaded again since the run began. */
   page?: RunPage
 }

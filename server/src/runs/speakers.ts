@@ -15,9 +15,9 @@ export async function lockThread(sql: Sql, speaker: Speaker, id: string): Promis
   await requireThread(sql, speaker, id)
 }
 
-export async function ownsThread(sql: Sql, { holder, visitor }: Speaker, id: string): Promise<boolean> {
+export async function ownsThread(sql: Sql, { holder, visitor, is_own_frame }: Speaker, id: string): Promise<boolean> {
   const thread = isId(id) ? await selectThreadRow(sql, id) : undefined
-  if (!thread) return false
+  if (!thread || !(is_own_frame || thread.origin === (holder.origin ?? null))) return false
   if (holder.end_user) return thread.end_user_id === holder.end_user.id
   return visitor !== undefined && thread.end_user_id === null && thread.visitor_fingerprint === visitor
 }

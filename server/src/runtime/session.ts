@@ -86,9 +86,11 @@ export class Session implements LocalSource {
     this.#view.update(hello, holder.origin, now)
     const visitor = hello.visitor_secret === undefined ? undefined : fingerprint(hello.visitor_secret)
     this.#chatClient = {
-      speaker: () => ({ holder: this.holder, visitor, address: this.#socket?.opened?.address ?? 'unknown' }),
+      speaker: () => {
+        const address = this.#socket?.opened?.address ?? 'unknown'
+        return { holder: this.holder, visitor, address, is_own_frame: this.#mayAsk() }
+      },
       page: () => ({ source_id: this.id, url: this.#view.url, title: this.#view.title }),
-      isOwnFrame: () => this.#mayAsk(),
       say: (message) => this.say(message),
     }
     this.#connectedAt = taken?.handover.connectedAt ?? now

@@ -99,13 +99,19 @@ export async function startThread(
 /** Starts a thread with an id that its client chose. Does nothing if it's taken. */
 export async function startThreadWithId(
   sql: Sql,
-  thread: { id: string; endUserId: string | null; siteId: string | null; visitor: string | undefined },
+  thread: {
+    id: string
+    endUserId: string | null
+    siteId: string | null
+    origin: string | undefined
+    visitor: string | undefined
+  },
 ): Promise<void> {
-  const { id, endUserId, siteId, visitor = null } = thread
+  const { id, endUserId, siteId, origin = null, visitor = null } = thread
   await sql`
-    insert into threads (organization_id, id, end_user_id, site_id, visitor_fingerprint, visitor_expires_at)
+    insert into threads (organization_id, id, end_user_id, site_id, origin, visitor_fingerprint, visitor_expires_at)
     values (current_organization(), ${id}, ${endUserId}, (select id from sites where id = ${siteId} for key share),
-            ${visitor}, case when ${visitor}::text is not null then now() + interval '30 days' end)
+            ${origin}, ${visitor}, case when ${visitor}::text is not null then now() + interval '30 days' end)
     on conflict do nothing`
 }
 
