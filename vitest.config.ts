@@ -23,8 +23,8 @@ const server = { include: ['server/**/*.test.ts'], exclude: elsewhere, isolate: 
  */
 export default defineConfig({
   test: {
-    // One more than there are cores, because tests often wait for stores and processes.
-    maxWorkers: availableParallelism() + 1,
+    // Two more than there are cores, because tests often wait for stores, processes and leases.
+    maxWorkers: availableParallelism() + 2,
     testTimeout: 20_000,
     hookTimeout: 60_000,
     setupFiles: 'server/test/patience.ts',

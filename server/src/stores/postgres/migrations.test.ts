@@ -341,7 +341,7 @@ describe('a database in which every received origin became a site', () => {
             select origin, requests, prompt_tokens, completion_tokens from usage_site_days left join sites on id = site_id
             order by origin collate "C"`,
           sql`select origin, count(*) from usage_events left join sites s on s.id = site_id group by origin order by origin collate "C"`,
-          sql`select origin, count(*) from threads left join sites s on s.id = site_id group by origin order by origin collate "C"`,
+          sql`select s.origin, count(*) from threads left join sites s on s.id = site_id group by s.origin order by s.origin collate "C"`,
         ]),
       )
       expect(sites.map(Object.values)).toEqual([
