@@ -8,6 +8,9 @@ const browser = {
   include: ['server/test/browser/**/*.test.ts'],
   testTimeout: 60_000,
   expect: { poll: { timeout: 30_000 } },
+  // A browser keeps more than one core busy. Without competition it behaves as on a user's machine.
+  maxWorkers: availableParallelism(),
+  sequence: { groupOrder: 1 },
 }
 /** Tests without a store: they neither ask for engines nor use anything of `server/test`. */
 const pure = globSync('server/src/**/*.test.ts').filter(
@@ -23,8 +26,8 @@ const server = { include: ['server/**/*.test.ts'], exclude: elsewhere, isolate: 
  */
 export default defineConfig({
   test: {
-    // Two more than there are cores, because tests often wait for stores, processes and leases.
-    maxWorkers: availableParallelism() + 2,
+    // One more than there are cores, because tests often wait for stores and processes.
+    maxWorkers: availableParallelism() + 1,
     testTimeout: 20_000,
     hookTimeout: 60_000,
     setupFiles: 'server/test/patience.ts',

@@ -28,6 +28,10 @@ test('a user without it is told to open it', async () => {
   expect(JSON.stringify(content)).toContain('Open a page with the widget')
 })
 
+/** Types of the messages on the page's own socket. It may also get the user's recent calls, at any time. */
+const heard = async (page: Page): Promise<string[]> =>
+  ((await page.evaluate('window.heard')) as string[]).filter((type) => type !== 'calls/recent')
+
 describe('a tool at a tool server that changes something', () => {
   const question = (page: Page) => frameOf(page).getByRole('alertdialog', { name: 'Allow “orders: Cancel an order”?' })
   const answer = (page: Page, name: string) => question(page).getByRole('button', { name }).click()
@@ -124,7 +128,7 @@ describe('a tool at a tool server that changes something', () => {
     expect(ready).toBe('ready')
     const asking = assistant.use(...cancelOrder('1041'))
     await question(page).waitFor()
-    expect(await page.evaluate('window.heard')).toEqual(['ready', 'calls/recent'])
+    expect(await heard(page)).toEqual(['ready'])
     await answer(page, 'Decline')
     expect(await asking).toMatchObject({ isError: true })
     await frameOf(page).getByRole('button', { name: 'Close' }).click()
@@ -132,6 +136,6 @@ describe('a tool at a tool server that changes something', () => {
     await expect
       .poll(async () => JSON.stringify(await assistant.use(...cancelOrder('1041'))))
       .toContain('APPROVAL_NEEDED')
-    expect(await page.evaluate('window.heard')).toEqual(['ready', 'calls/recent'])
+    expect(await heard(page)).toEqual(['ready'])
   })
 })
