@@ -135,8 +135,8 @@ test('a new user who follows the guides gets an assistant that uses their own pa
   await expect.poll(async () => (await listed()).tools.map(({ name }) => name)).toEqual(['add_to_cart'])
   const source = (await listed()).tools[0]?.sources[0]?.sourceId ?? ''
   const [inShell] = await run([define, list] as Snippet[])
-  const { tools } = inShell.result.structuredContent as Awaited<ReturnType<typeof listed>>
-  expect(tools.map(({ name, sources }) => [name, sources[0]?.sourceId])).toEqual([['add_to_cart', source]])
+  const shown = inShell.result.structuredContent as Awaited<ReturnType<typeof listed>>
+  expect(shown.tools.map(({ name, sources }) => [name, sources[0]?.sourceId])).toEqual([['add_to_cart', source]])
 
   const question = frameOf(page).getByRole('alertdialog')
   const called = client.callTool(callIn(callOnce))
