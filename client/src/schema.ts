@@ -1940,7 +1940,7 @@ export interface components {
             organization: components["schemas"]["Budget"];
             /** @description Limits of each end user who has none of their own */
             end_user_default: components["schemas"]["Budget"];
-            /** @description Limits of all anonymous visitors together */
+            /** @description Limits of all anonymous visitors together: 500 000 tokens a day until you set others */
             anonymous: components["schemas"]["Budget"];
             /** @description What is used and reserved now */
             state: {

@@ -25,6 +25,7 @@ export async function workOn(parts: RunParts, work: Work): Promise<void> {
       const story = ownStory(conversation, work)
       showProgress(work, story.calls)
       if (openCalls(story).length > 0) {
+        if (openCalls(story).some(isNext)) requireStanding(parts, work, standing)
         await handleToolCalls(parts, work, conversation, story)
         if (await rest(parts, work, 'waiting')) return
       } else if (isAnswered(conversation, story)) {
@@ -58,6 +59,9 @@ function ownStory({ stories }: Conversation, { run }: Work): RunStory {
 }
 
 const openCalls = ({ calls }: RunStory): ToolCallRow[] => calls.filter((call) => !hasEnded(call))
+
+/** The call isn't only waiting for an answer or a result. */
+const isNext = ({ state }: ToolCallRow): boolean => state === 'new' || state === 'approved'
 
 /** The model has nothing more to do, and no message has arrived meanwhile. */
 function isAnswered({ queued }: Conversation, { steps, calls }: RunStory): boolean {

@@ -34,18 +34,18 @@ const listAudit = async (action: string) =>
   )
 
 describe('the organization’s budgets', () => {
-  test('are unlimited at first, and unused', async () => {
+  test('are unlimited at first, except for visitors, and unused', async () => {
     expect(await get('/budgets')).toEqual({
       organization: none,
       end_user_default: none,
-      anonymous: none,
+      anonymous: { ...none, day_tokens: 500_000 },
       state: { organization: { day, month }, anonymous: { day, month } },
     })
   })
 
   test('change field by field, with an audit row for each change', async () => {
     const first = { organization: { day_tokens: 1, month_tokens: 2, day_cost_micro_usd: 3, month_cost_micro_usd: 4 } }
-    expect((await patch('/budgets', first)).body).toMatchObject({ ...first, anonymous: none, end_user_default: none })
+    expect((await patch('/budgets', first)).body).toMatchObject({ ...first, end_user_default: none })
     const second = {
       organization: { day_tokens: null, month_tokens: 0 },
       anonymous: { day_tokens: Number.MAX_SAFE_INTEGER },

@@ -45,7 +45,7 @@ const Budgets = z
   .strictObject({
     organization: Budget.describe('Limits of the whole organization, including end users and anonymous visitors'),
     end_user_default: Budget.describe('Limits of each end user who has none of their own'),
-    anonymous: Budget.describe('Limits of all anonymous visitors together'),
+    anonymous: Budget.describe('Limits of all anonymous visitors together: 500 000 tokens a day until you set others'),
     state: z
       .strictObject({
         organization: BudgetState.describe('Usage of the whole organization'),

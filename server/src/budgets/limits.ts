@@ -41,6 +41,9 @@ export const findNearLimit = (limits: Limits, period: Period, used: Record<Unit,
 
 const none: Limits = { day_tokens: null, month_tokens: null, day_cost_micro_usd: null, month_cost_micro_usd: null }
 
+/** Anyone can use a publishable key, so visitors have a limit until an administrator sets another, or none. */
+const anonymousDefault: Limits = { ...none, day_tokens: 500_000 }
+
 /** The organization's limits, and those of an end user. */
 export async function selectLimits(
   sql: Sql,
@@ -52,6 +55,6 @@ export async function selectLimits(
     select 'own', day_tokens, month_tokens, day_cost_micro_usd, month_cost_micro_usd
     from end_user_budgets where end_user_id = ${endUserId}`
   const found = Object.fromEntries(rows.map(({ scope, ...limits }) => [scope, limits]))
-  const { organization = none, end_user_default = none, anonymous = none, own = none } = found
+  const { organization = none, end_user_default = none, anonymous = anonymousDefault, own = none } = found
   return { general: { organization, end_user_default, anonymous }, own }
 }

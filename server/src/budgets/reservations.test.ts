@@ -479,7 +479,7 @@ describe('a warning', () => {
   })
 
   test('is not recorded for reservations, or without a limit', async () => {
-    await setBudgets({ end_user_default: { day_tokens: 100 } })
+    await setBudgets({ end_user_default: { day_tokens: 100 }, anonymous: { day_tokens: null } })
     const before = await lastSequence()
     await reserve(ann, amount(100))
     expect(await settle(ann, { reserved: amount(100), used: amount(10), at: noon })).toEqual({ warnings: [] })
