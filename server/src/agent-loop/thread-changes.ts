@@ -42,12 +42,16 @@ export async function findOrStartThread(sql: Sql, speaker: Speaker, id: string):
   return { ...(started as ThreadCounts), wasMissing: true }
 }
 
-/** Locks the thread first; see leases.ts. */
+/**
+ * Locks the thread first; see lockThread. The second statement locks it too, because it may have been started since the
+ * first one. Only the second one sees a run that was created while the first one waited.
+ */
 export async function lockActiveRun(sql: Sql, threadId: string): Promise<RunRow | undefined> {
   await sql`select from threads where id = ${threadId} for no key update`
   const [run] = await sql<RunRow>`
     select id, thread_id, position, status, attempt, epoch, holder, page, client, worked_ms, error, created_at
-    from runs where thread_id = ${threadId} and status in ('running', 'waiting') for no key update`
+    from runs where thread_id = (select id from threads where id = ${threadId} for no key update)
+      and status in ('running', 'waiting') for no key update`
   return run
 }
 

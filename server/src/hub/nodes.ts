@@ -181,8 +181,7 @@ export async function createNodes(
       if (isAnnounced) publish(channels.hub, { signal: 'empty' })
       for (const [, { settle }] of questions) settle(undefined)
       for (const ask of longAnswers.keys()) forgetAnswer(ask)
-      // A node must be able to stop while Redis is unreachable.
-      await Promise.allSettled(unsubscribe.map((end) => end()))
+      await Promise.all(unsubscribe.map((end) => end()))
     },
   }
 }

@@ -46,7 +46,6 @@ export async function createRelay(
   return {
     send: (node, message) => publish(channels.runsNode(node), message),
     broadcast: (message) => publish(channels.runs, message),
-    // A node must be able to stop while Redis is unreachable.
-    close: async () => void (await Promise.allSettled(unsubscribe.map((end) => end()))),
+    close: async () => void (await Promise.all(unsubscribe.map((end) => end()))),
   }
 }

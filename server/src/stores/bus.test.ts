@@ -1,4 +1,5 @@
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { startEngineProxy } from '../../test/engine-proxy.ts'
 import { newId } from '../lib/ids.ts'
 import { type Bus, openLocalBus } from './bus.ts'
 import { connectRedis, openRedisBus } from './redis.ts'
@@ -135,5 +136,36 @@ describe.runIf(redisUrl)('over Redis', () => {
     await other.publish('news', { id: 1 })
     await vi.waitFor(() => expect(heard).toEqual([{ id: 1 }]))
     expect(onError.mock.calls).toEqual([[expect.objectContaining({ message: expect.stringMatching(problem) })]])
+  })
+  test('survives a reconnect on which Redis doesn’t respond, and subscribes on the next connection', async () => {
+    const proxy = await startEngineProxy(redisUrl ?? '')
+    const prefix = newId()
+    const onError = vi.fn()
+    const bus = openRedisBus(proxy.url, prefix, onError, 500)
+    onTestFinished(() => bus.close())
+    const other = openBus(prefix)
+    const { heard, hear } = listener()
+    await bus.subscribe('news', hear)
+    const missed = vi.fn()
+    bus.onMissed(missed)
+    proxy.cut()
+    proxy.restore()
+    proxy.mute()
+    const timedOut = expect.objectContaining({ message: 'Command timed out' })
+    await vi.waitFor(() => expect(onError).toHaveBeenCalledWith(timedOut))
+    expect(missed).not.toHaveBeenCalled()
+    proxy.restore()
+    await vi.waitFor(() => expect(missed).toHaveBeenCalled())
+    await other.publish('news', 'after')
+    await vi.waitFor(() => expect(heard).toEqual(['after']))
+  })
+
+  test('ends a subscription even if Redis doesn’t respond', async () => {
+    const proxy = await startEngineProxy(redisUrl ?? '')
+    const bus = openRedisBus(proxy.url, newId(), undefined, 500)
+    onTestFinished(() => bus.close())
+    const end = await bus.subscribe('news', () => undefined)
+    proxy.cut()
+    await end()
   })
 })

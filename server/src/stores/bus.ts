@@ -4,7 +4,7 @@
 export interface Bus {
   /** Delivers to this node synchronously, before it returns the promise. */
   publish(channel: string, message: unknown): Promise<void>
-  /** Resolves once the subscription is active, with a function that ends it. */
+  /** Resolves once the subscription is active, with a function that ends it and doesn't fail. */
   subscribe<T>(channel: string, handler: (message: T) => void): Promise<() => Promise<void>>
   /** Calls the handler after every reconnect, once the subscriptions are active again. */
   onMissed(handler: () => void): void

@@ -64,6 +64,8 @@ export function connectRedis(url: string, onError?: (error: Error) => void, answ
     socketTimeout: answerWithinMs,
     connectTimeout: answerWithinMs,
     retryStrategy: (attempt: number) => Math.min(attempt * 100, 2_000),
+    // If Redis didn't respond to it, the rejection would be unhandled and end the process. The bus resubscribes itself.
+    autoResubscribe: false,
   }
   const redis = url.startsWith('unix:')
     ? new Redis({ ...options, path: new URL(url).pathname })
@@ -74,11 +76,16 @@ export function connectRedis(url: string, onError?: (error: Error) => void, answ
 
 const heartbeatMs = 5_000
 
-export function openRedisBus(url: string, prefix: string, onError?: (error: Error) => void): Bus {
+export function openRedisBus(
+  url: string,
+  prefix: string,
+  onError?: (error: Error) => void,
+  answerWithinMs?: number,
+): Bus {
   const handlers: Handlers = new Map()
   const missed = new Set<() => void>()
-  const publisher = connectRedis(url, onError)
-  const subscriber = connectRedis(url, onError)
+  const publisher = connectRedis(url, onError, answerWithinMs)
+  const subscriber = connectRedis(url, onError, answerWithinMs)
   const name = (channel: string) => `${prefix}:${channel}`
   const self = newId()
   let isConnectedBefore = false
@@ -90,9 +97,14 @@ export function openRedisBus(url: string, prefix: string, onError?: (error: Erro
   const heartbeat = setInterval(() => subscriber.ping().catch(() => undefined), heartbeatMs)
   heartbeat.unref()
 
-  /** ioredis resubscribes by itself; this waits until the subscriptions are active. */
+  /** A connection on which this fails is replaced. */
   async function resubscribe(): Promise<void> {
-    if (handlers.size > 0) await subscriber.subscribe(...[...handlers.keys()].map(name))
+    try {
+      if (handlers.size > 0) await subscriber.subscribe(...[...handlers.keys()].map(name))
+    } catch (error) {
+      subscriber.disconnect(true)
+      throw error
+    }
     for (const handler of missed) handler()
   }
 
@@ -119,7 +131,8 @@ export function openRedisBus(url: string, prefix: string, onError?: (error: Erro
         rest?.delete(handler)
         if (rest?.size === 0) {
           handlers.delete(channel)
-          await subscriber.unsubscribe(name(channel))
+          // A node must be able to stop while Redis is unreachable. Nobody receives what still arrives.
+          await subscriber.unsubscribe(name(channel)).catch((error) => onError?.(error))
         }
       }
     },
