@@ -101,7 +101,7 @@ export function consentPage(context: PageContext, view: ConsentView): string {
   const rows = [
     ['App', `${escapeHtml(client.name)}${provenHost ? ` (${escapeHtml(provenHost)})` : ''}`],
     ['You’ll be redirected to', escapeHtml(describeTarget(client.redirectUri))],
-    ['Organization', organization ? `${escapeHtml(organization.name)} (${escapeHtml(organization.slug)})` : 'none'],
+    ['Organization', organization ? `${escapeHtml(organization.name)} (${escapeHtml(organization.slug)})` : 'None'],
     [
       'This app will be able to',
       `<ul>${abilitiesOf(view)
