@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -49,7 +49,6 @@ export async function killDuringRuns({ dataDir, kills, onKill }: AgentKillPlan):
     PATH: process.env.PATH ?? '',
     PORT: '0',
     INLAY_DATA_DIR: dataDir,
-    INLAY_SECRET: randomBytes(32).toString('base64'),
     INLAY_LOG_LEVEL: 'error',
     // Keeps tokens valid although every start uses another port.
     INLAY_PUBLIC_URL: 'http://localhost:1',

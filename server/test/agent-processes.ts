@@ -2,7 +2,7 @@ import { onTestFinished } from 'vitest'
 import { type ChatPage, createTranscript, openChat, type Transcript } from './chat.ts'
 import { startTestProvider } from './oidc-provider.ts'
 import { openPage, type Page, type PageOptions, pageOrigin } from './page.ts'
-import { type Env, type Installation, type ServerProcess, useInstallation } from './processes.ts'
+import { type Env, type Installation, type ServerProcess, useInstallation, useUsedInstallation } from './processes.ts'
 import type { ScriptedModel } from './scripted-model.ts'
 
 /** Installations with an agent, and a signed-in user of it. They share a database if the settings say so. */
@@ -21,14 +21,15 @@ export interface Resumed {
 
 /** `visit` is the only tool that changes something without asking. */
 export async function startAgentProcesses(model: ScriptedModel, count = 1, env: Env = {}): Promise<AgentProcesses> {
-  const settings = {
+  const settings: Env = {
     // Keeps tokens valid although every start uses another port.
     INLAY_PUBLIC_URL: 'http://localhost:1',
     MODEL_URL: model.url,
     MODEL_NAME: 'scripted',
     ...env,
   }
-  const installations = Array.from({ length: count }, () => useInstallation(settings))
+  const use = settings.DATABASE_URL ? useInstallation : useUsedInstallation
+  const installations = Array.from({ length: count }, () => use(settings))
   const servers: ServerProcess[] = []
   for (const installation of installations) servers.push(await installation.start())
   const [first] = servers as [ServerProcess]

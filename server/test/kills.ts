@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -38,7 +37,6 @@ export async function killRepeatedly({ dataDir, serverKills, postgresKills, onKi
     PATH: process.env.PATH ?? '',
     PORT: '0',
     INLAY_DATA_DIR: dataDir,
-    INLAY_SECRET: randomBytes(32).toString('base64'),
     INLAY_LOG_LEVEL: 'silent',
     // Keeps tokens valid although every start uses another port.
     INLAY_PUBLIC_URL: 'http://localhost:1',
@@ -171,12 +169,16 @@ export async function startProcess(launch: (command: string) => ChildProcess): P
   const child = launch('start')
   const output = collect(child)
   for (;;) {
-    const port = /Listens on +port (\d+)/.exec(output())?.[1]
+    const port = portIn(output())
     if (port) return { child, url: `http://localhost:${port}`, output }
     if (child.exitCode !== null) throw new Error(`The server exited with ${child.exitCode}: ${output()}`)
     await Promise.race([once(child.stdout as NodeJS.ReadableStream, 'data'), once(child, 'exit')])
   }
 }
+
+/** The local port in a server's banner, which names it separately if it has a public URL. */
+export const portIn = (banner: string) =>
+  banner.match(/Listens on +port (\d+)/)?.[1] ?? banner.match(/ready on http:\/\/localhost:(\d+)/)?.[1]
 
 function collect(child: ChildProcess): () => string {
   let text = ''

@@ -4,7 +4,8 @@ import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, r
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { expect, onTestFinished, vi } from 'vitest'
+import { expect, inject, onTestFinished, vi } from 'vitest'
+import { portIn } from './kills.ts'
 
 /** The command with its own data folder. The folder and all its processes are removed when the test ends. */
 export interface Installation {
@@ -150,6 +151,14 @@ export function useInstallation(
   return installation
 }
 
+/** An installation that was started before, with the demo's data. Its first start is quick. */
+export function useUsedInstallation(settings: Env = {}): Installation {
+  const installation = useInstallation(settings)
+  // Keeps the owner, because PostgreSQL's files belong to another user when the tests run as root.
+  execFileSync('cp', ['-a', inject('usedDataFolder'), installation.dataDir])
+  return installation
+}
+
 /** Copies the program and PostgreSQL's binaries; other dependencies aren't copied. */
 function copyProgram(checkout: string): string {
   cpSync(join(repository, 'server'), join(checkout, 'server'), { recursive: true })
@@ -179,8 +188,7 @@ function watch(child: ChildProcess): ServerProcess {
     finished,
     stdout: () => stdout,
     get url() {
-      const port = stdout.match(/Listens on +port (\d+)/)?.[1] ?? stdout.match(/ready on http:\/\/localhost:(\d+)/)?.[1]
-      return `http://localhost:${port}`
+      return `http://localhost:${portIn(stdout)}`
     },
     async wrote(text) {
       const seen = new Promise<void>((resolve) => {

@@ -16,7 +16,7 @@ let other = ''
 let tenantTables: TenantTable[] = []
 
 beforeAll(async () => {
-  app = await startTestService()
+  app = await startTestService({}, { inheritsGrants: false })
   owner = new pg.Client(app.stores.owner)
   service = new pg.Client(serviceConnection(app.stores.owner, app.stores.secrets))
   await Promise.all([owner.connect(), service.connect()])

@@ -167,13 +167,13 @@ function bodyReader(operation: Operation): Reader['readBody'] {
   const { body, access } = operation
   const isOptional = !needsBody(operation)
   // Public operations are called by pages, whose visitors all send the same body, so parsed bodies are cached.
-  const understood = new LRUCache<string, Fields>({ max: cachedBodies })
+  const understood = access === 'public' ? new LRUCache<string, Fields>({ max: cachedBodies }) : undefined
   const read = (text: string): Fields => {
-    const isShort = access === 'public' && text.length <= longestCached
-    const known = isShort ? understood.get(text) : undefined
+    const cache = text.length <= longestCached ? understood : undefined
+    const known = cache?.get(text)
     if (known) return known
     const fields = check(body as z.ZodObject, parseBody(text))
-    if (isShort) understood.set(text, fields)
+    cache?.set(text, fields)
     return fields
   }
   return (text, headers) => {

@@ -5,7 +5,7 @@ import { Client as ClientV2, StreamableHTTPClientTransport as TransportV2 } from
 import { SkillsClient } from '@modelcontextprotocol/client/ext/skills'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { callEveryTool, toolSamples } from '../../test/samples.ts'
 import { tools } from '../api.ts'
@@ -69,8 +69,7 @@ test('SDK 2.4 lists and verifies skills through the extension', async () => {
   expect(found.map(({ frontmatter }) => frontmatter.name)).toEqual(['skill-creator-webmcp'])
 })
 
-/** Runs on one set of engines only, because it starts a process per call and doesn't depend on the stores. */
-describe.runIf(inject('engines').redisUrl === undefined)('the Inspector’s command line', () => {
+describe('the Inspector’s command line', () => {
   const program = join(import.meta.dirname, '../../../node_modules/.bin/mcp-inspector')
   const inspect = async (...args: string[]) => {
     const target = [`${app.url}/mcp`, '--transport', 'http', '--header', `Authorization: ${headers.Authorization}`]

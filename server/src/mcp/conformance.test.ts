@@ -4,7 +4,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { expectDocumented, readResults } from '../../test/conformance.ts'
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { conformanceOffer } from '../../test/mcp-fixtures.ts'
@@ -16,8 +16,7 @@ import { createEndpoint } from './endpoint.ts'
 const repository = join(import.meta.dirname, '../../..')
 const expectedFailures = join(import.meta.dirname, '../../test/mcp-expected-failures.yml')
 
-/** Runs on one set of engines only, because it doesn't depend on the stores. */
-describe.runIf(inject('engines').redisUrl === undefined)('the conformance suite', () => {
+describe('the conformance suite', () => {
   let app: TestService
   const servers: Server[] = []
   beforeAll(async () => {

@@ -64,8 +64,10 @@ export async function createDispatcher<Needs extends Service>(
           _meta: { ...(result as Partial<Relayed>)._meta, ...meta },
         })
 
+  const described = offer.tools.map((tool) => ({ access: tool.access, description: describeTool(tool) }))
   const listFor = (role: Caller['role']) => {
-    const list = { tools: offer.tools.filter(({ access }) => mayCall(role, access)).map(describeTool) }
+    const allowed = described.filter(({ access }) => mayCall(role, access))
+    const list = { tools: allowed.map(({ description }) => description) }
     return { legacy: encode('legacy', list), modern: encode('modern', list, toolListTtlMs) }
   }
   const lists = { admin: listFor('admin'), member: listFor('member'), none: listFor(undefined) }

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { expectDocumented, readResults } from '../../test/conformance.ts'
 import { type Context, runAsClient } from '../../test/conformance-hub.ts'
 import { StepFailed } from '../connectors/steps.ts'
@@ -85,8 +85,7 @@ const notApplicable = [
 ]
 const results = join(repository, 'test-results/conformance/client')
 
-/** Runs once: the stores make no difference. */
-describe.runIf(inject('engines').redisUrl === undefined)('the conformance suite, with the hub as its client', () => {
+describe('the conformance suite, with the hub as its client', () => {
   const failures = new Map<string, unknown>()
   beforeAll(async () => {
     rmSync(results, { recursive: true, force: true })

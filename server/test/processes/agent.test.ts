@@ -3,7 +3,7 @@ import { killDuringRuns } from '../agent-kills.ts'
 import { startAgentProcesses } from '../agent-processes.ts'
 import { createTranscript, openChat } from '../chat.ts'
 import { offer } from '../page.ts'
-import { type Installation, patience, type ServerProcess, useInstallation } from '../processes.ts'
+import { type Installation, patience, type ServerProcess, useUsedInstallation } from '../processes.ts'
 import { type Script, useScriptedModel } from '../scripted-model.ts'
 
 async function killAndStart(inlay: Installation, server: ServerProcess): Promise<ServerProcess> {
@@ -119,7 +119,7 @@ test('after kill -9 during a call, its outcome is unknown, and it is not made ag
 })
 
 test('10 kills at random moments lose and double no text, question, call or usage', { timeout: 600_000 }, async () => {
-  const { dataDir } = useInstallation()
+  const { dataDir } = useUsedInstallation()
   const { problems, kills } = await killDuringRuns({ dataDir, kills: 10 })
   expect(problems).toEqual([])
   expect(Object.values(kills).reduce((sum, count) => sum + count)).toBe(10)

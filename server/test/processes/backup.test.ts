@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { type ServerProcess, useInstallation } from '../processes.ts'
+import { type ServerProcess, useUsedInstallation } from '../processes.ts'
 
 test("a copy of a stopped server's data folder is a backup, which restores a key that was revoked since", async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const stop = async (server: ServerProcess) => {
     server.signal('SIGTERM')
     expect((await server.finished).code).toBe(0)

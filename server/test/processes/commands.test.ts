@@ -5,7 +5,7 @@ import { LLMock } from '@copilotkit/aimock'
 import { expect, onTestFinished, test } from 'vitest'
 import { startCollector } from '../collector.ts'
 import { startTestProvider } from '../oidc-provider.ts'
-import { useInstallation } from '../processes.ts'
+import { useInstallation, useUsedInstallation } from '../processes.ts'
 
 test('the commands work with and without a server', async () => {
   const inlay = useInstallation()
@@ -234,7 +234,7 @@ test('an unusable data folder is reported with its setting', async () => {
 })
 
 test('a misspelled setting is reported with the right name, and the server still starts', async () => {
-  const inlay = useInstallation({ INLAY_LOGLEVEL: 'debug' })
+  const inlay = useUsedInstallation({ INLAY_LOGLEVEL: 'debug' })
   const warning = "INLAY_LOGLEVEL isn't a setting and has no effect. Did you mean INLAY_LOG_LEVEL?"
   const doctor = await inlay.run('doctor')
   expect(doctor).toMatchObject({ code: 0, stdout: expect.stringContaining(`! configuration  ${warning}\n`) })
@@ -259,7 +259,7 @@ test.each(['token --email admin@demo.test', 'user password --email admin@demo.te
 )
 
 test('doctor checks the sign-in provider, and explains what is wrong with it', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const provider = await startTestProvider()
   onTestFinished(() => provider.stop())
   const examine = async (env: Record<string, string>) => {
@@ -284,7 +284,7 @@ test('doctor checks the sign-in provider, and explains what is wrong with it', a
 })
 
 test('doctor checks that the telemetry receiver accepts requests', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const collector = await startCollector()
   onTestFinished(() => collector.close())
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_HEADERS: 'authorization=hidden-word' }
@@ -308,7 +308,7 @@ test('doctor checks that the telemetry receiver accepts requests', async () => {
 })
 
 test('doctor calls the configured model, and explains what is wrong with it', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const mock = new LLMock({ port: 0, host: '127.0.0.1' })
   mock.onMessage('Reply with OK', { content: 'OK' })
   await mock.start()
@@ -344,8 +344,9 @@ test('doctor calls the configured model, and explains what is wrong with it', as
 })
 
 test('rotating a secret keeps all data readable, and the old secret stops working', async () => {
-  const [oldSecret, newSecret] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
+  const oldSecret = readFileSync(join(inlay.dataDir, 'secret'), 'utf8').trim()
+  const newSecret = randomBytes(32).toString('base64')
   const asAdmin = 'token --email admin@demo.test --org demo'
   const logins = async () => (await inlay.query(`select from pg_roles where rolname like 'inlay\\_service\\_%'`)).length
   const serve = async (secrets: string) => {

@@ -3,12 +3,12 @@ import { expect, onTestFinished, test } from 'vitest'
 import { introduceShop } from '../../../examples/introduction.ts'
 import { startExampleProcesses } from '../example-processes.ts'
 import { signInAtExample } from '../example-sign-in.ts'
-import { useInstallation } from '../processes.ts'
+import { useUsedInstallation } from '../processes.ts'
 
 test('an agent acts at a remote tool server as the calling user, with provider, Inlay, tool server and client in separate processes', async () => {
   const { identityProviderUrl, toolServerUrl, stop } = await startExampleProcesses()
   onTestFinished(stop)
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
   const asAdmin = async (method: string, path: string, body?: unknown) => {

@@ -6,7 +6,7 @@ import { startExamples } from '../../../examples/examples.ts'
 import { Browser } from '../browser.ts'
 import { startTestProvider } from '../oidc-provider.ts'
 import { offer, openPage, pageOrigin } from '../page.ts'
-import { type Installation, type ServerProcess, useInstallation } from '../processes.ts'
+import { type Installation, type ServerProcess, useUsedInstallation } from '../processes.ts'
 import { documents, readSnippets, runInShell, type Sent, type Snippet } from '../snippets.ts'
 
 const repository = join(import.meta.dirname, '../../..')
@@ -159,7 +159,7 @@ function checkTypes(snippets: Snippet[], options: object): string {
 }
 
 test('shell commands of every document work in order', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const server = await inlay.start()
   const examples = await startExamples({ inlayUrl: server.url, token: () => inlay.token('admin@demo.test', 'demo') })
   onTestFinished(() => examples.stop())

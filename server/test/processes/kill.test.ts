@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { createSecrets } from '../../src/lib/secrets.ts'
 import { killRepeatedly } from '../kills.ts'
-import { isAlive, killPid, patience, type ServerProcess, useInstallation } from '../processes.ts'
+import { isAlive, killPid, patience, type ServerProcess, useInstallation, useUsedInstallation } from '../processes.ts'
 
 test('after kill -9 of only the server, the next one takes over its PostgreSQL and finally stops it', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const killed = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
   await killed.call('POST', '/api/publishable-keys', { token, body: { name: 'before' } })
@@ -27,7 +27,7 @@ test('after kill -9 of only the server, the next one takes over its PostgreSQL a
 })
 
 test('kill -9 of everything during concurrent writes loses no acknowledged write', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const killed = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
   const acknowledged: { id: string; key: string }[] = []
@@ -81,7 +81,7 @@ test('kill -9 of everything during concurrent writes loses no acknowledged write
 test('kill -9 of the server, 5 times, and of its PostgreSQL, twice, during writes loses no acknowledged write', {
   timeout: 600_000,
 }, async () => {
-  const { dataDir } = useInstallation()
+  const { dataDir } = useUsedInstallation()
   const { lost, halves, failures, audit, acknowledged } = await killRepeatedly({
     dataDir,
     serverKills: 5,
@@ -96,7 +96,7 @@ test('kill -9 of the server, 5 times, and of its PostgreSQL, twice, during write
 })
 
 test('kill -9 of a PostgreSQL process ends neither the server nor its lock on the folder', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
   await server.call('POST', '/api/publishable-keys', { token, body: { name: 'before' } })
@@ -119,7 +119,7 @@ test('kill -9 of a PostgreSQL process ends neither the server nor its lock on th
 })
 
 test('does not wait for a suspended PostgreSQL, and serves again when it continues', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
   expect(await namesOf(server, token)).toEqual([])
@@ -195,8 +195,9 @@ function fill(path: string): void {
 }
 
 test('after kill -9 in the middle of a table, a secret rotation leaves everything readable, and the next run completes it', async () => {
-  const inlay = useInstallation()
-  const [oldSecret, newSecret] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
+  const inlay = useUsedInstallation()
+  const oldSecret = readFileSync(join(inlay.dataDir, 'secret'), 'utf8').trim()
+  const newSecret = randomBytes(32).toString('base64')
   const both = { INLAY_SECRET: `${newSecret},${oldSecret}` }
   const serve = async (env: { INLAY_SECRET: string }) => {
     const server = await inlay.start(env)

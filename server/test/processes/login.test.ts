@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { Browser } from '../browser.ts'
-import { type Installation, patience, type ServerProcess, useInstallation } from '../processes.ts'
+import { type Installation, patience, type ServerProcess, useInstallation, useUsedInstallation } from '../processes.ts'
 
 /** The command on a separate computer, whose browser records where it was sent. */
 function useComputer(inlay: Installation) {
@@ -37,7 +37,7 @@ async function signInWithBrowser(server: ServerProcess, address: string, decisio
 }
 
 test('a user signs in from the command line with the browser, and out again', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const server = await inlay.start()
   const computer = useComputer(inlay)
   const login = computer.run(`login --url ${server.url}`)
@@ -120,7 +120,7 @@ test('a user signs in from the command line with the browser, and out again', as
 })
 
 test('a failed sign-in is explained in a sentence, and leaves nothing behind', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const server = await inlay.start()
   const computer = useComputer(inlay)
   const login = computer.run(`login --url ${server.url}`)

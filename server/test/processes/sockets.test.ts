@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
 import { openPage, pageOrigin } from '../page.ts'
-import { useInstallation } from '../processes.ts'
+import { useUsedInstallation } from '../processes.ts'
 
 test('a stopping server asks pages to reconnect, and does not wait for those that do not respond', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
   const { body: key } = await server.call('POST', '/api/publishable-keys', { token, body: { name: 'Shop' } })
@@ -23,7 +23,7 @@ test('a stopping server asks pages to reconnect, and does not wait for those tha
 })
 
 test('a request that offers another protocol is served as usual', async () => {
-  const server = await useInstallation().start()
+  const server = await useUsedInstallation().start()
   const asked = request(`${server.url}/healthz`, {
     headers: { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAAQAAP__' },
   })

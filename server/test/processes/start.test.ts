@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { expect, onTestFinished, test } from 'vitest'
-import { useInstallation } from '../processes.ts'
+import { useInstallation, useUsedInstallation } from '../processes.ts'
 
 test('a first start on an empty folder works, and its banner shows how to try it', async () => {
   const inlay = useInstallation()
@@ -91,7 +91,7 @@ test('a development server accepts connections only from this computer, unless t
   const outside = Object.values(networkInterfaces())
     .flat()
     .find((address) => address?.family === 'IPv4' && !address.internal)?.address
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const closed = await inlay.start()
   const [, shop = ''] = closed.stdout().match(/^ {2}Widget +(\S+)/m) ?? []
   for (const { port } of [new URL(closed.url), new URL(shop)]) {

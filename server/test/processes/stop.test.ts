@@ -3,10 +3,10 @@ import { readdirSync } from 'node:fs'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { basename } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { patience, type ServerProcess, useInstallation } from '../processes.ts'
+import { patience, type ServerProcess, useInstallation, useUsedInstallation } from '../processes.ts'
 
 test('SIGTERM and SIGINT under load break no request, leave no process running and nothing to recover', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const acknowledged: string[] = []
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const server = await inlay.start()
@@ -29,7 +29,7 @@ test('SIGTERM and SIGINT under load break no request, leave no process running a
 })
 
 test('finishes a request in flight, and a second signal stops immediately', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const first = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
   const patient = await sendSlowly(first, token)
@@ -52,7 +52,7 @@ test('finishes a request in flight, and a second signal stops immediately', asyn
 })
 
 test('a stopping server accepts connections for as long as its load balancer needs to notice', async () => {
-  const inlay = useInstallation({ INLAY_DRAIN_SECONDS: '600' })
+  const inlay = useUsedInstallation({ INLAY_DRAIN_SECONDS: '600' })
   const server = await inlay.start()
   const token = await inlay.token('admin@demo.test', 'demo')
   server.signal('SIGTERM')
@@ -65,7 +65,7 @@ test('a stopping server accepts connections for as long as its load balancer nee
 })
 
 test('a server started by npm stops when the shell between them is killed', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const shell = inlay.launchByNpm()
   await shell.wrote('Inlay is ready')
   shell.signal('SIGTERM')

@@ -16,7 +16,7 @@ let database: Database
 let owner: pg.Client
 
 beforeAll(async () => {
-  app = await startTestService()
+  app = await startTestService({}, { inheritsGrants: false })
   database = app.stores.database
   owner = new pg.Client(app.stores.owner)
   await owner.connect()

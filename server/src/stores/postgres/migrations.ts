@@ -115,7 +115,7 @@ async function grantToService(client: pg.Client, secrets: Secrets): Promise<void
   if (await createRole(client, login, `login password ${pg.escapeLiteral(passwordOf(key))}`)) {
     await client.query(`grant ${pg.escapeIdentifier(group)} to ${pg.escapeIdentifier(login)}`)
   }
-  const text = readFileSync(join(folder, afterEach), 'utf8').replaceAll(':service_role', pg.escapeIdentifier(group))
+  const text = readFileSync(join(folder, afterEach), 'utf8')
   const { rows } = await client.query<{ name: string; checksum: string }>(
     'select name, checksum from migrations order by name',
   )
@@ -125,7 +125,7 @@ async function grantToService(client: pg.Client, secrets: Secrets): Promise<void
   )
   if (rows.find(({ name }) => name === afterEach)?.checksum === checksum && (await hasGrants(client, group))) return
   // One transaction, so that a run that is killed after a migration adds its row-level security when it is repeated.
-  await client.query(`begin; ${text}`)
+  await client.query(`begin; ${text.replaceAll(':service_role', pg.escapeIdentifier(group))}`)
   await client.query(
     `insert into migrations (name, checksum) values ($1, $2)
      on conflict (name) do update set checksum = excluded.checksum, applied_at = now()`,
