@@ -30,12 +30,17 @@ export * from './values.ts'
  * After its socket drops, a session can be resumed: with a new ticket, a new socket, and a `hello` with the values from
  * `ready`. The server then resends every call that has no result yet. A widget that knows the call_id must not run the
  * tool again: it sends the result it has, or sends it once the tool finishes.
+ *
+ * A call of the agent has a `receipt`, because the agent continues on another server if the one that made the call is
+ * lost. If the page's session is lost too, the page sends the result in its next session, with the receipt.
  */
 
 /** Whether the page's tab is the visible one in its window. Reported by the page, so don't trust it. */
 const Visible = z.boolean().optional()
 
 const CallId = z.string().min(1).max(64)
+/** Proves that a call was sent to this user, in this tab. */
+const Receipt = z.string().min(1).max(64)
 const VisitorSecret = z.string().min(32).max(128)
 const Milliseconds = z.int().min(0)
 
@@ -111,6 +116,8 @@ const ToolResult = z.object({
   result: z.unknown().optional(),
   error: z.object({ code: z.enum(['failed', 'declined', 'replaced', 'unknown_tool']), message: z.string() }).optional(),
   approval: Approval.optional(),
+  /** The call's, if it has one. */
+  receipt: Receipt.optional(),
 })
 
 /** The user is being asked about a call, or has allowed it. The tool runs only after the server's `tool/run`. */
@@ -286,6 +293,7 @@ const ToolCall = z.object({
   client_name: z.string().optional(),
   /** Set if the call was approved before it was sent, by the user or because it needs no approval: don't ask again. */
   approval_id: CallId.optional(),
+  receipt: Receipt.optional(),
   /** In the server's time. A progress message extends it to `callDeadlineMs` from then. */
   deadline: Milliseconds,
 })

@@ -69,7 +69,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   })
   const agUi = await createAgUi({ ...service, runs, agentSessions })
   const chat = createChat({ ...service, runs })
-  const runtime = await createRuntime(service, tickets, hub, chat, toolCalls)
+  const runtime = await createRuntime(service, tickets, hub, chat, runs, toolCalls)
   const expiry = keepExpiring(service)
   const erasure = keepErasing(service)
   const departures = createDepartures(service, departureSteps)

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ShownRun } from './chat.ts'
-import { queryEmbedded } from './kills.ts'
 
 /** What one user saw and did. */
 export interface Witness {
@@ -16,6 +15,8 @@ export interface Findings {
   modelCalls: { reported: number; estimated: number }
   /** Number of calls, by outcome. */
   toolCalls: Record<string, number>
+  /** Number of calls whose result arrived after their outcome had been reported as unknown. */
+  lateResults: number
   /** Highest number of attempts that a run needed. */
   mostAttempts: number
   /** Everything that must not happen, in words. */
@@ -40,6 +41,8 @@ interface CallRow {
   decision: string | null
   is_dispatched: boolean
   result: string | null
+  /** The result arrived after the outcome had been reported as unknown. */
+  is_late: boolean
 }
 
 /** Every answer ends with the task's own sentence, so that missing and repeated text shows. */
@@ -48,18 +51,17 @@ export const lastSentence = (task: string): string =>
 
 /** Compares the rows with each other, with what the users saw, and with the number of requests to the model. */
 export async function findProblems(
-  dataDir: string,
+  read: <Row>(text: string) => Promise<Row[]>,
   witnesses: readonly Witness[],
   requests: number,
 ): Promise<Findings> {
-  const read = <Row>(text: string) => queryEmbedded<Row>(dataDir, text)
   const runs = await read<RunRow>(`
     select id, status, attempt, error, array(
       select text from steps where run_id = runs.id and text <> '' order by step) as texts
     from runs`)
   const calls = await read<CallRow>(`
     select id, run_id, name, args, state, asked_at is not null as is_asked, decision,
-           dispatched_at is not null as is_dispatched, result
+           dispatched_at is not null as is_dispatched, result, late_step is not null as is_late
     from tool_calls order by run_id, step, position`)
   const modelCalls = await read<{ is_estimated: boolean }>('select is_estimated from model_calls')
   const problems = [
@@ -80,6 +82,7 @@ export async function findProblems(
     toolCalls: Object.fromEntries(
       Object.entries(Object.groupBy(calls, ({ state }) => state)).map(([state, rows]) => [state, rows?.length ?? 0]),
     ),
+    lateResults: calls.filter(({ is_late }) => is_late).length,
     mostAttempts: Math.max(...runs.map(({ attempt }) => attempt)),
     problems,
   }
@@ -129,7 +132,7 @@ function findInRun({ id, status, error, texts }: RunRow, calls: CallRow[], witne
   const problems: string[] = []
   const own = calls.filter(({ run_id }) => run_id === id)
   // A call that was interrupted three times isn't tried again.
-  const isGivenUp = error?.code === 'REPEATED_CALLS' && own.filter(({ state }) => state === 'unknown').length >= 3
+  const isGivenUp = error?.code === 'REPEATED_CALLS' && own.filter(wasUnknown).length >= 3
   if (status !== 'succeeded' && !isGivenUp) problems.push(`The run ${id} is ${status}: ${JSON.stringify(error)}`)
   if (shown.end?.status !== status) problems.push(`The run ${id} is ${status}, but shown as ${shown.end?.status}`)
   const seen = shown.texts.filter((text) => text !== '')
@@ -138,11 +141,17 @@ function findInRun({ id, status, error, texts }: RunRow, calls: CallRow[], witne
   }
   const expected = lastSentence(witness.runs.get(id) ?? '')
   if (!isGivenUp && texts.at(-1) !== expected) problems.push(`The run ${id} ends with ${texts.at(-1)}, not ${expected}`)
-  const shownCalls = shown.calls.map((call) => [call.id, call.question !== undefined, call.output])
-  const stored = own.map(({ id, is_asked, state, result }) => [
+  // A client that shows the next run already isn't told about a late result.
+  const lateIds = new Set(own.filter(({ is_late }) => is_late).map((call) => call.id))
+  const shownCalls = shown.calls.map((call) => [
+    call.id,
+    call.question !== undefined,
+    lateIds.has(call.id) ? undefined : call.output,
+  ])
+  const stored = own.map(({ id, is_asked, state, result, is_late }) => [
     id,
     is_asked,
-    state === 'succeeded' ? (result ?? '') : undefined,
+    state === 'succeeded' && !is_late ? (result ?? '') : undefined,
   ])
   if (!isDeepStrictEqual(shownCalls, stored)) {
     problems.push(`Calls are shown as ${JSON.stringify(shownCalls)}, but stored as ${JSON.stringify(stored)}`)
@@ -166,10 +175,12 @@ function findInCall(call: CallRow, calls: CallRow[], witnesses: readonly Witness
   if (isTriedAgain && name !== 'read' && !is_asked && state !== 'refused' && state !== 'cancelled') {
     problems.push(`The call ${id} was tried again without asking`)
   }
-  const isEarlierOpen = before.some((other) => other.name === name && other.state !== 'unknown')
+  const isEarlierOpen = before.some((other) => other.name === name && !wasUnknown(other))
   if (is_asked && isEarlierOpen) problems.push(`The question about the call ${id} was asked twice`)
   return problems
 }
+
+const wasUnknown = ({ state, is_late }: CallRow): boolean => state === 'unknown' || is_late
 
 function findUnknownCalls(calls: CallRow[], witnesses: readonly Witness[]): string[] {
   const known = new Set(calls.map(({ id }) => id))

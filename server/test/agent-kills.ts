@@ -3,24 +3,32 @@ import { randomUUID } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { ServerMessage } from '@inlay/protocol'
+import type { ClientMessageInput, ServerMessage } from '@inlay/protocol'
 import { type Findings, findProblems, lastSentence, type Witness } from './agent-kills-check.ts'
 import { createTranscript, openChat } from './chat.ts'
-import { type StartedServer, startProcess } from './kills.ts'
+import { queryEmbedded, type StartedServer, startProcess } from './kills.ts'
 import { startTestProvider } from './oidc-provider.ts'
 import { connectPage, type Page, pageOrigin } from './page.ts'
 import { type ModelRequest, type ScriptedReply, startScriptedModel } from './scripted-model.ts'
 
-/** Repeatedly kills a server while users talk to its agent, and checks afterwards what they saw, and the rows. */
+/**
+ * Repeatedly kills a server while users talk to its agent, and checks afterwards what they saw, and the rows. With
+ * `suspend`, there are two servers, which take turns: one is suspended, and the users continue on the other.
+ */
 export interface AgentKillPlan {
   dataDir: string
   kills: number
   onKill?: (text: string) => void
+  suspend?: { seconds: number; env: Record<string, string>; read: Read }
 }
 
+type Read = <Row>(text: string) => Promise<Row[]>
+
 interface AgentKillReport extends Findings {
-  /** Number of kills, by what a user's run was doing. */
+  /** Number of kills or suspensions, by what a user's run was doing. */
   kills: Record<Moment, number>
+  /** Number of errors in the servers' logs. A suspended server loses its connections, so they only count for kills. */
+  errors: number
 }
 
 const moments = ['before the first token', 'mid-stream', 'in a tool call', 'while a question waits'] as const
@@ -31,13 +39,15 @@ const tasks = ['talk', 'read', 'visit', 'empty'] as const
 
 const program = join(import.meta.dirname, '../bin/inlay.mjs')
 const users = 5
+/** Results that a page sends again when it connects, as the widget does. */
+const repeatedResults = 16
 const tools = [
   { name: 'read', description: 'Reads', annotations: { readOnlyHint: true } },
   { name: 'visit', description: 'Notes a visit' },
   { name: 'empty', description: 'Empties the cart' },
 ]
 
-export async function killDuringRuns({ dataDir, kills, onKill }: AgentKillPlan): Promise<AgentKillReport> {
+export async function killDuringRuns({ dataDir, kills, onKill, suspend }: AgentKillPlan): Promise<AgentKillReport> {
   const seen = new EventEmitter<Record<Moment, []>>()
   const model = await startScriptedModel(async (request) => {
     seen.emit('before the first token')
@@ -55,10 +65,16 @@ export async function killDuringRuns({ dataDir, kills, onKill }: AgentKillPlan):
     INLAY_DRAIN_SECONDS: '0',
     MODEL_URL: model.url,
     MODEL_NAME: 'scripted',
+    ...suspend?.env,
   }
   const launch = (...args: string[]) =>
     spawn(process.execPath, [program, ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] })
-  const end = async (signal: NodeJS.Signals) => {
+  const launchOther = (...args: string[]) => {
+    const otherEnv = { ...env, INLAY_DATA_DIR: `${dataDir}-other` }
+    return spawn(process.execPath, [program, ...args], { env: otherEnv, stdio: ['ignore', 'pipe', 'inherit'] })
+  }
+  const end = async (signal: NodeJS.Signals, server: StartedServer | undefined) => {
+    if (!server) return
     const { child } = server
     if (child.exitCode !== null || child.signalCode !== null) return
     const exited = once(child, 'exit')
@@ -73,6 +89,11 @@ export async function killDuringRuns({ dataDir, kills, onKill }: AgentKillPlan):
   }
   const errors: string[] = []
   let server: StartedServer = await startProcess(launch)
+  let other = suspend && (await startProcess(launchOther))
+  const endAll = async () => {
+    await end('SIGTERM', server)
+    await end('SIGTERM', other)
+  }
   let isOver = false
   try {
     const key = await prepare(launch, () => server, provider.issuer)
@@ -87,6 +108,20 @@ export async function killDuringRuns({ dataDir, kills, onKill }: AgentKillPlan):
         return createClient({ url: () => server.url, exchange, seen, isOver: () => isOver })
       }),
     )
+    const interrupt = async () => {
+      if (!suspend || !other) {
+        await end('SIGKILL', server)
+        server = await startProcess(launch)
+        return
+      }
+      const suspended = server
+      server = other
+      other = suspended
+      suspended.child.kill('SIGSTOP')
+      for (const { leave } of clients) leave()
+      await delay(suspend.seconds * 1000)
+      suspended.child.kill('SIGCONT')
+    }
     const talking = Promise.all(clients.map((client) => client.talk()))
     const done = Object.fromEntries(moments.map((moment) => [moment, 0])) as Record<Moment, number>
     for (let n = 0; n < kills; n += 1) {
@@ -94,20 +129,20 @@ export async function killDuringRuns({ dataDir, kills, onKill }: AgentKillPlan):
       await Promise.race([once(seen, moment), talking])
       // Half of the time at once, otherwise at some time afterwards.
       if (Math.random() < 0.5) await delay(Math.random() * 200)
-      await end('SIGKILL')
+      await interrupt()
       done[moment] += 1
-      onKill?.(`${n + 1} kills`)
-      server = await startProcess(launch)
+      onKill?.(`${n + 1} of ${kills}`)
     }
     isOver = true
     await talking
     const witnesses = clients.map(({ witness }) => witness)
-    const { problems, ...findings } = await findProblems(dataDir, witnesses, model.requests.length)
-    await end('SIGTERM')
-    return { kills: done, ...findings, problems: [...problems, ...errors] }
+    const read: Read = suspend?.read ?? ((text) => queryEmbedded(dataDir, text))
+    const { problems, ...findings } = await findProblems(read, witnesses, model.requests.length)
+    await endAll()
+    return { kills: done, errors: errors.length, ...findings, problems: suspend ? problems : [...problems, ...errors] }
   } finally {
     isOver = true
-    await end('SIGTERM')
+    await endAll()
     await provider.stop()
     model.close()
   }
@@ -134,14 +169,16 @@ async function prepare(
 }
 
 function answer({ messages }: ModelRequest): ScriptedReply {
-  const asked = messages.findLast(({ role }) => role === 'user')
-  const task = /(?:talk|read|visit|empty) [0-9a-f-]{36}/.exec(JSON.stringify(asked?.content))?.[0] ?? ''
+  const taskIn = (content: unknown) => /(?:talk|read|visit|empty) [0-9a-f-]{36}/.exec(JSON.stringify(content))?.[0]
+  const asked = messages.findLast(({ role, content }) => role === 'user' && taskIn(content) !== undefined)
+  const task = taskIn(asked?.content) ?? ''
   const [name = '', n] = task.split(' ')
-  const last = messages.at(-1)
+  const last = messages.findLast(({ content }) => !JSON.stringify(content)?.includes('its result has arrived now'))
   const isInterrupted =
     last?.role === 'tool' && JSON.stringify(last.content).includes('unknown whether it was carried out')
   const words = (text: string) => text.split(/(?<= )/)
-  if (JSON.stringify(asked?.content).includes('Summarize the conversation so far')) return { text: ['They talked.'] }
+  if (JSON.stringify(messages.at(-1)?.content).includes('Summarize the conversation so far'))
+    return { text: ['They talked.'] }
   const delayMs = Math.random() * 60
   if (name === 'talk' || (last?.role === 'tool' && !isInterrupted)) return { text: words(lastSentence(task)), delayMs }
   const before = isInterrupted ? 'It was interrupted, so I try again. ' : 'Let me see. '
@@ -155,11 +192,20 @@ interface Around {
   isOver(): boolean
 }
 
-/** A user with one page, which is loaded again whenever the server is gone. */
-function createClient({ url, exchange, seen, isOver }: Around): { witness: Witness; talk(): Promise<void> } {
+interface Client {
+  witness: Witness
+  talk(): Promise<void>
+  /** Notices that the server no longer responds. */
+  leave(): void
+}
+
+/** A user with one page, which connects again whenever the server is gone, and sends the results that it has. */
+function createClient({ url, exchange, seen, isOver }: Around): Client {
   const transcript = createTranscript()
   const thread = randomUUID()
   const received: Witness['received'] = new Map()
+  const results: (ClientMessageInput & { type: 'tool/result' })[] = []
+  let current: Page | undefined
   const witness: Witness = { runs: new Map(), shown: transcript.run, received }
 
   /** Returns undefined while the server is away. */
@@ -185,16 +231,18 @@ function createClient({ url, exchange, seen, isOver }: Around): { witness: Witne
       if (message.type === 'chat/chunk' && JSON.stringify(message.chunks).includes('text-delta'))
         seen.emit('mid-stream')
       if (message.type === 'chat/end' && message.status === 'waiting') seen.emit('while a question waits')
-      if (message.type === 'tool/call') void run(page, message)
+      if (message.type === 'tool/call') void run(message)
     })
   }
 
-  async function run(page: Page, { call_id, name, args }: ServerMessage & { type: 'tool/call' }): Promise<void> {
+  async function run({ call_id, name, args, receipt }: ServerMessage & { type: 'tool/call' }): Promise<void> {
     const known = received.get(call_id)
     received.set(call_id, { name, args, count: (known?.count ?? 0) + 1 })
     seen.emit('in a tool call')
     await delay(Math.random() * 300)
-    if (page.socket.readyState === page.socket.OPEN) page.send({ type: 'tool/result', call_id, result: `did ${name}` })
+    const result = { type: 'tool/result' as const, call_id, result: `did ${name}`, receipt }
+    results.push(result)
+    if (current?.socket.readyState === WebSocket.OPEN) current.send(result)
   }
 
   /** Brings one message to its answer. Returns false if the server is gone before. */
@@ -225,14 +273,17 @@ function createClient({ url, exchange, seen, isOver }: Around): { witness: Witne
 
   return {
     witness,
+    leave: () => current?.socket.terminate(),
     async talk() {
       while (!isOver()) {
         const message = { id: randomUUID(), text: `${tasks[Math.floor(Math.random() * tasks.length)]} ${randomUUID()}` }
         for (let isAnswered = false; !isAnswered; ) {
           const page = await open()
           if (!page) continue
+          current = page
           watch(page)
           page.send({ type: 'tools/list', tools })
+          for (const result of results.slice(-repeatedResults)) page.send(result)
           isAnswered = await converse(page, message)
           page.socket.terminate()
         }

@@ -121,6 +121,7 @@ export function callOf(run: Run, tool: AgentTool, changes: Partial<ToolCallRow> 
     dispatched_at: null,
     result: null,
     ended_at: null,
+    late_step: null,
     ...changes,
   }
 }

@@ -9,17 +9,18 @@ import type { Models } from '../models/models.ts'
 import type { Prices } from '../models/prices.ts'
 import { describeStory } from '../run-feeds/chunks.ts'
 import { createFeeds } from '../run-feeds/feeds.ts'
+import { createLateResults, findLateCall, saveLateResult } from '../runs/late-results.ts'
 import { type Abandoned, createLeases, leaseSeconds } from '../runs/leases.ts'
 import { type RunRow, type RunStory, selectStory, takePosition } from '../runs/rows.ts'
 import type { Run, RunPage, ToolCallRow } from '../runs/run.ts'
-import type { Decision, NewMessage, Runs, Speaker } from '../runs/runs.ts'
+import type { Decision, LateResult, NewMessage, Runs, Speaker } from '../runs/runs.ts'
 import { lockThread, requireThread } from '../runs/speakers.ts'
 import { createTextSaver } from '../runs/text-saver.ts'
 import type { Sql } from '../stores/database.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { workOn } from './loop.ts'
 import { createRunSettings } from './run-settings.ts'
-import { noteShown } from './shown-calls.ts'
+import { noteShown, showProgress } from './shown-calls.ts'
 import {
   addMessage,
   findOrStartThread,
@@ -32,7 +33,8 @@ import {
   type ThreadCounts,
   tooManyRuns,
 } from './thread-changes.ts'
-import { type RunParts, runLimits } from './work.ts'
+import { addOrigins } from './tool-calls.ts'
+import { type RunParts, runLimits, type Work } from './work.ts'
 
 interface Needs extends Service {
   models: Models
@@ -54,9 +56,13 @@ export async function createRuns(service: Needs): Promise<Runs> {
   const limits = { ...runLimits, silenceMs: service.config.modelSilenceSeconds * 1000 }
   const settingsOf = createRunSettings(service.agentSettings, service.models)
   const parts: RunParts = { ...service, settingsOf, texts, limits }
-  const working = new Set<Promise<void>>()
+  const working = new Map<Work, Promise<void>>()
+  const lateResults = createLateResults(service, acceptLate)
   const now = () => new Date(service.clock()).toISOString()
   feeds.onStop((runId) => leases.stop(runId))
+  feeds.onChange((runId) => {
+    for (const work of working.keys()) if (work.run.id === runId) void showCalls(work)
+  })
 
   /** Works on a run that this node has just claimed. */
   function begin(organizationId: string, story: RunStory): void {
@@ -64,7 +70,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const run: Run = { id, organizationId, threadId: thread_id, holder, page, client }
     const lease = leases.hold({ organizationId, threadId: thread_id, runId: id, epoch })
     const feed = feeds.open({ id, threadId: thread_id, attempt }, describeStory(finishedPart(story)))
-    const work = {
+    const work: Work = {
       run,
       lease,
       log: feed,
@@ -77,8 +83,19 @@ export async function createRuns(service: Needs): Promise<Runs> {
     noteShown(work, story.calls)
     const done = workOn(parts, work)
       .catch((error) => log.error({ err: error, run_id: id }, 'The work on a run ended unexpectedly'))
-      .finally(() => working.delete(done))
-    working.add(done)
+      .finally(() => working.delete(work))
+    working.set(work, done)
+  }
+
+  /** Shows what another node has stored about the run's calls. The loop would show it after the current step. */
+  async function showCalls(work: Work): Promise<void> {
+    const { id, organizationId } = work.run
+    try {
+      const story = await database.asOrg(organizationId, (sql) => selectStory(sql, id))
+      if (story && working.has(work)) showProgress(work, story.calls)
+    } catch (error) {
+      log.warn({ err: error, run_id: id }, 'Could not show the calls of a run')
+    }
   }
 
   async function takeOver({ organization_id, id }: Abandoned): Promise<void> {
@@ -278,6 +295,24 @@ export async function createRuns(service: Needs): Promise<Runs> {
     if (started) begin(organization_id, started)
   }
 
+  /** Returns false if the node that made the call may still store the result itself. */
+  async function acceptLate({ speaker, call_id, source, answer }: LateResult): Promise<boolean> {
+    const { holder } = speaker
+    const { organization_id } = holder
+    const call = await database.asOrg(organization_id, (sql) => findLateCall(sql, speaker, call_id))
+    if (!call || call.is_early) return call === undefined
+    const { run_id: id, thread_id: threadId } = call
+    const run: Run = { id, organizationId: organization_id, threadId, holder, page: null, client: null }
+    const outcome = await service.toolbox.readLateResponse(run, call, { source, answer })
+    const isSaved = await database.asOrg(organization_id, async (sql) => {
+      const isSaved = await saveLateResult(sql, speaker, call, outcome)
+      if (isSaved && outcome.origin !== null) await addOrigins(sql, threadId, [outcome.origin])
+      return isSaved
+    })
+    if (isSaved) feeds.changed(run)
+    return true
+  }
+
   async function adopt(speaker: Speaker, threadId: string, visitor: string): Promise<void> {
     const { holder } = speaker
     const { organization_id, end_user } = holder
@@ -330,12 +365,14 @@ export async function createRuns(service: Needs): Promise<Runs> {
     stop,
     decide,
     settleClientCalls,
+    addLateResult: lateResults.add,
     adopt,
     watch,
     async close() {
+      await lateResults.close()
       await leases.close()
       texts.close()
-      await Promise.all(working)
+      await Promise.all(working.values())
       await feeds.close()
     },
   }

@@ -3,12 +3,11 @@ import { type Chunk, describeEnd, hasEnded } from '../run-feeds/chunks.ts'
 import { LeaseLost, Stopped } from '../runs/leases.ts'
 import { type Conversation, type RunStory, selectConversation } from '../runs/rows.ts'
 import type { RunError, RunStatus, ToolCallRow } from '../runs/run.ts'
-import type { Sql } from '../stores/database.ts'
-import { countMessage } from '../threads/threads.ts'
 import { findStanding, type Standing } from '../tickets/standing.ts'
 import { selectInterruptedCalls, settleInterruptedCalls } from './metering.ts'
 import { takeStep } from './model-step.ts'
 import { showProgress } from './shown-calls.ts'
+import { restRun, saveStatus } from './thread-changes.ts'
 import { handleToolCalls } from './tool-calls.ts'
 import { RunFailed, type RunParts, type Work } from './work.ts'
 
@@ -27,14 +26,13 @@ export async function workOn(parts: RunParts, work: Work): Promise<void> {
       if (openCalls(story).length > 0) {
         if (openCalls(story).some(isNext)) requireStanding(parts, work, standing)
         await handleToolCalls(parts, work, conversation, story)
-        if (await rest(parts, work, 'waiting')) return
+        if (await rest(parts, work, 'waiting')) return leave(work, { status: 'waiting', error: null })
       } else if (isAnswered(conversation, story)) {
-        if (await rest(parts, work, 'succeeded')) return
+        if (await rest(parts, work, 'succeeded')) return leaveAnswered(parts, work)
       } else {
         requireStanding(parts, work, standing)
         requireWithinLimits(parts, work, story)
-        const isAnswer = await takeStep(parts, work, conversation, story)
-        if (isAnswer && (await rest(parts, work, 'succeeded'))) return
+        if (await takeStep(parts, work, conversation, story)) return leaveAnswered(parts, work)
       }
     }
   } catch (error) {
@@ -112,30 +110,13 @@ function requireWithinLimits({ limits }: RunParts, { startedAt }: Work, { run, s
 }
 
 /** Returns false if there is something to do after all. */
-async function rest(parts: RunParts, work: Work, status: 'waiting' | 'succeeded'): Promise<boolean> {
-  const { run, lease } = work
-  const isResting = await lease.write(async (sql) => {
-    const [[more], [waits]] = await Promise.all([
-      sql`
-        select from tool_calls where run_id = ${run.id} and state in ('new', 'approved')
-        union all select from messages where thread_id = ${run.threadId} and run_id is null and replaced_at is null`,
-      sql`select from tool_calls where run_id = ${run.id} and state in ('asking', 'running')`,
-    ])
-    if (more || (status === 'waiting' && !waits)) return false
-    if (status === 'waiting') await requireNotStopped(sql, work)
-    await saveStatus(sql, parts, work, status, null)
-    return true
-  })
-  if (!isResting) return false
-  if (status === 'succeeded') work.log.append({ type: 'finish-step' }, await describeFinish(parts, work))
-  leave(work, { status, error: null })
-  return true
-}
+const rest = (parts: RunParts, work: Work, status: 'waiting' | 'succeeded'): Promise<boolean> =>
+  work.lease.write((sql) => restRun(sql, parts, work, status))
 
-/** A run that rests can't be told to stop, so it must not rest if it was told just before. */
-async function requireNotStopped(sql: Sql, { run }: Work): Promise<void> {
-  const [stopped] = await sql`select from runs where id = ${run.id} and stop_requested_at is not null`
-  if (stopped) throw new Stopped()
+/** The answer is complete, and stored. */
+async function leaveAnswered(parts: RunParts, work: Work): Promise<void> {
+  work.log.append({ type: 'finish-step' }, await describeFinish(parts, work))
+  leave(work, { status: 'succeeded', error: null })
 }
 
 /** The last chunk of an answer says what it cost. */
@@ -147,26 +128,6 @@ async function describeFinish({ database }: RunParts, { run }: Work): Promise<Ch
       from model_calls where run_id = ${run.id} and settled_at is not null group by model order by min(started_at)`,
   )
   return { type: 'finish', finishReason: 'stop', messageMetadata: { usage } }
-}
-
-async function saveStatus(
-  sql: Sql,
-  { clock }: RunParts,
-  { run, startedAt }: Work,
-  status: RunStatus,
-  error: RunError | null,
-): Promise<void> {
-  const hasEndedNow = status !== 'waiting'
-  const at = new Date(clock()).toISOString()
-  await Promise.all([
-    sql`
-      update runs set status = ${status}, error = ${error && JSON.stringify(error)}, lease_until = null, node = null,
-        worked_ms = worked_ms + ${Math.max(0, Math.round(Date.now() - startedAt))},
-        ended_at = case when ${hasEndedNow} then now() end,
-        holder = case when ${hasEndedNow} then '{}' else holder end
-      where id = ${run.id}`,
-    hasEndedNow && countMessage(sql, run.threadId, { tokens: 0, at }),
-  ])
 }
 
 /** Ends the run, unless another node has it. */

@@ -16,6 +16,7 @@ import type { Sql } from '../stores/database.ts'
 import { beginModelCall, explainBudget, type ModelCall, settleModelCall } from './metering.ts'
 import { noteShown, showNew } from './shown-calls.ts'
 import { summarize } from './summary.ts'
+import { restRun } from './thread-changes.ts'
 import { addOrigins } from './tool-calls.ts'
 import { RunFailed, type RunParts, type RunSettings, type Work } from './work.ts'
 
@@ -47,7 +48,7 @@ const shortestWaitMs = 250
 
 /**
  * One turn of the model. If one fails, the next in the list is asked, and what the first wrote is discarded. Returns
- * whether the model has nothing more to do.
+ * whether the run has ended, because the model has nothing more to do.
  */
 export async function takeStep(
   parts: RunParts,
@@ -181,7 +182,7 @@ async function begin(parts: RunParts, work: Work, step: Step, model: Model): Pro
 
 /**
  * One request to one model: reserved before it is sent, streamed to the viewers, and settled in any case. Returns
- * whether the model has nothing more to do.
+ * whether the run has ended with it.
  */
 async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promise<boolean> {
   const { lease, log, run } = work
@@ -207,18 +208,20 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
   const usage = await measureTokens(reply.finish?.usage, step.prompt, writtenBy(reply))
   const finish = reply.finish?.finishReason.unified ?? 'other'
   trace?.end({ ...reply, tokens: usage, finish })
-  const { calls, notices } = await lease.write(async (sql) => {
-    const [, calls, notices] = await Promise.all([
+  const isAnswer = finish === 'length' || reply.calls.length === 0
+  const { calls, hasEnded, notices } = await lease.write(async (sql) => {
+    const [, calls, hasEnded, notices] = await Promise.all([
       saveStep(sql, work, step, reply.text, finish),
       addCalls(sql, parts, work, step, reply, finish),
+      isAnswer && restRun(sql, parts, work, 'succeeded'),
       settleModelCall(sql, run, call, usage, finish),
     ])
-    return { calls, notices }
+    return { calls, hasEnded, notices }
   })
   if (reply.text) log.append({ type: 'text-end', id: textId(step.number) })
   for (const text of notices) log.append({ type: 'data-notice', data: { text }, transient: true })
   showNew(work, calls)
-  return finish === 'length' || calls.length === 0
+  return hasEnded
 }
 
 const noTokens = { prompt_tokens: 0, completion_tokens: 0, is_estimated: false }

@@ -255,13 +255,17 @@ describe.skipIf(!redisUrl)('the process that works on a run', { timeout: 180_000
       INLAY_SECRET: testSecret,
     })
     // A superuser, who sees the rows of all organizations.
-    const owner = new pg.Client(config.databaseUrl?.replace('inlay_owner@', 'postgres@'))
-    await owner.connect()
-    onTestFinished(() => owner.end())
+    const connect = async () => {
+      const owner = new pg.Client(config.databaseUrl?.replace('inlay_owner@', 'postgres@'))
+      await owner.connect()
+      onTestFinished(() => owner.end())
+      return owner
+    }
+    const owner = await connect()
     const read = async (text: string) => (await owner.query(text)).rows
     const [one, two] = servers as [ServerProcess, ServerProcess]
     onTestFinished(() => one.signal('SIGCONT'))
-    return { model, page, resume, one, two, read }
+    return { model, page, resume, one, two, read, connect }
   }
 
   const usage = `
@@ -325,10 +329,37 @@ describe.skipIf(!redisUrl)('the process that works on a run', { timeout: 180_000
     expect(await read('select reserved_tokens from budget_periods where reserved_tokens <> 0')).toEqual([])
   })
 
-  test('is suspended during a call: its outcome is unknown, and the late result changes nothing', async () => {
-    const { one, two, page, resume, read } = await startProcesses(({ messages }) =>
-      messages.at(-1)?.role === 'tool' ? { text: ['I don’t know'] } : { calls: [{ name: 'visit', args: {} }] },
-    )
+  const calling: Script = ({ messages }) =>
+    messages.some(({ role }) => role === 'tool') ? { text: ['I don’t know'] } : { calls: [{ name: 'visit', args: {} }] }
+
+  test('is suspended during a call: its result is accepted after another one has reported it as unknown', async () => {
+    const { one, two, page, resume, read } = await startProcesses(calling)
+    const shop = await page(two, { hello: { tab_id: 'tab-2' } })
+    await offer(shop, 'visit')
+    const here = openChat(await page(one))
+    const run = await here.say('Visit it')
+    const { call_id } = await shop.next('tool/call')
+    one.signal('SIGSTOP')
+    const there = (await resume(two, here.thread, run)).chat
+    await there.rest(run, 'succeeded')
+    expect(await read('select state from tool_calls')).toEqual([{ state: 'unknown' }])
+    one.signal('SIGCONT')
+    await here.rest(run, 'succeeded')
+    shop.send({ type: 'tool/result', call_id, result: 'visited' })
+    for (const chat of [here, there]) {
+      const shown = await chat.until(run, ({ calls, end }) => calls[0]?.output === 'visited' && end !== undefined)
+      expect(shown).toMatchObject({ texts: ['I don’t know'], end: { status: 'succeeded' } })
+    }
+    one.signal('SIGTERM')
+    expect((await one.finished).code).toBe(0)
+    expect(await read('select id, state, result from tool_calls')).toEqual([
+      { id: call_id, state: 'succeeded', result: 'visited' },
+    ])
+    expect([shop.unread('tool/call'), shop.unread('tool/cancel')]).toEqual([[], []])
+  })
+
+  test('is suspended before the result arrives: it isn’t lost', async () => {
+    const { one, two, page, resume, read } = await startProcesses(calling)
     const shop = await page(two, { hello: { tab_id: 'tab-2' } })
     await offer(shop, 'visit')
     const here = openChat(await page(one))
@@ -337,15 +368,71 @@ describe.skipIf(!redisUrl)('the process that works on a run', { timeout: 180_000
     one.signal('SIGSTOP')
     shop.send({ type: 'tool/result', call_id, result: 'visited' })
     const there = (await resume(two, here.thread, run)).chat
-    const expected = { attempt: 2, texts: ['I don’t know'], calls: [{ id: call_id, output: undefined }] }
-    expect(await there.rest(run, 'succeeded')).toMatchObject(expected)
+    await there.until(run, ({ calls }) => calls[0]?.output === 'visited')
+    await there.rest(run, 'succeeded')
     one.signal('SIGCONT')
-    expect(await here.rest(run, 'succeeded')).toMatchObject(expected)
+    await here.until(run, ({ calls, end }) => calls[0]?.output === 'visited' && end?.status === 'succeeded')
     one.signal('SIGTERM')
     expect((await one.finished).code).toBe(0)
     expect(await read('select id, state, result from tool_calls')).toEqual([
-      { id: call_id, state: 'unknown', result: null },
+      { id: call_id, state: 'succeeded', result: 'visited' },
     ])
     expect(shop.unread('tool/call')).toEqual([])
+  })
+
+  test('is killed together with the page’s session: the result is accepted from the page’s next session', async () => {
+    const { one, two, page, resume, read } = await startProcesses(calling)
+    const shop = await page(one, { hello: { tab_id: 'tab-2' } })
+    await offer(shop, 'visit')
+    const here = openChat(shop)
+    const run = await here.say('Visit it')
+    const { call_id, receipt } = await shop.next('tool/call')
+    one.signal('SIGKILL')
+    const { session, resume_secret: secret } = shop.ready
+    const again = await page(two, { hello: { tab_id: 'tab-2', resume: { session, secret } } })
+    expect(again.ready.resumed).toBe(false)
+    again.send({ type: 'tool/result', call_id, result: 'visited', receipt })
+    const there = (await resume(two, here.thread, run)).chat
+    await there.until(run, ({ calls }) => calls[0]?.output === 'visited')
+    await there.rest(run, 'succeeded')
+    expect(await read('select id, state, result from tool_calls')).toEqual([
+      { id: call_id, state: 'succeeded', result: 'visited' },
+    ])
+    expect(again.unread('tool/call')).toEqual([])
+  })
+
+  test('is suspended after it has marked a call as sent: it doesn’t send it when it is back', async () => {
+    const { one, two, page, read, connect } = await startProcesses(calling)
+    const shop = await page(two, { hello: { tab_id: 'tab-2' } })
+    await offer(shop, 'visit')
+    // Holds the process where it asks whether there is a governance provider, immediately before it sends the call.
+    const locker = await connect()
+    await locker.query('begin; lock table governance_providers in access exclusive mode')
+    const here = openChat(await page(one))
+    const run = await here.say('Visit it')
+    const held = await vi.waitFor(async () => {
+      const [backend] = await read(`
+        select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '%from governance_providers%'`)
+      return backend?.pid ?? expect.unreachable('It does not wait')
+    }, patience)
+    expect(await read('select state from tool_calls')).toEqual([{ state: 'running' }])
+    one.signal('SIGSTOP')
+    await locker.query('commit')
+    await vi.waitFor(
+      async () => expect(await read('select state from tool_calls')).toEqual([{ state: 'unknown' }]),
+      patience,
+    )
+    // Otherwise, it would often find out that it has lost the run just before it sends the call.
+    await locker.query('begin; select from runs for update')
+    one.signal('SIGCONT')
+    const hasAsked = `select from pg_stat_activity where pid = ${held} and query like '%from governance_providers%'`
+    await vi.waitFor(async () => expect(await read(hasAsked)).toEqual([]), patience)
+    await locker.query('commit')
+    await here.rest(run, 'succeeded')
+    one.signal('SIGTERM')
+    expect((await one.finished).code).toBe(0)
+    await shop.settled()
+    expect(shop.unread('tool/call')).toEqual([])
+    expect(await read('select state from tool_calls')).toEqual([{ state: 'unknown' }])
   })
 })

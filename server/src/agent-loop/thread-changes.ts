@@ -1,12 +1,14 @@
 import { failure, notFound } from '../lib/errors.ts'
 import { hasEnded } from '../run-feeds/chunks.ts'
+import { Stopped } from '../runs/leases.ts'
 import type { RunRow } from '../runs/rows.ts'
-import type { RunClient, RunPage, ToolCallRow } from '../runs/run.ts'
+import type { RunClient, RunError, RunPage, RunStatus, ToolCallRow } from '../runs/run.ts'
 import type { Decision, NewMessage, Speaker } from '../runs/runs.ts'
 import { lockThread, ownsThread, requireThread } from '../runs/speakers.ts'
 import type { Sql } from '../stores/database.ts'
 import { countMessage, startThreadWithId } from '../threads/threads.ts'
 import { shortenTitle } from '../threads/title.ts'
+import type { RunParts, Work } from './work.ts'
 
 /** Runs of one user that can go on at the same time. */
 const mostRunsPerUser = 5
@@ -142,4 +144,50 @@ export async function requireQuestion(
     throw failure(403, 'APPROVE_IN_PANEL', 'This tool belongs to another site, so it is approved in the agent’s panel.')
   }
   return { call, run }
+}
+
+/** Must run under the run's lease. Returns false if there is something to do after all. */
+export async function restRun(
+  sql: Sql,
+  parts: RunParts,
+  work: Work,
+  status: 'waiting' | 'succeeded',
+): Promise<boolean> {
+  const { run } = work
+  const [[more], [waits]] = await Promise.all([
+    sql`
+      select from tool_calls where run_id = ${run.id} and state in ('new', 'approved')
+      union all select from messages where thread_id = ${run.threadId} and run_id is null and replaced_at is null`,
+    sql`select from tool_calls where run_id = ${run.id} and state in ('asking', 'running')`,
+  ])
+  if (more || (status === 'waiting' && !waits)) return false
+  if (status === 'waiting') await requireNotStopped(sql, work)
+  await saveStatus(sql, parts, work, status, null)
+  return true
+}
+
+/** A run that rests can't be told to stop, so it must not rest if it was told just before. */
+async function requireNotStopped(sql: Sql, { run }: Work): Promise<void> {
+  const [stopped] = await sql`select from runs where id = ${run.id} and stop_requested_at is not null`
+  if (stopped) throw new Stopped()
+}
+
+export async function saveStatus(
+  sql: Sql,
+  { clock }: RunParts,
+  { run, startedAt }: Work,
+  status: RunStatus,
+  error: RunError | null,
+): Promise<void> {
+  const hasEndedNow = status !== 'waiting'
+  const at = new Date(clock()).toISOString()
+  await Promise.all([
+    sql`
+      update runs set status = ${status}, error = ${error && JSON.stringify(error)}, lease_until = null, node = null,
+        worked_ms = worked_ms + ${Math.max(0, Math.round(Date.now() - startedAt))},
+        ended_at = case when ${hasEndedNow} then now() end,
+        holder = case when ${hasEndedNow} then '{}' else holder end
+      where id = ${run.id}`,
+    hasEndedNow && countMessage(sql, run.threadId, { tokens: 0, at }),
+  ])
 }

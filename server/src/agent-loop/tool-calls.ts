@@ -61,8 +61,9 @@ async function judge({ toolbox }: RunParts, { run, tool, call, conversation }: Q
     return { verdict: 'refuse', reason: 'The tool is no longer there, or has changed. Nothing was done.' }
   }
   const verdict = await toolbox.decide(run, tool, call.args, conversation.thread)
-  const isRepeated = ({ state, name, args }: ToolCallRow) =>
-    state === 'unknown' && name === call.name && isDeepStrictEqual(args, call.args)
+  // Also if its result has arrived meanwhile, because the model may have asked for this call before that.
+  const isRepeated = ({ state, late_step, name, args }: ToolCallRow) =>
+    (state === 'unknown' || late_step !== null) && name === call.name && isDeepStrictEqual(args, call.args)
   const wasUnknown = conversation.stories.some(({ calls }) => calls.some(isRepeated))
   if (verdict.verdict === 'run' && wasUnknown && tool.isWriting) {
     return { verdict: 'ask', reason: 'This call was interrupted before, and may already have been carried out.' }
@@ -122,7 +123,7 @@ async function make({ toolbox }: RunParts, work: Work, call: ToolCallRow): Promi
   // An AG-UI client runs its own tools, and sends their results with its next request.
   if (!sending || sending.tool?.kind === 'client') return
   const toolTrace = trace?.startToolCall(sending)
-  const { state, result, origin } = await toolbox.call(run, sending, lease.signal)
+  const { state, result, origin } = await toolbox.call(run, sending, lease)
   toolTrace?.end({ state, result })
   const [ended] = await lease.write(async (sql) => {
     if (origin !== null) await addOrigins(sql, run.threadId, [origin])

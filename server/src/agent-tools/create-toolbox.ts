@@ -11,6 +11,9 @@ import type { AgentTool, Toolbox, ToolOutcome } from './toolbox.ts'
 /** Maximum number of tools that the model gets at once. */
 const mostTools = 64
 
+type OfferedRef = ToolRef & { kind: 'page' | 'connector' }
+type Caller = Parameters<Toolbox['call']>[2]
+
 /** `readRules` is called before every decision and call, so it should be fast. */
 export function createToolbox(service: Offering, readRules: (organizationId: string) => Promise<ToolRules>): Toolbox {
   const { database, hub, log } = service
@@ -23,24 +26,19 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
     run: Run,
     rules: ToolRules,
     call: ToolCallRow,
-    ref: ToolRef & { kind: 'page' | 'connector' },
-    signal: AbortSignal,
+    ref: OfferedRef,
+    { signal, mayStillCall }: Caller,
   ): Promise<ToolOutcome> {
-    const { id, decision, args, edited_args } = call
-    const { name, origin } = ref
-    const definition_hash = unbindHash(call.definition_hash ?? '', origin)
+    const { origin } = ref
     if (policyFor(rules, ref) === 'never') return refused(neverReason)
-    if (decision === null || decision === 'declined' || definition_hash === undefined)
-      return refused('The call was not approved.')
-    const wanted = {
-      tool_name: name,
-      args: edited_args ?? args,
-      ...(ref.kind === 'page' && { source_id: ref.source_id }),
-      approved: { id, approval: { id, how: decision }, definition_hash, origin },
-    }
+    const wanted = describeWanted(call, ref)
+    if (!wanted) return refused('The call was not approved.')
     try {
       const user = userOfRun(run, rules.name)
-      return describeRelayed(await hub.callTool(user, wanted, { signal, progress: () => undefined }), origin)
+      return describeRelayed(
+        await hub.callTool(user, wanted, { signal, mayStillCall, progress: () => undefined }),
+        origin,
+      )
     } catch (error) {
       const outcome = explainFailure(error, origin)
       if (outcome) return outcome
@@ -48,12 +46,12 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
     }
   }
 
-  async function makeCall(run: Run, call: ToolCallRow, signal: AbortSignal): Promise<ToolOutcome> {
+  async function makeCall(run: Run, call: ToolCallRow, caller: Caller): Promise<ToolOutcome> {
     const { tool } = call
     if (tool === null) return failed('There is no tool with this name. Use one of the listed tools.')
     if (tool.kind === 'client') return failed('This tool can only run in the client that declared it.')
     const rules = await readRules(run.organizationId)
-    if (tool.kind !== 'built_in') return callThroughHub(run, rules, call, tool, signal)
+    if (tool.kind !== 'built_in') return callThroughHub(run, rules, call, tool, caller)
     const context = { service, run, offered: () => offeredTo(run, rules) }
     return callBuiltIn(context, tool, call.edited_args ?? call.args)
   }
@@ -74,10 +72,11 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
 
     findProblem: ({ inputSchema }, args) => findArgumentProblem(inputSchema, args),
 
-    async call(run, call, signal) {
+    async call(run, call, caller) {
+      const { signal } = caller
       signal.throwIfAborted()
       try {
-        return await untilAborted(makeCall(run, call, signal), signal)
+        return await untilAborted(makeCall(run, call, caller), signal)
       } catch (error) {
         signal.throwIfAborted()
         const outcome = explainFailure(error, null)
@@ -87,8 +86,36 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
       }
     },
 
+    async readLateResponse(run, call, late) {
+      const wanted = call.tool?.kind === 'page' ? describeWanted(call, call.tool) : undefined
+      if (!wanted) throw new Error(`The call ${call.id} was never sent to a page`)
+      const { name } = await readRules(run.organizationId)
+      const { origin } = wanted.approved
+      try {
+        return describeRelayed(await hub.readLateResponse(userOfRun(run, name), wanted, late), origin)
+      } catch (error) {
+        const outcome = explainFailure(error, origin)
+        // Any other failure is ours, and passes.
+        if (outcome?.state === 'refused') return outcome
+        throw error
+      }
+    },
+
     listSkills: (run) => database.asOrg(run.organizationId, (sql) => selectActiveSkills(sql, hostOfRun(run))),
     readSkill: (run, name) => readSkillBody(service, run, name),
+  }
+}
+
+/** The call as the hub makes it. Undefined if it wasn't approved. */
+function describeWanted({ id, decision, args, edited_args, definition_hash: bound }: ToolCallRow, ref: OfferedRef) {
+  const { name, origin } = ref
+  const definition_hash = unbindHash(bound ?? '', origin)
+  if (decision === null || decision === 'declined' || definition_hash === undefined) return undefined
+  return {
+    tool_name: name,
+    args: edited_args ?? args,
+    ...(ref.kind === 'page' && { source_id: ref.source_id }),
+    approved: { id, approval: { id, how: decision }, definition_hash, origin },
   }
 }
 

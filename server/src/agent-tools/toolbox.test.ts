@@ -19,7 +19,7 @@ afterEach(() => world.reset())
 const builtIn = ['activate_skill', 'draft_skill', 'read_result']
 const elsewhere = 'https://elsewhere.example'
 const readOnly = { readOnlyHint: true }
-const never = new AbortController().signal
+const never = new AbortController()
 
 const call = async (run: Run, tool: AgentTool, changes: Partial<ToolCallRow> = {}) =>
   world.toolbox.call(run, callOf(run, tool, changes), never)
@@ -298,13 +298,13 @@ describe('a call to a page', () => {
   test('ends at once when it’s aborted, and the page is told', async () => {
     const { run, page, tool } = await world.converse(ann, { tools: [{ name: 'pay' }] })
     const stop = new AbortController()
-    const answered = world.toolbox.call(run, callOf(run, await tool('pay')), stop.signal)
+    const answered = world.toolbox.call(run, callOf(run, await tool('pay')), stop)
     const { call_id } = await page.next('tool/call')
     const reason = new Error('Stopped')
     stop.abort(reason)
     await expect(answered).rejects.toBe(reason)
     expect(await page.next('tool/cancel')).toMatchObject({ call_id })
-    await expect(world.toolbox.call(run, callOf(run, await tool('pay')), stop.signal)).rejects.toBe(reason)
+    await expect(world.toolbox.call(run, callOf(run, await tool('pay')), stop)).rejects.toBe(reason)
     expect(page.unread('tool/call')).toEqual([])
   })
 

@@ -1,3 +1,5 @@
+import type { ToolCall } from '../foundation/tool.ts'
+import type { LateResponse } from '../hub/hub.ts'
 import type { Run, ThreadTrust, ToolCallRow, ToolRef } from '../runs/run.ts'
 
 /** A tool that the model can call in a run. */
@@ -46,8 +48,13 @@ export interface Toolbox {
   decide(run: Run, tool: AgentTool, args: Record<string, unknown>, trust: ThreadTrust): Promise<Verdict>
   /** What is wrong with arguments that the user edited; undefined if they fit the tool's schema. */
   findProblem(tool: AgentTool, args: Record<string, unknown>): string | undefined
-  /** Makes the call, once. Governance judges it before and after. Throws only if the signal aborts. */
-  call(run: Run, call: ToolCallRow, signal: AbortSignal): Promise<ToolOutcome>
+  /**
+   * Makes the call, once, unless the caller loses its right to. Governance judges it before and after. Throws only if
+   * the signal aborts.
+   */
+  call(run: Run, call: ToolCallRow, caller: Pick<ToolCall, 'signal' | 'mayStillCall'>): Promise<ToolOutcome>
+  /** How a call of a page's tool ended whose result arrived late. Throws if it can't be judged or recorded now. */
+  readLateResponse(run: Run, call: ToolCallRow, late: LateResponse): Promise<ToolOutcome>
   /** The skills for the page's host. */
   listSkills(run: Run): Promise<SkillEntry[]>
   /** A skill's body, verbatim; undefined if there is none with this name for the page's host. */

@@ -28,8 +28,18 @@ export interface Tool<Needs> extends Facts {
 export interface ToolCall {
   /** Aborts when the client disconnects. */
   readonly signal: AbortSignal
+  /** False if the caller has lost its right to make the call. Asked immediately before the call is sent. */
+  mayStillCall?: (() => boolean) | undefined
   /** Reports progress to the client, if it asked for it. */
   progress(progress: { progress: number; total?: number; message?: string }): void
+}
+
+/**
+ * Reason to abort a call whose caller no longer waits although somebody still wants the result: a page isn't told to
+ * cancel the call.
+ */
+export class CallerGone extends Error {
+  override name = 'CallerGone'
 }
 
 type Handler<Needs, Who, Input, Output> = (service: Needs, caller: Who, input: Input, call: ToolCall) => Promise<Output>

@@ -14,7 +14,7 @@ import { askUser } from './approvals.ts'
 import type * as contract from './contract.ts'
 import { createGovernor } from './governor.ts'
 import { unpack } from './kept-definitions.ts'
-import { callFailure, createSwitchboard, type Switchboard } from './switchboard.ts'
+import { callFailure, createSwitchboard, isCancelled, type Switchboard } from './switchboard.ts'
 
 /** Key in a result's `_meta` that names the page or connector the result comes from. */
 const sourceKey = 'inlay/source'
@@ -31,6 +31,12 @@ export interface Hub {
   ): Promise<HubTool[]>
   /** Resolves even if the tool itself failed; throws a Failure if the tool returned no result. */
   callTool(user: ToolUser, wanted: WantedCall, call: ToolCall): Promise<Relayed>
+  /** Reads the response of a page whose caller is gone. Governance judges it, and it's recorded, as in `callTool`. */
+  readLateResponse(
+    user: ToolUser,
+    wanted: WantedCall & { approved: ApprovedCall },
+    late: LateResponse,
+  ): Promise<Relayed>
   switchboard: Switchboard
   /** Names that pages can't use for their tools. */
   builtInNames: ReadonlySet<string>
@@ -42,6 +48,12 @@ interface WantedCall {
   args: Record<string, unknown>
   source_id?: string | undefined
   approved?: ApprovedCall | undefined
+}
+
+/** A response of a page to a call whose caller is gone. */
+export interface LateResponse {
+  source: RemoteTool['source']
+  answer: PageResponse
 }
 
 /** For a call that was approved before it reached the hub: the user isn't asked again. */
@@ -102,19 +114,26 @@ export async function createHub(
         record.source_type = remote ? 'connector' : 'page'
         record.source = remote ? tool.source.title : tool.source.origin
         record.definition_hash = tool.definitionHash
-        const context = {
-          mcp_call_id: record.id,
-          organization_id: user.organizationId,
-          caller_identity: user.email || user.id,
-          source: tool.source,
-          tool: tool_name,
-        }
+        const context = describeCall(user, record.id, tool_name, tool.source)
         record.governance = await govern({ phase: 'request', context: { ...context, arguments: args } })
         const { relayed, approval, definitionHash } = await tool.call(args, call, record.id)
         if (definitionHash) record.definition_hash = definitionHash
         describeAnswer(record, relayed, approval)
         await govern({ phase: 'response', context: { ...context, result: relayed } })
         return { ...relayed, _meta: { [sourceKey]: { kind: remote ? 'connector' : 'page', ...tool.source } } }
+      })
+    },
+
+    readLateResponse(user, { tool_name, args, approved }, { source, answer }) {
+      return toolCalls.follow(user, { tool_name, args, id: approved.id }, async (record) => {
+        record.source_type = 'page'
+        record.source = source.origin
+        record.definition_hash = approved.definition_hash
+        const relayed = readPageResponse(answer)
+        describeAnswer(record, relayed, approved.approval)
+        const context = describeCall(user, record.id, tool_name, source)
+        record.governance = await govern({ phase: 'response', context: { ...context, result: relayed } })
+        return { ...relayed, _meta: { [sourceKey]: { kind: 'page', ...source } } }
       })
     },
 
@@ -125,6 +144,15 @@ export async function createHub(
     },
   }
 }
+
+/** What the governance provider learns about every call. */
+const describeCall = (user: ToolUser, callId: string, tool: string, source: RemoteTool['source']) => ({
+  mcp_call_id: callId,
+  organization_id: user.organizationId,
+  caller_identity: user.email || user.id,
+  source,
+  tool,
+})
 
 /** Cancels a member's calls to pages when the member's token is revoked or the membership ends. */
 function endCallsWithAccess({ changes, database, log }: Service, switchboard: Switchboard): () => void {
@@ -173,7 +201,7 @@ const requireUnchanged = (tool: ConnectorTool, { approval, definition_hash, orig
     tool.share(async () => {
       const { hash } = await tool.findDefinition()
       if (hash !== definition_hash || tool.source.origin !== origin) throw callFailure('TOOL_CHANGED')
-      if (call.signal.aborted) throw callFailure('CALL_CANCELLED')
+      if (isCancelled(call)) throw callFailure('CALL_CANCELLED')
       const { relayed } = await tool.call(args, call, callId)
       return { relayed, approval }
     }),

@@ -17,12 +17,17 @@ export interface Nodes {
   send(node: string, message: HubMessage): void
   broadcast(message: HubMessage): void
   /** Undefined if the node doesn't reply in time. `toMessage` puts the request's ID into the message. */
-  ask<Answer>(node: string, toMessage: (ask: string) => HubMessage): Promise<Answer | undefined>
+  ask<Answer>(node: string, toMessage: (ask: string) => HubMessage, options?: AskOptions): Promise<Answer | undefined>
   /** Replies to another node's request. */
   answer(node: string, ask: string, answer: unknown): void
   /** Tells the other nodes that this one is alive, and whether it holds sources. */
   announce(holdsSources: boolean): void
   close(): Promise<void>
+}
+
+interface AskOptions {
+  /** Sends the message also to a node that didn't reply the last time. */
+  evenIfSilent?: boolean
 }
 
 const place = 'bus:hub'
@@ -148,8 +153,8 @@ export async function createNodes(
     },
     send: (node, message) => publish(channels.hubNode(node), message),
     broadcast: (message) => publish(channels.hub, message),
-    ask<Answer>(node: string, toMessage: (ask: string) => HubMessage) {
-      if (silent.has(node)) return Promise.resolve(undefined)
+    ask<Answer>(node: string, toMessage: (ask: string) => HubMessage, { evenIfSilent = false }: AskOptions = {}) {
+      if (silent.has(node) && !evenIfSilent) return Promise.resolve(undefined)
       const ask = newId()
       return new Promise<Answer | undefined>((resolve) => {
         const settle = (answer: unknown) => {

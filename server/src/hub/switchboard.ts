@@ -1,6 +1,6 @@
 import { type Approval, answerWithinMs, callDeadlineMs, longestCallMs } from '@inlay/protocol'
 import type { Service } from '../foundation/service.ts'
-import type { ToolCall } from '../foundation/tool.ts'
+import { CallerGone, type ToolCall } from '../foundation/tool.ts'
 import type { ToolUser } from '../foundation/tool-user.ts'
 import { type Failure, failure } from '../lib/errors.ts'
 import { PassingMap } from '../lib/passing-map.ts'
@@ -142,9 +142,11 @@ export async function createSwitchboard(service: Service) {
       case 'progress':
         pending.get(message.callId)?.progress(message.progress)
         break
-      case 'settled':
-        pending.get(message.callId)?.settle(message.outcome)
+      case 'settled': {
+        const isWaiting = settle(message.callId, message.outcome)
+        if (message.ask !== undefined) nodes.answer(from, message.ask, isWaiting)
         break
+      }
       case 'moved':
         pending.get(message.callId)?.move(from)
         break
@@ -153,6 +155,13 @@ export async function createSwitchboard(service: Service) {
           if (source.id !== message.sourceId) source.tabOpened(message.tabId)
         }
     }
+  }
+
+  /** Returns whether the caller was waiting on this node. */
+  function settle(callId: string, outcome: Outcome): boolean {
+    const call = pending.get(callId)
+    call?.settle(outcome)
+    return call !== undefined
   }
 
   /** Only the caller's node knows whether the caller still waits, so it decides whether an allowed call runs. */
@@ -231,7 +240,10 @@ export async function createSwitchboard(service: Service) {
       const callId = order.call_id
       const { sourceId } = target.source
       return new Promise((resolve, reject) => {
-        const cancel = () => entry.cancel(reasonOf(call.signal))
+        const cancel = () => {
+          if (call.signal.reason instanceof CallerGone) entry.settle({ failure: 'CALL_CANCELLED' })
+          else entry.cancel(reasonOf(call.signal))
+        }
         const entry: PendingCall = {
           user,
           cancel(reason) {
@@ -269,7 +281,7 @@ export async function createSwitchboard(service: Service) {
             entry.node = node
           },
         }
-        if (call.signal.aborted) return reject(callFailure('CALL_CANCELLED'))
+        if (isCancelled(call)) return reject(callFailure('CALL_CANCELLED'))
         pending.set(callId, entry)
         call.signal.addEventListener('abort', cancel)
         if (order.question) entry.asking()
@@ -308,6 +320,12 @@ export async function createSwitchboard(service: Service) {
 
     settled: (replyTo: string, callId: string, answer: PageResponse) =>
       post(replyTo, { kind: 'settled', callId, outcome: answer }),
+    /** Returns false if the caller is gone, or if its node doesn't reply. */
+    async settleIfWaiting(replyTo: string, callId: string, answer: PageResponse): Promise<boolean> {
+      if (replyTo === nodes.self) return settle(callId, answer)
+      const settled = (ask: string): HubMessage => ({ kind: 'settled', callId, outcome: answer, ask })
+      return (await nodes.ask<boolean>(replyTo, settled, { evenIfSilent: true })) ?? false
+    },
     left: (replyTo: string, callId: string) =>
       post(replyTo, { kind: 'settled', callId, outcome: { failure: 'SOURCE_GONE' } }),
     asking: (replyTo: string, callId: string) => post(replyTo, { kind: 'asking', callId }),
@@ -353,6 +371,8 @@ function wantedTools({ tools }: LocalSource, wanted: Wanted): KeptTool[] {
   const tool = tools.get(wanted.toolName)
   return tool ? [tool] : []
 }
+
+export const isCancelled = ({ signal, mayStillCall }: ToolCall): boolean => signal.aborted || mayStillCall?.() === false
 
 const reasonOf = ({ reason }: AbortSignal): string => (typeof reason === 'string' ? reason : 'The caller cancelled')
 

@@ -1,6 +1,6 @@
 import type { LanguageModelV4FunctionTool, LanguageModelV4Message, LanguageModelV4Prompt } from '@ai-sdk/provider'
 import type { AgentTool } from '../agent-tools/toolbox.ts'
-import { explainEnd } from '../run-feeds/chunks.ts'
+import { explainEnd, unknownOutcome } from '../run-feeds/chunks.ts'
 import type { Conversation, MessageRow, RunStory } from '../runs/rows.ts'
 import type { RunPage, ToolCallRow } from '../runs/run.ts'
 
@@ -64,6 +64,7 @@ function* writeStory(
       }
     }
     if (own.length > 0) yield { role: 'tool', content: own.map(writeResult) }
+    for (const call of calls) if (call.late_step === step) yield user(writeLateResult(call))
   }
 }
 
@@ -75,9 +76,16 @@ function writeMessage({ text, skill }: MessageRow, skills: ReadonlyMap<string, s
 function writeResult(call: ToolCallRow) {
   const { id, name, edited_args } = call
   const notes = edited_args ? [`The user changed the arguments to ${JSON.stringify(edited_args)}.`] : []
-  const value = [...notes, call.result === null ? explainEnd(call) : writeUntrusted(call, call.result)].join('\n')
+  const value = [...notes, call.late_step === null ? writeOutcome(call) : unknownOutcome].join('\n')
   return { type: 'tool-result' as const, toolCallId: id, toolName: name, output: { type: 'text' as const, value } }
 }
+
+const writeOutcome = (call: ToolCallRow): string =>
+  call.result === null ? explainEnd(call) : writeUntrusted(call, call.result)
+
+/** Models accept only one result per call, so a late one is a message of its own. */
+const writeLateResult = (call: ToolCallRow): string =>
+  `This is not a message of the user. The outcome of the call ${call.id} of ${call.name} was unknown; its result has arrived now (${call.state}):\n${writeOutcome(call)}`
 
 /** Results of built-in tools are our own text, except for the rest of another tool's result. */
 function writeUntrusted({ id, tool, state }: ToolCallRow, result: string): string {

@@ -68,6 +68,7 @@ export function describeProgress(call: ToolCallRow): Chunk[] {
       if (edited_args) chunks.push({ type: 'data-edited-arguments', id, data: edited_args })
     }
   }
+  if (call.late_step !== null) chunks.push({ type: 'tool-output-error', toolCallId: id, errorText: unknownOutcome })
   if (state === 'succeeded') chunks.push({ type: 'tool-output-available', toolCallId: id, output: call.result ?? '' })
   else if (state === 'declined') chunks.push({ type: 'tool-output-denied', toolCallId: id })
   else if (hasEnded(call)) chunks.push({ type: 'tool-output-error', toolCallId: id, errorText: explainEnd(call) })
@@ -80,7 +81,9 @@ export function explainEnd({ state, result, reason }: ToolCallRow): string {
   if (state === 'refused') return reason ?? 'The call was refused.'
   if (state === 'declined') return reason ?? 'The user declined the call. Nothing was done.'
   if (state === 'cancelled') return 'The call was cancelled before it ran. Nothing was done.'
-  if (state === 'unknown')
-    return 'The server stopped during this call, so it is unknown whether it was carried out. Check before you try again.'
+  if (state === 'unknown') return unknownOutcome
   return 'The call failed.'
 }
+
+export const unknownOutcome =
+  'The server stopped during this call, so it is unknown whether it was carried out. Check before you try again.'

@@ -28,6 +28,9 @@ export interface Feeds {
   /** Tells the node that works on the run to stop it. */
   stop(runId: string): void
   onStop(handler: (runId: string) => void): void
+  /** The run's rows have changed. Its viewers see it, and the node that works on the run is told. */
+  changed(run: { id: string; threadId: string }): void
+  onChange(handler: (runId: string) => void): void
   close(): Promise<void>
 }
 
@@ -70,6 +73,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   /** Other nodes that watch a thread, and until when. */
   const watchers = new Map<string, Map<string, number>>()
   const stopHandlers = new Set<(runId: string) => void>()
+  const changeHandlers = new Set<(runId: string) => void>()
   const relay: Relay = await createRelay(service, receive)
 
   /** Passes chunks on once per turn of the event loop, because a model often sends several tokens at once. */
@@ -225,7 +229,15 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
         break
       case 'stop':
         for (const handler of stopHandlers) handler(message.runId)
+        break
+      case 'changed':
+        showChange(message.threadId, message.runId)
     }
+  }
+
+  function showChange(threadId: string, runId: string): void {
+    for (const handler of changeHandlers) handler(runId)
+    for (const viewing of viewings.get(threadId) ?? []) if (viewing.isAdmitted) void readAgain(viewing)
   }
 
   function showTo(node: string, log: Log, have: Position | undefined): void {
@@ -309,6 +321,11 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
       relay.broadcast({ kind: 'stop', runId })
     },
     onStop: (handler) => void stopHandlers.add(handler),
+    changed({ id: runId, threadId }) {
+      showChange(threadId, runId)
+      relay.broadcast({ kind: 'changed', threadId, runId })
+    },
+    onChange: (handler) => void changeHandlers.add(handler),
     async close() {
       clearInterval(timer)
       endWatch()

@@ -13,6 +13,8 @@ export type RelayMessage =
   | { kind: 'chunks'; threadId: string; run: { id: string; attempt: number }; n: number; chunks: readonly Chunk[] }
   | { kind: 'rested'; threadId: string; rest: RunRest }
   | { kind: 'stop'; runId: string }
+  /** The rows of a run were changed by a node that doesn't work on it. */
+  | { kind: 'changed'; threadId: string; runId: string }
 
 export interface Relay {
   send(node: string, message: RelayMessage): void

@@ -1,9 +1,10 @@
 import type { Service } from '../foundation/service.ts'
+import { CallerGone } from '../foundation/tool.ts'
 import { newId } from '../lib/ids.ts'
 import type { Database, Sql } from '../stores/database.ts'
 
 /** Another node works on the run now, or it has ended. Whatever this node was doing for it no longer counts. */
-export class LeaseLost extends Error {
+export class LeaseLost extends CallerGone {
   override name = 'LeaseLost'
 }
 
@@ -20,6 +21,8 @@ export interface Lease extends Held {
   signal: AbortSignal
   /** A transaction that only happens if the lease still holds. The work must not do anything but SQL. */
   write<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** Loses the lease if it has ended by this process's clock, because the process was suspended. */
+  mayStillCall(): boolean
   /** Ends the work without writing anything. */
   lose(): void
   release(): void
@@ -49,11 +52,13 @@ export const leaseSeconds = 8
 const renewEveryMs = 2_000
 const mostTakenOver = 100
 
+type HeldLease = Lease & { abort: AbortController; extend(until: number): void }
+
 type Needed = Pick<Service, 'database' | 'log'>
 
 export function createLeases({ database, log }: Needed, takeOver: (run: Abandoned) => Promise<void>): Leases {
   const node = newId()
-  const held = new Map<string, Lease & { abort: AbortController }>()
+  const held = new Map<string, HeldLease>()
   let isClosed = false
 
   /** Also finds stop requests whose message was lost. */
@@ -62,7 +67,8 @@ export function createLeases({ database, log }: Needed, takeOver: (run: Abandone
     await Promise.all(Array.from(byOrganization, ([id, leases]) => renewOf(id, leases)))
   }
 
-  async function renewOf(organizationId: string, leases: (Lease & { abort: AbortController })[]): Promise<void> {
+  async function renewOf(organizationId: string, leases: HeldLease[]): Promise<void> {
+    const until = performance.now() + leaseSeconds * 1000
     const renewed = await database.asOrg(
       organizationId,
       (sql) => sql<{ id: string; epoch: number; is_stopped: boolean }>`
@@ -75,6 +81,7 @@ export function createLeases({ database, log }: Needed, takeOver: (run: Abandone
       const run = known.get(lease.runId)
       if (run?.epoch !== lease.epoch) lease.lose()
       else if (run.is_stopped) lease.abort.abort(new Stopped())
+      else lease.extend(until)
     }
   }
 
@@ -108,11 +115,20 @@ export function createLeases({ database, log }: Needed, takeOver: (run: Abandone
     hold(claimed) {
       const { runId } = claimed
       const abort = new AbortController()
-      const lease = {
+      // In the time of `performance.now()`, and never later than in the database.
+      let endsAt = 0
+      const lease: HeldLease = {
         ...claimed,
         abort,
         signal: abort.signal,
-        write: <T>(work: (sql: Sql) => Promise<T>) => writeUnder(database, { ...claimed, node }, work),
+        extend(until) {
+          endsAt = Math.max(endsAt, until)
+        },
+        write: (work) => writeUnder(database, { ...claimed, node, extend: lease.extend }, work),
+        mayStillCall() {
+          if (performance.now() >= endsAt) lease.lose()
+          return !abort.signal.aborted
+        },
         lose: () => abort.abort(new LeaseLost()),
         release: () => {
           if (held.get(runId) === lease) held.delete(runId)
@@ -144,22 +160,25 @@ export function createLeases({ database, log }: Needed, takeOver: (run: Abandone
 
 function writeUnder<T>(
   database: Database,
-  { organizationId, threadId, runId, epoch, node }: Held & { node: string },
+  { organizationId, threadId, runId, epoch, node, extend }: Held & { node: string; extend(until: number): void },
   work: (sql: Sql) => Promise<T>,
 ): Promise<T> {
+  const startedAt = performance.now()
   return database.asOrg(organizationId, async (sql) => {
     // In this order; see lockThread. The work is sent with them, to save a round trip: without a lease, the transaction
     // is rolled back.
     const locking = Promise.all([
       sql`select from threads where id = ${threadId} for no key update`,
-      sql`
-        select from runs where id = ${runId} and epoch = ${epoch} and node = ${node} and status = 'running'
+      sql<{ left_ms: number }>`
+        select (extract(epoch from lease_until - now()) * 1000)::float8 as left_ms
+        from runs where id = ${runId} and epoch = ${epoch} and node = ${node} and status = 'running'
         for no key update`,
     ])
     const working = work(sql)
     working.catch(() => undefined)
     const [, [held]] = await locking
     if (!held) throw new LeaseLost()
+    extend(startedAt + held.left_ms)
     return working
   })
 }

@@ -87,12 +87,15 @@ export interface ToolCallRow {
   dispatched_at: string | null
   result: string | null
   ended_at: string | null
+  /** Set if the result arrived after the outcome had been reported as unknown: the run's last step by then. */
+  late_step: number | null
 }
 
 /**
  * `new` → `approved` | `asking` | `refused`; `asking` → `approved` | `declined`; `approved` → `running`; `running` →
  * `succeeded` | `failed` | `unknown`. Every state before the end can become `cancelled`. `unknown`: the call may or may
- * not have happened, because the node that made it is gone.
+ * not have happened, because the node that made it is gone. If its result arrives later, it becomes `succeeded`,
+ * `failed` or `refused`.
  */
 type ToolCallState =
   | 'new'

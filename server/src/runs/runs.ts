@@ -1,4 +1,5 @@
 import type { UIMessageChunk } from 'ai'
+import type { LateResponse } from '../hub/hub.ts'
 import type { TicketHolder } from '../tickets/signed-tickets.ts'
 import type { RunClient, RunError, RunPage, RunStatus } from './run.ts'
 
@@ -38,6 +39,13 @@ export interface Decision {
   is_always?: boolean
   /** The page where the user decided. It may have been loaded again since the run began. */
   page?: RunPage
+}
+
+/** A page's response to a call whose caller no longer waits for it. */
+export interface LateResult extends LateResponse {
+  /** Who is at the page that was asked. */
+  speaker: Speaker
+  call_id: string
 }
 
 /** What a client already has of a run. */
@@ -82,6 +90,11 @@ export interface Runs {
     results: readonly { call_id: string; content: string; is_error: boolean }[],
     client: RunClient,
   ): Promise<void>
+  /**
+   * Takes the result of a call that a page was asked to make, and whose caller is gone. It's stored if the call's
+   * outcome is unknown, or becomes so within a minute. The caller has checked that this page was asked.
+   */
+  addLateResult(result: LateResult): void
   /** Makes a visitor's thread the speaker's own. The conversation stays tainted by what it contains. */
   adopt(speaker: Speaker, threadId: string, visitor: string): Promise<void>
   /**

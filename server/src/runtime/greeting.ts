@@ -2,6 +2,7 @@ import type { Chat } from '../chat/chat.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Hub } from '../hub/hub.ts'
 import { KeptDefinitions } from '../hub/kept-definitions.ts'
+import type { Runs } from '../runs/runs.ts'
 import { bearerOf, type TicketHolder, type Tickets } from '../tickets/signed-tickets.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { findRecentCalls } from '../tool-calls/tool-calls.ts'
@@ -9,12 +10,14 @@ import { type Arrival, admit, recordOverLimit, SocketRefused } from './admission
 import { closeFailed, type Hello, ProtocolError } from './messages.ts'
 import type { Places } from './places.ts'
 import { Session, type Taken } from './session.ts'
+import { createReceipts } from './session-calls.ts'
 import { RuntimeSocket } from './socket.ts'
 
 type GreetingService = Service & {
   tickets: Tickets
   hub: Hub
   chat: Chat
+  runs: Runs
   toolCalls: ToolCallRecorder
   arrivals: Set<Arrival>
   guests: Set<RuntimeSocket>
@@ -23,13 +26,15 @@ type GreetingService = Service & {
 
 /** Returns a function that gives a socket its session after hello. A new session takes one of the `tabs`. */
 export function createGreeting(service: GreetingService, tabs: Places) {
-  const { activity, chat, clock, guests, hub, log, sessions } = service
+  const { activity, chat, clock, guests, hub, log, runs, secrets, sessions } = service
 
   const context = {
     clock,
     hub,
     chat,
+    runs,
     definitions: new KeptDefinitions(),
+    createReceipt: createReceipts(secrets),
     async redeem(ticket: string, letIn: (holder: TicketHolder) => void) {
       await admit(service, ticket, letIn).catch((error) => {
         if (error instanceof SocketRefused) throw new ProtocolError(error.message)

@@ -6,6 +6,7 @@ import type { Chat } from '../chat/chat.ts'
 import type { Service } from '../foundation/service.ts'
 import { splitAddress } from '../http/connections.ts'
 import type { Hub } from '../hub/hub.ts'
+import type { Runs } from '../runs/runs.ts'
 import type { TicketHolder, Tickets } from '../tickets/signed-tickets.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { type Arrival, admit, checkOrigin, readTicket, refuse, requirePlace, SocketRefused } from './admission.ts'
@@ -52,6 +53,7 @@ export async function createRuntime(
   tickets: Tickets,
   hub: Hub,
   chat: Chat,
+  runs: Runs,
   toolCalls: ToolCallRecorder,
 ): Promise<Runtime> {
   const { clock, config, log, metrics } = service
@@ -65,7 +67,7 @@ export async function createRuntime(
   const sessions = new Map<string, Session>()
   let isDraining = false
 
-  const parts = { ...service, tickets, hub, chat, toolCalls, arrivals, guests, sessions }
+  const parts = { ...service, tickets, hub, chat, runs, toolCalls, arrivals, guests, sessions }
   const greet = createGreeting(parts, places.tabs)
   const revocations = watchRevocations(parts)
 

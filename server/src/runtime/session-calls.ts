@@ -1,7 +1,9 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import { type ClientMessage, longestCallMs, maxRunningCalls, maxTitleLength, type ServerMessage } from '@inlay/protocol'
 import type { Switchboard } from '../hub/switchboard.ts'
 import { PassingMap } from '../lib/passing-map.ts'
-import type { CallOrder, Handover } from '../stores/bus-messages.ts'
+import type { Secrets } from '../lib/secrets.ts'
+import type { CallOrder, Handover, PageResponse } from '../stores/bus-messages.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
 
 type RunningCall = Handover['calls'][number]
@@ -10,7 +12,35 @@ type RunningCall = Handover['calls'][number]
 interface Page {
   readonly id: string
   say(message: ServerMessage): void
+  /** Proves that a call was sent to this page, or to an earlier session of the same user and tab. */
+  receipt: Receipt
+  /** Takes a result that the call's caller no longer waits for. */
+  addLateResult(callId: string, answer: PageResponse): void
 }
+
+interface Receipt {
+  write(callId: string): string
+  isFor(callId: string, receipt: string): boolean
+}
+
+/** Receipts are signed values, so that they're still valid after a restart and on other nodes. */
+export function createReceipts(secrets: Secrets): (receiver: () => string) => Receipt {
+  const keys = secrets.derive('receipts of tool calls').map(({ key }) => key)
+  const sign = (key: Buffer, receiver: string, callId: string) =>
+    createHmac('sha256', key)
+      .update(JSON.stringify([receiver, callId]))
+      .digest()
+  return (receiver) => ({
+    write: (callId) => sign(keys[0] as Buffer, receiver(), callId).toString('base64url'),
+    isFor(callId, receipt) {
+      const given = Buffer.from(receipt, 'base64url')
+      return keys.some((key) => given.length === 32 && timingSafeEqual(given, sign(key, receiver(), callId)))
+    },
+  })
+}
+
+/** The agent continues a run on another node, so a page completes its calls even if their node is gone. */
+const outlivesCaller = ({ approval_id }: CallOrder): boolean => approval_id !== undefined
 
 /** The calls that a page is running or asks its user about, and the nodes that wait for their results. */
 export class SessionCalls {
@@ -27,8 +57,14 @@ export class SessionCalls {
   start(order: CallOrder, replyTo: string, now: number): boolean {
     if (this.#calls.size >= maxRunningCalls) return false
     this.#calls.set(order.call_id, { order, replyTo, startedAt: now })
-    this.#page.say(describeOrder(order))
+    this.#send(order)
     return true
+  }
+
+  #send(order: CallOrder): void {
+    const message = describeOrder(order)
+    const isReceipted = message.type === 'tool/call' && outlivesCaller(order)
+    this.#page.say(isReceipted ? { ...message, receipt: this.#page.receipt.write(order.call_id) } : message)
   }
 
   cancel(callId: string, reason: string): void {
@@ -67,19 +103,31 @@ export class SessionCalls {
     })
   }
 
-  /** Ignores results for calls that this page isn't running. */
-  settle({ call_id, result, error, approval }: ClientMessage & { type: 'tool/result' }): void {
+  /** Ignores results for calls that this page isn't running, unless it has a receipt from an earlier session. */
+  settle({ call_id, result, error, approval, receipt }: ClientMessage & { type: 'tool/result' }): void {
     const call = this.#calls.get(call_id)
+    const answer = error ? { error, approval } : { result, approval }
+    if (!call) {
+      if (receipt && this.#page.receipt.isFor(call_id, receipt)) this.#page.addLateResult(call_id, answer)
+      return
+    }
+    const { order, replyTo } = call
     // Only `tool/approval` allows a question, and an error declines it; a result must not count as approval.
-    if (!call || (call.order.question && !error)) return
+    if (order.question && !error) return
     this.#calls.delete(call_id)
-    this.#switchboard.settled(call.replyTo, call_id, error ? { error, approval } : { result, approval })
+    if (outlivesCaller(order)) void this.#settleSurely(replyTo, call_id, answer)
+    else this.#switchboard.settled(replyTo, call_id, answer)
+  }
+
+  async #settleSurely(replyTo: string, callId: string, answer: PageResponse): Promise<void> {
+    const isSettled = await this.#switchboard.settleIfWaiting(replyTo, callId, answer)
+    if (!isSettled) this.#page.addLateResult(callId, answer)
   }
 
   /** Sends the calls again, because the page may have lost them with its previous socket. */
   resend(mayAsk: boolean): void {
     for (const [callId, { order, replyTo }] of this.#calls) {
-      if (!order.question || mayAsk) this.#page.say(describeOrder(order))
+      if (!order.question || mayAsk) this.#send(order)
       else {
         this.#calls.delete(callId)
         this.#switchboard.left(replyTo, callId)
@@ -88,10 +136,10 @@ export class SessionCalls {
   }
 
   sweep(now: number): void {
-    for (const [callId, { startedAt, replyTo }] of this.#calls) {
+    for (const [callId, { order, startedAt, replyTo }] of this.#calls) {
       // Only reached if the cancel message of the caller's node was lost.
       if (now - startedAt > longestCallMs) this.cancel(callId, 'The deadline has passed')
-      else if (!this.#switchboard.isAlive(replyTo)) {
+      else if (!outlivesCaller(order) && !this.#switchboard.isAlive(replyTo)) {
         this.cancel(callId, 'The caller disconnected')
         // If that node was only unreachable, its caller doesn't have to wait for the deadline.
         this.#switchboard.left(replyTo, callId)

@@ -17,13 +17,14 @@ import type { LocalSource } from '../hub/switchboard.ts'
 import type { Clock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import type { Asker, CallOrder, Claim, Handover, KeptTool, Owner, Sight } from '../stores/bus-messages.ts'
+import type { Runs } from '../runs/runs.ts'
+import type { Asker, CallOrder, Claim, Handover, KeptTool, Owner, PageResponse, Sight } from '../stores/bus-messages.ts'
 import { bearerOf, type TicketHolder } from '../tickets/signed-tickets.ts'
 import { addDefinitions, type Refused } from '../untrusted/definitions.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
 import { type Hello, messageLimits, ProtocolError } from './messages.ts'
 import { PageView } from './page-view.ts'
-import { SessionCalls } from './session-calls.ts'
+import { type createReceipts, SessionCalls } from './session-calls.ts'
 import type { Farewell, RuntimeSocket } from './socket.ts'
 
 /** Dependencies that all sessions share. */
@@ -31,7 +32,9 @@ interface SessionContext {
   clock: Clock
   hub: Hub
   chat: Chat
+  runs: Pick<Runs, 'addLateResult'>
   definitions: KeptDefinitions
+  createReceipt: ReturnType<typeof createReceipts>
   /** Throws a ProtocolError if the ticket is invalid, and another error if it can't be checked right now. */
   redeem(ticket: string, use: (holder: TicketHolder) => void): Promise<void>
   /** Reports that definitions were refused because the memory budget is used up. */
@@ -58,6 +61,7 @@ export class Session implements LocalSource {
   readonly owner: Owner
   holder: TicketHolder
   tools = noTools
+  readonly receipt: ReturnType<SessionContext['createReceipt']>
   readonly #context: SessionContext
   readonly #tabId: string
   readonly #connectedAt: number
@@ -76,6 +80,7 @@ export class Session implements LocalSource {
     const now = context.clock()
     const { switchboard } = context.hub
     this.#context = context
+    this.receipt = context.createReceipt(() => JSON.stringify([bearerOf(this.holder), this.#tabId]))
     this.#calls = new SessionCalls(this, switchboard)
     this.id = taken?.id ?? newId()
     this.holder = holder
@@ -232,6 +237,13 @@ export class Session implements LocalSource {
 
   run(callId: string): void {
     this.#calls.run(callId)
+  }
+
+  addLateResult(call_id: string, answer: PageResponse): void {
+    const { tabId, origin, url, title } = this.describe()
+    // The user's page was asked, so it may answer, wherever the thread started.
+    const speaker = { ...this.#chatClient.speaker(), is_own_frame: true }
+    this.#context.runs.addLateResult({ speaker, call_id, source: { tabId, origin, url, title }, answer })
   }
 
   /** Ends a page without a socket when its tab shows another page. */

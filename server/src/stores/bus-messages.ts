@@ -174,7 +174,8 @@ export type HubMessage =
   | { kind: 'allowed'; sourceId: string; callId: string; approval: Approval | undefined }
   | { kind: 'run'; sourceId: string; callId: string }
   | { kind: 'progress'; callId: string; progress: Progress }
-  | { kind: 'settled'; callId: string; outcome: Outcome }
+  /** With `ask`, the sender wants to know whether the caller was still waiting. */
+  | { kind: 'settled'; callId: string; outcome: Outcome; ask?: string }
   | { kind: 'moved'; callId: string }
   | { kind: 'tab opened'; owner: Owner; tabId: string; sourceId: string }
 

@@ -335,6 +335,15 @@ describe('values', () => {
 })
 
 describe('when the database fails', () => {
+  test('a node that is suspended in a transaction loses its locks before the statements of others time out', async () => {
+    const [limits] = await openPool().asService(
+      (sql) => sql`
+        select current_setting('idle_in_transaction_session_timeout')::interval
+          < current_setting('statement_timeout')::interval as is_shorter`,
+    )
+    expect(limits).toEqual({ is_shorter: true })
+  })
+
   test('a slow statement is unavailable, and the next one has the usual timeout', async () => {
     const pool = openPool()
     const slow = pool.asService(async (sql) => {

@@ -82,7 +82,8 @@ export function openDatabase({
     pipeline: true,
     types: columnTypes,
     connectionTimeoutMillis: answerWithinMs / 2,
-    options: `-c timezone=UTC -c statement_timeout=${statementMs} -c idle_in_transaction_session_timeout=15s`,
+    // A node that is suspended in a transaction loses its locks before the statements of other nodes time out.
+    options: `-c timezone=UTC -c statement_timeout=${statementMs} -c idle_in_transaction_session_timeout=5s`,
   })
   // Without a listener, an idle connection that dies would crash the process.
   pool.on('error', (error) => onIdleError?.(error))

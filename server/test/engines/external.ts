@@ -6,12 +6,18 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
-import { databaseUrl, makeRunFolder, makeTemplates } from './engines.ts'
+import { databaseUrl, type Engines, makeRunFolder, makeTemplates } from './engines.ts'
 
 /**
  * The engines of several machines: the system's PostgreSQL and Redis, as private servers on sockets in a new folder.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const { stop, ...engines } = await startExternalEngines()
+  project.provide('engines', engines)
+  return stop
+}
+
+export async function startExternalEngines(): Promise<Engines & { redisUrl: string; stop: () => Promise<void> }> {
   const folder = makeRunFolder('external')
   const parts = JSON.parse(
     readFileSync(join(import.meta.dirname, '../../../node_modules/.inlay-test-parts.json'), 'utf8'),
@@ -21,10 +27,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
     startRedis(parts.redis, folder.path),
   ])
   const templates = await makeTemplates({ host: folder.path, user: owner })
-  project.provide('engines', { templates, databaseUrl: databaseUrl(folder.path, owner), redisUrl: redis.url })
-  return async () => {
-    await Promise.all([stop(postgres, 'SIGINT'), stop(redis.child, 'SIGTERM')])
-    folder.remove()
+  return {
+    templates,
+    databaseUrl: databaseUrl(folder.path, owner),
+    redisUrl: redis.url,
+    async stop() {
+      await Promise.all([stop(postgres, 'SIGINT'), stop(redis.child, 'SIGTERM')])
+      folder.remove()
+    },
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ClientMessageInput } from '@inlay/protocol'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { PageTool, ToolAnnotations } from '../channel.ts'
 import { Calls, readResult } from './calls.ts'
 
@@ -411,6 +411,53 @@ describe('a call that was approved before it was sent', () => {
     calls.receive({ ...order, call_id: '1', approval_id: 'a' })
     calls.receive({ ...order, call_id: '1', approval_id: 'a' })
     expect(ran).toEqual(['1'])
+  })
+
+  test('continues in the next session of the same user, where its result is sent with its receipt', () => {
+    const { calls, states, ran, stopped, results, receive } = useCalls()
+    calls.receive({ ...order, call_id: '1', approval_id: 'a', receipt: 'r1' })
+    calls.receive({ ...order, call_id: '2', approval_id: 'a', receipt: 'r2' })
+    receive('3', 'look')
+    calls.finish('2', '2')
+    calls.startOver(true)
+    expect([states(), stopped]).toEqual([{ 1: 'running', 2: 'done' }, ['3']])
+    calls.finish('1', '1')
+    const [first, second] = [1, 2].map((n) => ({ type: 'tool/result', call_id: `${n}`, result: n, receipt: `r${n}` }))
+    expect(results()).toEqual([second, second, first])
+    expect(ran, 'nothing runs again').toEqual(['1', '2', '3'])
+    calls.startOver()
+    expect(states(), 'another user').toEqual({})
+  })
+
+  test('is sent again with at most 15 others', () => {
+    const { calls, results } = useCalls()
+    for (let n = 0; n < 40; n++) {
+      calls.receive({ ...order, call_id: `${n}`, approval_id: 'a', receipt: 'r' })
+      calls.finish(`${n}`, '1')
+    }
+    const before = results().length
+    calls.startOver(true)
+    expect(
+      results()
+        .slice(before)
+        .map((result) => 'call_id' in result && result.call_id),
+    ).toEqual(Array.from({ length: 16 }, (_, n) => `${n + 24}`))
+  })
+
+  test('isn’t sent again if its result has arrived long before the connection dropped', () => {
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    const { calls, states, results } = useCalls()
+    calls.receive({ ...order, call_id: '1', approval_id: 'a', receipt: 'r1' })
+    calls.finish('1', '1')
+    vi.advanceTimersByTime(20_000)
+    calls.receive({ ...order, call_id: '2', approval_id: 'a', receipt: 'r2' })
+    calls.finish('2', '2')
+    calls.dropped()
+    vi.advanceTimersByTime(60_000)
+    calls.startOver(true)
+    expect(states()).toEqual({ 2: 'done' })
+    expect(results().slice(2)).toMatchObject([{ call_id: '2', receipt: 'r2' }])
   })
 
   test('is no permission for the next call', () => {

@@ -20,8 +20,12 @@ export interface Call {
   state: 'asking' | 'allowed' | 'running' | 'done' | 'failed' | 'declined' | 'cancelled'
   /** The reason for a failure or cancellation. */
   message?: string
+  /** Set for a call of the agent: its result is still wanted in the page's next session. */
+  receipt?: string
   /** The result that was sent, kept in case it was lost. */
   outcome?: Outcome
+  /** When the result was first sent, from `performance.now()`. */
+  endedAt?: number
   /** Identifies the exact definition that an approval applies to. */
   subject: string
   /** Whether the user has allowed the same call of the same client before. */
@@ -66,6 +70,10 @@ export interface CallsOptions {
 }
 
 const rememberedCalls = 200
+/** Results that are sent again in a new session, because they may have been lost with the last one. */
+const repeatedResults = 16
+/** A result that was sent this long before the connection dropped has arrived. */
+const arrivedAfterMs = 15_000
 
 /**
  * Tracks calls of this page's tools, from arrival to result, and questions about tools that run at tool servers. A tool
@@ -76,6 +84,7 @@ export class Calls {
   readonly #approved = new Map<string, Pick<Permission, 'tool' | 'connector'>>()
   readonly #calls = new Map<string, Call>()
   #earlier: EarlierCall[] = []
+  #droppedAt = 0
 
   constructor(options: CallsOptions) {
     this.#options = options
@@ -100,7 +109,7 @@ export class Calls {
     return [...this.#approved].map(([subject, permission]) => ({ subject, ...permission }))
   }
 
-  receive({ call_id: id, name, args, definition_hash, client_name: client, approval_id }: ToolCall): void {
+  receive({ call_id: id, name, args, definition_hash, client_name: client, approval_id, receipt }: ToolCall): void {
     const tool = this.#options.findTool(name)
     if (this.#recall(id)) return
     if (!tool) {
@@ -108,7 +117,8 @@ export class Calls {
       this.#options.send({ type: 'tool/result', call_id: id, error })
     } else {
       const subject = `${definition_hash} ${JSON.stringify(tool)}`
-      this.#begin({ id, tool, connector: undefined, args, client, subject }, approval_id !== undefined)
+      const call = { id, tool, connector: undefined, args, client, subject, ...(receipt !== undefined && { receipt }) }
+      this.#begin(call, approval_id !== undefined)
     }
   }
 
@@ -193,16 +203,29 @@ export class Calls {
     this.#options.onChange()
   }
 
-  /** A new session may belong to another user, so nothing of the last one is kept. */
-  startOver(): void {
-    for (const { id } of this.list) this.cancel(id, 'The page started a new session')
+  /** The connection was lost. */
+  dropped(): void {
+    this.#droppedAt = performance.now()
+  }
+
+  /** A new session may belong to another user, so nothing of the last one is kept, except for the same user's agent. */
+  startOver(isSameUser = false): void {
+    const kept = isSameUser ? this.list.filter(this.#isWantedLater).slice(-repeatedResults) : []
+    for (const call of this.list) if (!kept.includes(call)) this.cancel(call.id, 'The page started a new session')
     this.#calls.clear()
+    for (const call of kept) {
+      this.#calls.set(call.id, call)
+      if (call.outcome) this.#answer(call)
+    }
     this.#earlier = []
     this.#approved.clear()
     this.#options.onChange()
   }
 
   #isNowFree = ({ state, subject }: Call) => state === 'asking' && this.#approved.has(subject)
+
+  #isWantedLater = ({ receipt, state, endedAt = 0 }: Call) =>
+    receipt !== undefined && (state === 'running' || endedAt > this.#droppedAt - arrivedAfterMs)
 
   /** Handles a call that the server resent after a drop: the tool must not run again. */
   #recall(id: string): boolean {
@@ -246,12 +269,14 @@ export class Calls {
   #end(call: Call, state: Call['state'], outcome: Outcome): void {
     call.state = state
     call.outcome = outcome
+    call.endedAt = performance.now()
     this.#answer(call)
     this.#options.onChange()
   }
 
-  #answer({ id, outcome, approval }: Call): void {
-    this.#options.send({ type: 'tool/result', call_id: id, ...outcome, ...(approval && { approval }) })
+  #answer({ id, outcome, approval, receipt }: Call): void {
+    const proof = receipt !== undefined && { receipt }
+    this.#options.send({ type: 'tool/result', call_id: id, ...outcome, ...(approval && { approval }), ...proof })
   }
 
   #keep(call: Call): void {

@@ -30,6 +30,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   let look: Look | undefined
   /** Unknown before the first connection. */
   let isAnonymous: boolean | undefined
+  let lastUser: string | undefined
   let isAsking = false
   /** Whether a tool ran while the panel was closed. */
   let hasNews = false
@@ -113,7 +114,8 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     onReady({ resumed, user }, { userId, orgId }) {
       isAnonymous = user.is_anonymous
       view?.showVisitor(isAnonymous)
-      if (!resumed) calls.startOver()
+      if (!resumed) calls.startOver(user.id === lastUser)
+      lastUser = user.id
       for (const message of listTools(tools.accepted)) connection.send(message)
       say({ type: 'initialized', userId, organizationId: orgId })
     },
@@ -129,6 +131,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
 
   function receiveStatus(next: Status): void {
     if (next.state === 'connected') identityRequests.accepted()
+    else if (state === 'connected') calls.dropped()
     // The page's next token usually resolves a first refusal, so only a repeated one is shown.
     const isRepeated = next.state === 'unidentified' && identityRequests.request()
     problem = next.state === 'refused' ? next : isRepeated ? next.problem : undefined
