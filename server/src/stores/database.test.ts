@@ -223,6 +223,16 @@ describe('writes', () => {
 
   test.each<[string, (sql: Sql) => Promise<unknown>, string]>([
     ['a failed statement', (sql) => sql`select 1 / 0`, 'division by zero'],
+    [
+      'a failed statement that the work waits for after a later one',
+      async (sql) => {
+        const failed = sql`select 1 / 0`
+        failed.catch(() => undefined)
+        await sql`select 1`
+        await failed
+      },
+      'division by zero',
+    ],
     ['an error in the work', () => Promise.reject(new Error('stop')), 'stop'],
     [
       'an error that the work swallowed, which is reported',

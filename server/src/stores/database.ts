@@ -174,7 +174,9 @@ export function openDatabase({
         throw new Error('The transaction was rolled back by an earlier error', { cause: failure })
       }
       return outcome
-    } catch (error) {
+    } catch (caught) {
+      // If `work` waited for a later statement first, the error of the statement that failed is the one that helps.
+      const error = isAborted(caught) ? (failure ?? caught) : caught
       isOver = true
       // The rollback's response arrives after those of all statements still in flight.
       if (!broken) await send('rollback', []).catch(ignore)
@@ -234,6 +236,9 @@ function statementName(text: string): string {
 }
 
 const ignore = () => undefined
+
+/** The statement failed only because an earlier one of its transaction had failed. */
+const isAborted = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '25P02'
 
 /** Replaces the stack of an error, which leads to the socket, with one that leads to the statement's caller. */
 function leadBack(error: Error): never {
