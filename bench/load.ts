@@ -24,6 +24,7 @@ export const { values: options } = parseArgs({
     conversations: { type: 'string', default: '300' },
     tokens: { type: 'string', default: '200' },
     idle: { type: 'string', default: '2000' },
+    messages: { type: 'string', default: '5000' },
     only: { type: 'string', default: '' },
     profile: { type: 'string' },
     checkout: { type: 'string' },

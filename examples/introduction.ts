@@ -14,7 +14,11 @@ export interface Introduction {
 const keyName = 'Example shop'
 const connectorName = 'orders'
 
-/** Sets up the shop's organization as its administrator would: identity provider, connector and publishable key. */
+/** The demo model understands these sentences. */
+const greeting = 'Hello! I can find products, put them into your cart, and look up your orders.'
+const starter_prompts = ['Do you have blue ink?', 'Add two bottles of blue ink to my cart', 'Where is my order 1041?']
+
+/** Sets up the shop's organization as its administrator would: connector, agent, identity provider, publishable key. */
 export async function introduceShop({
   inlayUrl,
   token,
@@ -24,6 +28,7 @@ export async function introduceShop({
 }: Introduction): Promise<string> {
   const inlay = createInlayClient({ url: inlayUrl, token })
   await introduceToolServer(inlay, `${toolServerUrl}/mcp`)
+  await introduceAgent(inlay, [shopUrl, toolServerUrl])
 
   const provider = must(await inlay.GET('/identity-providers/config'))
   // Don't replace a provider that the developer configured.
@@ -60,6 +65,18 @@ async function introduceToolServer(inlay: ReturnType<typeof createInlayClient>, 
     idp_client_secret: hub.secretAtIdentityProvider,
   }
   must(await inlay.POST('/connectors', { body }))
+}
+
+/** The shop and its tool server trust each other, so the agent may use what one says to ask the other. */
+async function introduceAgent(inlay: ReturnType<typeof createInlayClient>, origins: string[]): Promise<void> {
+  const config = must(await inlay.GET('/agent/config'))
+  const isNew = config.greeting === '' && config.starter_prompts.length === 0 && config.origin_groups.length === 0
+  const isOurs = config.greeting === greeting && config.origin_groups.flat().join() !== origins.join()
+  // Don't replace what the developer configured.
+  if (!isNew && !isOurs) return
+  const anonymous = { is_enabled: true }
+  const body = { greeting, origin_groups: [origins], ...(isNew && { starter_prompts, anonymous }) }
+  must(await inlay.PATCH('/agent/config', { body }))
 }
 
 function must<T>({ data, error }: { data?: T; error?: { message: string } }): T {

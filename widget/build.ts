@@ -23,6 +23,22 @@ const styleTexts: Plugin = {
   },
 }
 
+/**
+ * Keeps marked's lexer, and leaves out its HTML renderer, which is most of it. The package creates an instance when it's
+ * loaded, so bundlers can't leave out the rest themselves.
+ */
+const lexerOnly: Plugin = {
+  name: 'lexer-only',
+  setup({ onLoad }) {
+    onLoad({ filter: /marked\.esm\.js$/ }, async ({ path }) => {
+      const text = await readFile(path, 'utf8')
+      const classes = text.slice(0, text.search(/;var \w+=new \w+;function /))
+      const names = ['Lexer', 'Tokenizer'].map((name) => text.match(`\\w+ as ${name}\\b`)?.[0])
+      return { contents: `${classes};export{${names}}` }
+    })
+  },
+}
+
 /** One file without imports, minified. */
 async function bundle(entry: string, options: BuildOptions): Promise<string> {
   const { outputFiles } = await build({
@@ -33,7 +49,7 @@ async function bundle(entry: string, options: BuildOptions): Promise<string> {
     write: false,
     target: 'es2023',
     legalComments: 'none',
-    plugins: [styleTexts],
+    plugins: [styleTexts, lexerOnly],
     ...options,
   })
   return outputFiles?.[0]?.text ?? ''
@@ -41,9 +57,9 @@ async function bundle(entry: string, options: BuildOptions): Promise<string> {
 
 /** Builds the files that the server serves, in `dist/`. `npm pack` makes the package for bundlers. */
 export async function buildWidget(): Promise<void> {
-  const view = await bundle('src/frame/view.ts', { format: 'esm' })
+  const view = await bundle('src/view/part.ts', { format: 'esm' })
   // The server computes the same URL (server/src/http/shared-file.ts).
-  const viewAddress = JSON.stringify(`/embed/view-${hash('sha256', view, 'base64url')}.js`)
+  const viewAddress = JSON.stringify(`/embed/view-${hash('sha256', view, 'base64url').slice(0, 22)}.js`)
   const frame = await bundle('src/frame/main.ts', { format: 'iife', define: { viewAddress } })
   const widget = await bundle('src/define.ts', { format: 'iife' })
   await mkdir(dist, { recursive: true })

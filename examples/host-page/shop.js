@@ -10,7 +10,11 @@ const products = [
 const cart = new Map()
 
 const find = (id) => document.getElementById(id)
-const search = (text) => products.filter(({ name }) => name.toLowerCase().includes(text.toLowerCase()))
+/** The words in any order, in the singular or plural. */
+const search = (text) => {
+  const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
+  return products.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word.replace(/s$/, ''))))
+}
 const money = (amount) => `€ ${amount.toFixed(2)}`
 const total = () => products.reduce((sum, { id, price }) => sum + price * (cart.get(id) ?? 0), 0)
 
@@ -63,13 +67,15 @@ const tools = [
   {
     name: 'search_products',
     title: 'Search products',
-    description: 'Finds products by part of their name. Returns their ids, names and prices.',
+    description: 'Finds products by words of their name. Returns their ids, names and prices.',
     inputSchema: {
       type: 'object',
-      properties: { query: { type: 'string', description: 'Part of the name; omit it to list all products' } },
+      properties: { query: { type: 'string', description: 'Words of the name; omit it to list all products' } },
     },
     annotations: { readOnlyHint: true },
-    execute: ({ query = '' }) => ({ products: search(query) }),
+    execute: ({ query = '' }) => ({
+      products: search(query).map(({ id, name, price }) => ({ id, name, price: money(price) })),
+    }),
   },
   {
     name: 'add_to_cart',

@@ -1,5 +1,12 @@
 import * as z from 'zod'
-import { longestTicket, maxChatMessageLength, maxMessageBytes, maxNameLength } from './values.ts'
+import {
+  longestTicket,
+  maxChatMessageLength,
+  maxMessageBytes,
+  maxNameLength,
+  maxRunsPerPage,
+  maxThreadTitleLength,
+} from './values.ts'
 
 export * from './values.ts'
 
@@ -151,6 +158,9 @@ const Ping = z.object({ type: z.literal('ping') })
 const RequestId = z.string().min(1).max(64)
 const ThreadId = z.uuid()
 
+/** Asks who the agent is, and what it can do in this page. */
+const ChatAbout = z.object({ type: z.literal('chat/about'), request_id: RequestId })
+
 /**
  * Writes to the agent. An unknown `thread_id` starts a thread. During a run, the message is queued and enters at the
  * next step. `regenerate-message` replaces the last answer; `edit-message` the last message and its answer.
@@ -198,7 +208,23 @@ const ChatThreads = z.object({
   type: z.literal('chat/threads'),
   request_id: RequestId,
   offset: z.int().min(0).max(10_000).default(0),
+  /** Words that must all be in the thread's title, or in one of its messages. */
+  query: z.string().max(200).optional(),
+  /** Whether to list the archived threads instead of the others. */
+  archived: z.boolean().default(false),
 })
+
+/** Renames a thread, archives it, or takes it out of the archive. */
+const ChatChangeThread = z.object({
+  type: z.literal('chat/change-thread'),
+  request_id: RequestId,
+  thread_id: ThreadId,
+  title: z.string().min(1).max(maxThreadTitleLength).optional(),
+  archived: z.boolean().optional(),
+})
+
+/** Stops the thread's run, and erases the conversation. */
+const ChatDeleteThread = z.object({ type: z.literal('chat/delete-thread'), request_id: RequestId, thread_id: ThreadId })
 
 /** Asks for a thread's messages, the latest first. */
 const ChatMessages = z.object({
@@ -207,6 +233,8 @@ const ChatMessages = z.object({
   thread_id: ThreadId,
   /** Only messages before this position. */
   before: z.int().optional(),
+  /** Number of runs, each with the messages that it answers. */
+  limit: z.int().min(1).max(maxRunsPerPage).default(maxRunsPerPage),
 })
 
 const ChatFeedback = z.object({
@@ -240,11 +268,14 @@ export const ClientMessage = z.discriminatedUnion('type', [
   ReauthAnswer,
   ByeFromWidget,
   Ping,
+  ChatAbout,
   ChatSend,
   ChatResume,
   ChatAbort,
   ChatDecide,
   ChatThreads,
+  ChatChangeThread,
+  ChatDeleteThread,
   ChatMessages,
   ChatFeedback,
   ChatAdopt,
@@ -361,6 +392,21 @@ const Pong = z.object({ type: z.literal('pong') })
 const RunStatus = z.enum(['running', 'waiting', 'succeeded', 'failed', 'stopped'])
 const RunError = z.object({ code: z.string(), message: z.string() })
 
+/** The response to `chat/about`. */
+const ChatAgent = z.object({
+  type: z.literal('chat/agent'),
+  request_id: RequestId,
+  name: z.string(),
+  greeting: z.string(),
+  starter_prompts: z.array(z.string()),
+  /** Skills that the user can activate on this page's host. At most 100. */
+  skills: z.array(z.object({ name: z.string(), description: z.string() })),
+  /** Tool servers that the agent can use for this user. */
+  connector_count: z.int(),
+  /** Why the agent can't answer this user now. */
+  problem: z.object({ code: z.enum(['NOT_CONFIGURED', 'SIGN_IN_NEEDED']), message: z.string() }).nullable(),
+})
+
 /** The request was accepted: `run_id` is the id of the agent's message. */
 const ChatStart = z.object({
   type: z.literal('chat/start'),
@@ -419,6 +465,7 @@ const ChatThreadList = z.object({
       title: z.string().nullable(),
       status: RunStatus.nullable(),
       last_message_at: z.string().nullable(),
+      is_archived: z.boolean(),
     }),
   ),
   has_more: z.boolean(),
@@ -437,6 +484,8 @@ const ChatMessageList = z.object({
         created_at: z.string(),
         text: z.string(),
         skill: z.string().nullable(),
+        /** It enters at the next step of the run that goes on. */
+        is_queued: z.boolean(),
       }),
       z.object({
         role: z.literal('assistant'),
@@ -466,6 +515,7 @@ export const ServerMessage = z.discriminatedUnion('type', [
   ByeFromServer,
   RecentCalls,
   Pong,
+  ChatAgent,
   ChatStart,
   ChatChunk,
   ChatEnd,

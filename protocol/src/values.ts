@@ -23,6 +23,9 @@ export const maxTitleLength = 300
 export const maxUrlLength = 2048
 /** Maximum length of a message to the agent. */
 export const maxChatMessageLength = 32_000
+export const maxThreadTitleLength = 200
+/** Maximum number of runs in a page of messages. */
+export const maxRunsPerPage = 20
 /** Maximum number of concurrent calls of a source. */
 export const maxRunningCalls = 64
 

@@ -68,7 +68,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     anonymous: createAnonymousLimits(service),
   })
   const agUi = await createAgUi({ ...service, runs, agentSessions })
-  const chat = createChat({ ...service, runs })
+  const chat = createChat({ ...service, runs, agentSettings, models })
   const runtime = await createRuntime(service, tickets, hub, chat, runs, toolCalls)
   const expiry = keepExpiring(service)
   const erasure = keepErasing(service)

@@ -38,6 +38,13 @@ export interface Look {
   isOpen: boolean
   /** Values of the page's `--inlay-*` properties; the names have no prefix. */
   styles: Record<string, string>
+  /** The attributes `agent-title` and `greeting`, which replace the organization's texts. */
+  title?: string
+  greeting?: string
+  /** The attribute `language`, or the page's language. */
+  language: string
+  /** Texts of the page's own that replace those of the language; see the catalogue's keys. */
+  strings: Record<string, string>
 }
 
 export type ToFrame =
@@ -49,15 +56,19 @@ export type ToFrame =
   | { type: 'look'; look: Look }
   | { type: 'page'; url: string; title: string }
   | { type: 'tools'; tools: PageTool[] }
+  /** The page writes to the agent in the user's name, as `send` says. */
+  | { type: 'send'; text: string }
+  | { type: 'new-thread' }
   | { type: 'result'; id: string; result: string }
   | { type: 'failure'; id: string; message: string }
 
+/** The badge for news that don't wait for the user. */
+export const newsBadge = '•'
+
 /** Indicators in the page while the user can't see the frame. */
 export interface Signs {
-  /** On the button that opens the panel. */
+  /** On the button that opens the panel: the number of waiting calls, `newsBadge` or nothing. */
   badge: string
-  /** Appended to that button's label. */
-  news: string
   /** Prepended to the page's title. */
   marker: string
 }
@@ -70,6 +81,10 @@ export type ToElement =
   | { type: 'call'; id: string; definition: string; args: Record<string, unknown> }
   | { type: 'cancel'; id: string }
   | { type: 'size'; width: number; height: number }
+  /** A message was sent or has been answered. Its text isn't passed on: it may contain data of other servers. */
+  | { type: 'message'; role: 'user' | 'assistant'; threadId: string; messageId: string }
+  /** A call of one of this page's own tools began or has ended. */
+  | { type: 'tool-call'; callId: string; tool: string; state: 'running' | 'done' | 'failed' | 'declined' }
   | { type: 'signs'; signs: Signs }
   /** Opens the panel or scrolls to it, so that the user sees a question. */
   | { type: 'show' }

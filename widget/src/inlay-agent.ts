@@ -1,10 +1,11 @@
-import { channelWord, readyWord, refusedWord, type Signs, type ToElement, type ToFrame } from './channel.ts'
+import { channelWord, newsBadge, readyWord, refusedWord, type Signs, type ToElement, type ToFrame } from './channel.ts'
 import { createParts } from './element-parts.ts'
-import { readLook } from './look.ts'
+import { chooseStrings, describeLauncher, type ElementStrings } from './element-strings.ts'
+import { languageOf, readLook } from './look.ts'
 import { followPageTools, type PageTools, textOf } from './page-tools.ts'
 import type { ConnectOptions, DisplayMode, HostContext, IdTokenSource, InlayEvents } from './public-types.ts'
 
-export type { ConnectOptions, DisplayMode, HostContext, IdTokenSource, InlayEvents } from './public-types.ts'
+export type { ConnectOptions, DisplayMode, HostContext, IdTokenSource, InlayEvents, Position } from './public-types.ts'
 
 /** A frame that has loaded but doesn't respond within this time was blocked, or isn't ours. */
 const frameAnswerMs = 2_000
@@ -12,19 +13,33 @@ const frameLoadMs = 20_000
 /** Doubles with every failure. */
 const loadAgainMs = 10_000
 const longestLoadAgainMs = 300_000
+/** Maximum length of a text that the page sends, in characters. */
+const longestText = 16_384
+/** Maximum number of requests of the page that wait for the frame. */
+const maxWaiting = 20
 
-const noSigns: Signs = { badge: '', news: '', marker: '' }
+const noSigns: Signs = { badge: '', marker: '' }
 
 // Allows importing the package on a server, for server-side rendering.
 const PageElement = globalThis.HTMLElement ?? class {}
 
 /** The agent in a page. It keeps no tokens: it passes them directly to the frame. */
 export class InlayAgent extends PageElement {
-  static readonly observedAttributes = ['publishable-key', 'display-mode', 'api-base', 'open']
+  static readonly observedAttributes = [
+    'publishable-key',
+    'display-mode',
+    'api-base',
+    'open',
+    'agent-title',
+    'greeting',
+    'position',
+    'language',
+  ]
   /** Origin of the server, unless the `api-base` attribute is set. */
   static defaultApiBase: string | undefined
 
-  readonly #parts = createParts(this.attachShadow({ mode: 'open' }))
+  readonly #root = this.attachShadow({ mode: 'open' })
+  readonly #parts = createParts(this.#root)
   #key: string | undefined
   /** A function is kept; a token is dropped as soon as the frame has it. */
   #idToken: IdTokenSource | undefined
@@ -32,10 +47,14 @@ export class InlayAgent extends PageElement {
   #isForgotten = false
   #context: HostContext = {}
   #port: MessagePort | undefined
+  /** What the page asked for before the frame was ready. */
+  #waiting: ToFrame[] = []
   #tools: PageTools | undefined
   #toldPage = ''
   #listening: AbortController | undefined
   #signs: Signs = noSigns
+  /** Describes the state in place of the frame while there is none. */
+  #note: ((strings: ElementStrings) => string) | undefined = ({ agentNotConnected }) => agentNotConnected
   /** The element that had the keyboard focus before the frame. */
   #cameFrom: HTMLElement | undefined
   #failures = 0
@@ -44,7 +63,7 @@ export class InlayAgent extends PageElement {
 
   constructor() {
     super()
-    this.#parts.launcher.onclick = () => (this.open ? this.#close() : this.#open())
+    this.#parts.launcher.onclick = () => (this.isOpen ? this.close() : this.#openPanel())
     this.#parts.probe.ontransitionend = () => this.#tellLook()
     this.#parts.frame.onload = () => this.#expectAnswer(frameAnswerMs)
   }
@@ -58,20 +77,23 @@ export class InlayAgent extends PageElement {
     listen(window, 'popstate', this.#tellPage)
     listen(window.navigation, 'navigatesuccess', this.#tellPage)
     listen(document, 'focusout', this.#rememberFocus)
-    this.#titles.observe(document.head, { subtree: true, childList: true, characterData: true })
-    this.#show()
+    listen(window.visualViewport ?? undefined, 'resize', this.#fitKeyboard)
+    listen(window.visualViewport ?? undefined, 'scroll', this.#fitKeyboard)
+    this.#changes.observe(document.head, { subtree: true, childList: true, characterData: true })
+    this.#changes.observe(document.documentElement, { attributeFilter: ['lang', 'dir'] })
+    this.#render()
     this.#start()
   }
 
   disconnectedCallback(): void {
     this.#listening?.abort()
-    this.#titles.disconnect()
+    this.#changes.disconnect()
     this.#leave()
   }
 
   attributeChangedCallback(name: string, before: string | null, after: string | null): void {
     if (before === after) return
-    this.#show()
+    this.#render()
     if (name === 'publishable-key') this.#key = after ?? undefined
     if (name !== 'publishable-key' && name !== 'api-base') this.#tellLook()
     // For an element already in the page, this runs before `connectedCallback`.
@@ -97,22 +119,56 @@ export class InlayAgent extends PageElement {
     this.#leave()
     this.#unload()
     this.#key = undefined
-    this.#tell("The assistant isn't connected.")
+    this.#waiting = []
+    this.#tell(({ agentNotConnected }) => agentNotConnected)
   }
 
   setHostContext(context: HostContext): void {
     this.#context = { ...this.#context, ...context }
     this.#parts.agent.style.colorScheme = this.#context.theme ?? ''
+    this.#render()
     this.#tellLook()
   }
 
+  /** `open()` opens the panel and moves the keyboard focus into it. */
+  get open(): () => void {
+    return this.#openPanel
+  }
+
+  /** Opens or closes the panel, and leaves the focus in the page. Frameworks set attributes as properties. */
+  set open(open: boolean) {
+    this.toggleAttribute('open', open)
+  }
+
+  readonly #openPanel = (): void => {
+    this.#reveal()
+    this.#parts.frame.focus()
+  }
+
   /** Whether the panel is open, in the modes with a launcher. */
-  get open(): boolean {
+  get isOpen(): boolean {
     return this.hasAttribute('open')
   }
 
-  set open(open: boolean) {
-    this.toggleAttribute('open', open)
+  close(): void {
+    if (!this.isOpen) return
+    const hadFocus = this.#root.activeElement !== null
+    this.open = false
+    if (hadFocus) this.#parts.launcher.focus()
+    this.#dispatch('inlay-close', undefined)
+  }
+
+  /** Opens the panel and sends a message to the agent in the user's name, as soon as the frame is ready. */
+  send(text: string): void {
+    if (typeof text !== 'string' || !text.trim() || text.length > longestText)
+      throw new RangeError(`send needs a text of 1 to ${longestText} characters.`)
+    this.#request({ type: 'send', text })
+    this.#reveal()
+  }
+
+  /** Starts a new conversation. The current one stays in the list. */
+  newThread(): void {
+    this.#request({ type: 'new-thread' })
   }
 
   get displayMode(): DisplayMode {
@@ -124,13 +180,25 @@ export class InlayAgent extends PageElement {
     this.setAttribute('display-mode', mode)
   }
 
-  #show(title = this.#pageTitle()): void {
-    this.#parts.agent.classList.remove('pip', 'inline', 'fullscreen')
-    this.#parts.agent.classList.add(this.displayMode)
-    this.#parts.agent.classList.toggle('is-open', this.open)
-    this.#parts.launcher.ariaExpanded = String(this.open)
-    this.#parts.launcher.ariaLabel = this.open ? 'Close the agent' : `Open the agent${this.#signs.news}`
-    this.#parts.badge.textContent = this.#signs.badge
+  #render(title = this.#pageTitle()): void {
+    const { agent, panel, frame, note, launcher, badge } = this.#parts
+    const strings = chooseStrings(languageOf(this), this.#context.strings)
+    const style = getComputedStyle(this)
+    const leftEdge = style.direction === 'rtl' ? 'bottom-end' : 'bottom-start'
+    const position = this.getAttribute('position')
+    agent.className = `agent ${this.displayMode}`
+    agent.classList.toggle('is-left', position === 'bottom-left' || position === leftEdge)
+    agent.classList.toggle('is-open', this.isOpen)
+    agent.classList.toggle('is-noted', this.#note !== undefined)
+    agent.classList.toggle('is-branded', style.getPropertyValue('--inlay-accent') !== '')
+    panel.ariaLabel = frame.title = this.getAttribute('agent-title') || strings.agent
+    launcher.ariaExpanded = String(this.isOpen)
+    launcher.ariaLabel = this.isOpen ? strings.closeAgent : describeLauncher(strings, this.#signs)
+    badge.textContent = this.#signs.badge
+    badge.classList.toggle('is-dot', this.#signs.badge === newsBadge)
+    const noted = this.#note?.(strings) ?? ''
+    // Screen readers announce the note whenever it is set.
+    if (note.textContent !== noted) note.textContent = noted
     const marked = `${this.#signs.marker} ${title}`.trim()
     if (document.title !== marked) document.title = marked
   }
@@ -138,7 +206,7 @@ export class InlayAgent extends PageElement {
   #sign(signs: Signs): void {
     const title = this.#pageTitle()
     this.#signs = signs
-    this.#show(title)
+    this.#render(title)
   }
 
   #pageTitle(): string {
@@ -170,7 +238,7 @@ export class InlayAgent extends PageElement {
     // Inserting a frame again would reload it.
     if (!this.#parts.frame.parentNode) this.#parts.panel.append(this.#parts.frame)
     this.#expectAnswer(frameLoadMs)
-    if (this.#failures === 0) this.#tell('Connecting…')
+    if (this.#failures === 0) this.#tell(({ agentConnecting }) => agentConnecting)
   }
 
   #reload(): void {
@@ -206,12 +274,13 @@ export class InlayAgent extends PageElement {
     this.#parts.frame.contentWindow?.postMessage(channelWord, origin, [port2])
     port1.onmessage = (event: MessageEvent<ToElement>) => this.#receive(event.data)
     this.#port = port1
-    this.#parts.agent.classList.remove('is-noted')
+    this.#note = undefined
     this.#tellLook()
     this.#toldPage = ''
     this.#tellPage()
     this.#tools = followPageTools((message) => this.#send(message))
     void this.#identify()
+    for (const request of this.#waiting.splice(0)) this.#send(request)
   }
 
   #remember(idToken: IdTokenSource | undefined): void {
@@ -241,9 +310,9 @@ export class InlayAgent extends PageElement {
   }
 
   #receive(message: ToElement): void {
-    if (message.type === 'initialized') {
-      const { userId, organizationId } = message
-      this.#dispatch('inlay-initialized', { userId, organizationId })
+    if (message.type === 'initialized' || message.type === 'message' || message.type === 'tool-call') {
+      const { type, ...detail } = message
+      this.#dispatch(`inlay-${type}`, detail)
     } else if (message.type === 'error') this.#report(message.code, message.message)
     else if (message.type === 'identify') void this.#identify()
     else if (message.type === 'call') void this.#tools?.run(message)
@@ -253,24 +322,22 @@ export class InlayAgent extends PageElement {
       this.#parts.agent.style.setProperty('--content-height', `${height}px`)
       this.#dispatch('inlay-size-changed', { width, height })
     } else if (message.type === 'signs') this.#sign(message.signs)
-    else if (message.type === 'show') {
-      this.open = true
-      if (this.displayMode === 'inline') this.scrollIntoView({ block: 'nearest' })
-    } else if (message.type === 'release') {
+    else if (message.type === 'show') this.#reveal()
+    else if (message.type === 'release') {
       if (document.activeElement === this) this.#cameFrom?.focus({ preventScroll: true })
     } else if (message.type === 'reload') this.#reload()
-    else if (message.type === 'close') this.#close()
+    else if (message.type === 'close') this.close()
   }
 
-  #open(): void {
+  #reveal(): void {
     this.open = true
-    this.#parts.frame.focus()
+    if (this.displayMode === 'inline') this.scrollIntoView({ block: 'nearest' })
   }
 
-  #close(): void {
-    this.open = false
-    this.#parts.launcher.focus()
-    this.#dispatch('inlay-close', undefined)
+  #request(message: ToFrame): void {
+    if (this.#port) this.#send(message)
+    else if (this.#waiting.length < maxWaiting) this.#waiting.push(message)
+    else throw new RangeError("The agent isn't connected, and too many requests are waiting for it.")
   }
 
   #leave(): void {
@@ -282,12 +349,20 @@ export class InlayAgent extends PageElement {
   }
 
   #tellLook(): void {
-    this.#send({ type: 'look', look: readLook(this, this.#parts.probe) })
+    this.#send({ type: 'look', look: readLook(this, this.#parts.probe, this.#context) })
+  }
+
+  /** A phone's keyboard covers the lower part of the page without making it smaller. Zooming does neither. */
+  readonly #fitKeyboard = () => {
+    const { height, offsetTop, scale } = window.visualViewport as VisualViewport
+    const { style } = this.#parts.agent
+    style.setProperty('--view-height', scale > 1 ? '' : `${height}px`)
+    style.setProperty('--view-top', scale > 1 ? '' : `${offsetTop}px`)
   }
 
   /** Many pages change their URL and title without a reload. */
   readonly #tellPage = () => {
-    this.#show()
+    this.#render()
     const page = { url: location.href, title: this.#pageTitle() }
     const told = JSON.stringify(page)
     if (told === this.#toldPage) return
@@ -295,7 +370,11 @@ export class InlayAgent extends PageElement {
     this.#send({ type: 'page', ...page })
   }
 
-  readonly #titles = new MutationObserver(this.#tellPage)
+  /** Of the title, and of the page's language and direction. */
+  readonly #changes = new MutationObserver((records) => {
+    this.#tellPage()
+    if (records.some(({ type }) => type === 'attributes')) this.#tellLook()
+  })
 
   #send(message: ToFrame): void {
     this.#port?.postMessage(message)
@@ -332,13 +411,13 @@ export class InlayAgent extends PageElement {
 
   /** Shows a note in place of the frame. Visitors in production can't fix the problem, so they get no details. */
   #fail(code: string, message: string): void {
-    this.#tell(this.#key?.startsWith('pk_live_') ? "The assistant isn't available right now." : message)
+    this.#tell(({ agentNotConnected }) => (this.#key?.startsWith('pk_live_') ? agentNotConnected : message))
     this.#report(code, message)
   }
 
-  #tell(text: string): void {
-    this.#parts.note.textContent = text
-    this.#parts.agent.classList.add('is-noted')
+  #tell(note: (strings: ElementStrings) => string): void {
+    this.#note = note
+    this.#render()
   }
 
   #report(code: string, message: string): void {

@@ -1,17 +1,34 @@
 import type { Look } from './channel.ts'
-import type { DisplayMode } from './public-types.ts'
+import type { DisplayMode, HostContext } from './public-types.ts'
+
+/** Custom properties that reach the frame, which checks their values. */
+const properties = ['accent', 'on-accent', 'background', 'text', 'muted', 'line', 'radius', 'font', 'mono']
 
 /** Reads from the page how the frame should look. The probe's color is black if the color scheme is dark. */
-export function readLook(element: HTMLElement & { displayMode: DisplayMode; open: boolean }, probe: HTMLElement): Look {
+export function readLook(
+  element: HTMLElement & { displayMode: DisplayMode; isOpen: boolean },
+  probe: HTMLElement,
+  { strings = {} }: HostContext,
+): Look {
   const style = getComputedStyle(element)
-  const given = ['accent', 'background', 'text', 'radius', 'font'].flatMap((name) => {
+  const given = properties.flatMap((name) => {
     const value = style.getPropertyValue(`--inlay-${name}`).trim()
     return value ? [[name, value] as const] : []
   })
+  const title = element.getAttribute('agent-title')
+  const greeting = element.getAttribute('greeting')
   return {
     theme: getComputedStyle(probe).color === 'rgb(0, 0, 0)' ? 'dark' : 'light',
     canClose: element.displayMode !== 'inline',
-    isOpen: element.open,
-    styles: Object.fromEntries(given),
+    isOpen: element.isOpen,
+    styles: { font: style.fontFamily, ...Object.fromEntries(given) },
+    ...(title && { title }),
+    ...(greeting && { greeting }),
+    language: languageOf(element),
+    strings,
   }
 }
+
+/** The nearest language that the page declares; an element in a shadow tree doesn't see those around its host. */
+export const languageOf = (element: HTMLElement): string =>
+  element.getAttribute('language') || element.closest<HTMLElement>('[lang]')?.lang || document.documentElement.lang

@@ -23,6 +23,7 @@ import { createRunSettings } from './run-settings.ts'
 import { noteShown, showProgress } from './shown-calls.ts'
 import {
   addMessage,
+  endRunning,
   findOrStartThread,
   findRoom,
   lockActiveRun,
@@ -236,6 +237,20 @@ export async function createRuns(service: Needs): Promise<Runs> {
     else if (active) await showRested(speaker.holder.organization_id, active.id)
   }
 
+  async function end(speaker: Speaker, threadId: string): Promise<void> {
+    const { organization_id } = speaker.holder
+    const ended = await database.asOrg(organization_id, async (sql) => {
+      await lockThread(sql, speaker, threadId)
+      const run = await lockActiveRun(sql, threadId)
+      if (run?.status === 'running') await endRunning(sql, run, now())
+      else if (run) await stopWaiting(sql, run, now())
+      return run
+    })
+    if (!ended) return
+    feeds.stop(ended.id)
+    await showRested(organization_id, ended.id)
+  }
+
   async function decide(speaker: Speaker, decision: Decision): Promise<void> {
     const { organization_id } = speaker.holder
     if (!isId(decision.call_id)) throw notFound('tool_call', decision.call_id)
@@ -338,7 +353,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const story = await database.asOrg(organizationId, (sql) => selectStory(sql, runId))
     if (!story) return
     const { id, thread_id, attempt, status, error } = story.run
-    feeds.open({ id, threadId: thread_id, attempt }, describeStory(story)).close({ status, error })
+    feeds.showEnded({ id, threadId: thread_id, attempt }, describeStory(story), { status, error })
   }
 
   const watch: Runs['watch'] = async (speaker, threadId, viewer, have) => {
@@ -363,6 +378,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     send,
     regenerate,
     stop,
+    end,
     decide,
     settleClientCalls,
     addLateResult: lateResults.add,

@@ -337,11 +337,11 @@ async function addCalls(
   const saved = await Promise.all(
     rows.map(
       ({ call, index, tool, args, problem }) => sql<ToolCallRow>`
-        insert into tool_calls (organization_id, id, run_id, step, position, name, model_call_id, tool,
+        insert into tool_calls (organization_id, id, run_id, step, position, name, model_call_id, tool, title,
                                 definition_hash, args, state, result, ended_at)
         values (current_organization(), ${newId()}, ${run.id}, ${number}, ${index}, ${cleanName(call.toolName)},
                 ${call.toolCallId.slice(0, 200)}, ${tool ? JSON.stringify(tool.ref) : null},
-                ${tool?.definitionHash ?? null}, ${JSON.stringify(args)}, ${problem ? 'failed' : 'new'},
+                ${tool?.title ?? null}, ${tool?.definitionHash ?? null}, ${JSON.stringify(args)}, ${problem ? 'failed' : 'new'},
                 ${problem ?? null}, case when ${problem !== undefined} then now() end)
         returning *`,
     ),

@@ -102,6 +102,20 @@ describe.skipIf(!redisUrl)('a run on another node', { timeout: 60_000 }, () => {
     }
   })
 
+  test('ends at once if the user deletes the thread here', async () => {
+    const { one, two, model, pageOf, join } = await startNodes(() => ({ text: ['Once upon '], ending: 'stall' }))
+    const here = openChat(await pageOf(one))
+    const run = await here.say('Tell me a story')
+    const there = await join(two, here.thread)
+    await there.until(run, ({ texts }) => texts[0] === 'Once upon ')
+    await there.request({ type: 'chat/delete-thread', thread_id: here.thread }, 'chat/done')
+    for (const chat of [here, there]) await chat.rest(run, 'stopped')
+    await vi.waitFor(() => expect(model.aborted()).toBe(1), patience)
+    const read = { type: 'chat/messages' as const, thread_id: here.thread }
+    expect(await here.refusal(read)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+    expect(`${one.logged()}${two.logged()}`).not.toMatch(/Could not read a run|ended unexpectedly/)
+  })
+
   test('appears to a client that had the thread open before it began', async () => {
     const { one, two, pageOf, join } = await startNodes((_, count) => ({ text: [`Answer ${count}`] }))
     const here = openChat(await pageOf(one))

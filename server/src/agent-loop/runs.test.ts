@@ -349,6 +349,34 @@ describe('threads', () => {
     expect(page.unread('bye')).toEqual([])
   })
 
+  test('take 10 000 messages', async () => {
+    const { chat } = await converse(() => ({ text: ['Hello'] }))
+    await chat.rest(await chat.say('First'))
+    await rows((sql) => sql`update threads set message_count = 10000 where id = ${chat.thread}`)
+    const message = { id: randomUUID(), text: 'Last' }
+    expect(await chat.refusal({ type: 'chat/send', thread_id: chat.thread, message })).toMatchObject({
+      code: 'THREAD_FULL',
+    })
+  })
+
+  test('of one user are worked on five at a time', async () => {
+    const { until, release } = hold()
+    const { page } = await converse(() => ({ text: ['One', until] }))
+    const chats = Array.from({ length: 6 }, () => openChat(page))
+    const runs: string[] = []
+    for (const chat of chats.slice(0, 5)) runs.push(await chat.say('Count'))
+    const message = { id: randomUUID(), text: 'Count' }
+    const sixth = { type: 'chat/send' as const, thread_id: chats[5]?.thread ?? '', message }
+    expect(await chats[5]?.refusal(sixth)).toMatchObject({ code: 'TOO_MANY_RUNS' })
+    release()
+    await vi.waitFor(async () => {
+      const [active] = await rows<{ count: number }>(
+        (sql) => sql`select count(*) as count from runs where id = any(${runs}::uuid[]) and status = 'running'`,
+      )
+      expect(active?.count).toBe(0)
+    })
+  })
+
   test('of the user are listed without those of others', async () => {
     const { chat } = await converse(() => ({ text: ['Hi'] }), { sub: 'alone', email: 'alone@demo.test' })
     await chat.rest(await chat.say('Mine'))

@@ -8,11 +8,12 @@ import { lockThread, ownsThread, requireThread } from '../runs/speakers.ts'
 import type { Sql } from '../stores/database.ts'
 import { countMessage, startThreadWithId } from '../threads/threads.ts'
 import { shortenTitle } from '../threads/title.ts'
+import { selectInterruptedCalls, settleInterruptedCalls } from './metering.ts'
 import type { RunParts, Work } from './work.ts'
 
 /** Runs of one user that can go on at the same time. */
 const mostRunsPerUser = 5
-const mostMessagesPerThread = 2_000
+const mostMessagesPerThread = 10_000
 
 /** The counts of a locked thread. */
 export interface ThreadCounts {
@@ -119,6 +120,25 @@ export async function stopWaiting(sql: Sql, { id, thread_id }: RunRow, at: strin
     where run_id = ${id} and state in ('new', 'asking', 'approved', 'running')`
   await sql`update runs set status = 'stopped', ended_at = now(), attempt = attempt + 1, holder = '{}' where id = ${id}`
   await countMessage(sql, thread_id, { tokens: 0, at })
+}
+
+/** Takes a run from the node that works on it, and ends it. The run must be locked. */
+export async function endRunning(sql: Sql, row: RunRow, at: string): Promise<void> {
+  const { id, thread_id, holder, page, client } = row
+  const run = { id, organizationId: holder.organization_id, threadId: thread_id, holder, page, client }
+  await sql`
+    update tool_calls set state = case when state = 'running' then 'unknown' else 'cancelled' end, ended_at = now()
+    where run_id = ${id} and state in ('new', 'asking', 'approved', 'running')`
+  const interrupted = await selectInterruptedCalls(sql, run)
+  await sql`update steps set finish_reason = 'stopped' where run_id = ${id} and finish_reason is null`
+  await sql`
+    update messages set run_id = ${id} where thread_id = ${thread_id} and run_id is null and replaced_at is null`
+  await sql`
+    update runs set status = 'stopped', ended_at = now(), attempt = attempt + 1, epoch = epoch + 1, node = null,
+      lease_until = null, holder = '{}'
+    where id = ${id}`
+  await countMessage(sql, thread_id, { tokens: 0, at })
+  await settleInterruptedCalls(sql, run, interrupted)
 }
 
 /** Locks the call's run, and checks that the question is open and that this client may answer it. */

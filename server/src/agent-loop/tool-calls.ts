@@ -11,6 +11,8 @@ import { RunFailed, type RunParts, type Work } from './work.ts'
 const answerWithinHours = 24
 /** How often a model may make the same call in a row. */
 const mostRepeats = 3
+/** Clients show a form for the arguments of a question. With a larger schema, they show JSON. */
+const maxShownSchemaBytes = 16 * 1024
 
 /** Decides about the calls that the model asked for, and makes those that may be made. */
 export async function handleToolCalls(
@@ -43,7 +45,7 @@ async function decideAbout(
     requireProgress(story, call)
     const tool = tools.find(({ name }) => name === call.name)
     const verdict = await judge(parts, { run, tool, call, conversation })
-    decided.push(await lease.write((sql) => saveVerdict(sql, call, verdict)))
+    decided.push(await lease.write((sql) => saveVerdict(sql, call, verdict, tool)))
   }
   showProgress(work, decided)
   return decided.filter(({ state }) => state === 'approved')
@@ -84,12 +86,19 @@ function requireProgress({ calls }: RunStory, { name, args, step, position }: To
   }
 }
 
-async function saveVerdict(sql: Sql, call: ToolCallRow, { verdict, reason }: Verdict): Promise<ToolCallRow> {
+async function saveVerdict(
+  sql: Sql,
+  call: ToolCallRow,
+  { verdict, reason }: Verdict,
+  tool: AgentTool | undefined,
+): Promise<ToolCallRow> {
+  const schema = verdict === 'ask' && tool ? JSON.stringify(tool.inputSchema) : ''
+  const shownSchema = schema !== '' && Buffer.byteLength(schema) <= maxShownSchemaBytes ? schema : null
   const state = { run: 'approved', ask: 'asking', refuse: 'refused' }[verdict]
   const [saved] = await sql<ToolCallRow>`
     update tool_calls set state = ${state}, reason = ${verdict === 'run' ? null : reason},
       decision = ${verdict === 'run' ? 'not_needed' : null},
-      asked_at = case when ${verdict === 'ask'} then now() end,
+      input_schema = ${shownSchema}, asked_at = case when ${verdict === 'ask'} then now() end,
       expires_at = case when ${verdict === 'ask'} then now() + make_interval(hours => ${answerWithinHours}) end,
       ended_at = case when ${verdict === 'refuse'} then now() end
     where id = ${call.id} and state = 'new' returning *`

@@ -95,7 +95,7 @@ describe('a test', () => {
       provider: null,
       model: null,
       latency_ms: null,
-      message: production.service.models.installation().reason,
+      message: expect.stringMatching(/operator hasn’t configured a model/),
     })
   })
 
@@ -109,6 +109,20 @@ describe('a test', () => {
 })
 
 describe('a failed test', () => {
+  test('of the operator’s model doesn’t say where it runs, except in the log', async () => {
+    const server = await startModelServer()
+    const operated = await useTestService({ MODEL_URL: server.url, MODEL_NAME: 'absent', MODEL_KEY: server.key })
+    const admin = await operated.tokenFor('admin@demo.test', 'demo')
+    const { body } = await operated.request('POST', '/agent/config/test', { token: admin })
+    expect(body).toMatchObject({ success: false, source: 'operator', message: expect.stringMatching(/server’s log/) })
+    const { host } = new URL(server.url)
+    expect(JSON.stringify(body)).not.toContain(host)
+    expect(operated.logged()).toContain(host)
+    const config = await operated.request('GET', '/agent/config', { token: admin })
+    expect(config.body.effective_model).toMatchObject({ source: 'operator', name: 'absent' })
+    expect(JSON.stringify(config.body)).not.toContain(host)
+  })
+
   test('says that the key is wrong, and doesn’t repeat the key that the server quotes', async () => {
     const server = await startModelServer()
     const wrong = 'canary-key-that-is-wrong'

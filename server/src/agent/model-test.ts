@@ -6,7 +6,7 @@ import { type Model, ModelFailed, type Models, type OwnModel } from '../models/m
 import { cleanText } from '../untrusted/page-text.ts'
 import { type testAgentModel as contract, testErrors } from './contract.ts'
 import { completeModel, openModels, readModels } from './own-models.ts'
-import { selectSettings } from './settings.ts'
+import { noModelReason, selectSettings } from './settings.ts'
 
 type Result = Output<typeof contract>
 
@@ -26,7 +26,7 @@ export async function testAgentModel(
   const own = model ? [completeModel(service, model, 'model', openSaved)] : readModels(service, id, saved)
   if ('problem' in own) return { ...untested, message: own.problem }
   const [chosen] = models.choose(own)
-  if (!chosen) return { ...untested, message: models.installation().reason }
+  if (!chosen) return { ...untested, message: noModelReason }
 
   const running = `agent-model-test:${id}`
   if (!(await kv.setIfAbsent(running, true, longestTestSeconds))) {
@@ -41,6 +41,10 @@ export async function testAgentModel(
 
 const failed = { success: false, prompt_tokens: null, completion_tokens: null, is_estimated: false }
 const untested = { ...failed, source: 'none' as const, provider: null, model: null, latency_ms: null }
+
+/** Organizations don't learn where the operator's model runs. */
+const operatorsProblem =
+  'The operator’s model didn’t respond as expected. The operator finds the reason in the server’s log.'
 
 async function callModel(
   { models, log }: Service & { models: Models },
@@ -61,6 +65,6 @@ async function callModel(
     const quoted = own.reduce((text, { key }) => text.replaceAll(key, '[API key]'), error.message)
     const message = cleanText(quoted, maxMessageLength)
     log.warn({ organization_id: organizationId, ...tested, reason: message }, 'the test of the agent’s model failed')
-    return { ...failed, ...tested, latency_ms, message }
+    return { ...failed, ...tested, latency_ms, message: source === 'organization' ? message : operatorsProblem }
   }
 }

@@ -52,7 +52,8 @@ const invalidField = (field: string, details: unknown = expect.stringMatching(/\
   data: { code: 'VALIDATION_ERROR', field, details },
 })
 const installed = () => {
-  const { model, reason } = app.service.models.installation()
+  const { model } = app.service.models.installation()
+  const reason = expect.stringMatching(/^The operator .*\.$/)
   return { source: model?.source ?? 'none', provider: model?.provider ?? null, name: model?.name ?? null, reason }
 }
 const defaults = () => ({
@@ -74,7 +75,6 @@ const defaults = () => ({
 describe('the settings', () => {
   test('have defaults, and use the installation’s model', async () => {
     expect(await get()).toEqual(defaults())
-    expect(installed().reason).toMatch(/\S/)
   })
 
   test('save every field, and only return the last four characters of keys', async () => {

@@ -3,7 +3,7 @@ import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { invalid } from '../lib/errors.ts'
-import type { Models } from '../models/models.ts'
+import type { Model, Models } from '../models/models.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
@@ -169,12 +169,23 @@ function describeEffective(
   const [first] = own
   if (first) {
     const { provider, name } = first
-    return { source: 'organization', provider, name, reason: 'The organization brought its own model.' }
+    return { source: 'organization', provider, name, reason: reasons.organization }
   }
-  const { model, reason } = service.models.installation()
-  if (!model) return { source: 'none', provider: null, name: null, reason }
+  const { model } = service.models.installation()
+  if (!model) return { source: 'none', provider: null, name: null, reason: noModelReason }
   const { source, provider, name } = model
-  return { source, provider, name, reason }
+  return { source, provider, name, reason: reasons[source] }
+}
+
+export const noModelReason =
+  'The operator hasn’t configured a model. Send your own as "model" to PATCH /agent/config, or ask the operator.'
+
+/** Organizations don't learn where the operator's model runs. */
+const reasons: Record<Model['source'], string> = {
+  organization: 'The organization brought its own model.',
+  operator: 'The operator configured this model for all organizations.',
+  ollama: 'The operator hasn’t configured a model, so this development server uses its local Ollama.',
+  demo: 'The operator hasn’t configured a model, so this development server uses the demo model.',
 }
 
 /** The organization's settings, or the defaults. */

@@ -4,7 +4,9 @@ import { Failure } from '../lib/errors.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { RunPage } from '../runs/run.ts'
 import type { Runs, Speaker, Viewer } from '../runs/runs.ts'
-import { listThreads, rateMessage, readMessages } from './history.ts'
+import { type AboutAgent, describeAgent } from './about.ts'
+import { rateMessage, readMessages } from './history.ts'
+import { changeThread, deleteThread, listThreads } from './own-threads.ts'
 
 type ChatMessage = Extract<ClientMessage, { type: `chat/${string}` }>
 
@@ -25,7 +27,7 @@ export interface Chat {
 /** Requests of one session that can be handled at the same time. */
 const mostRequests = 8
 
-export function createChat(service: Service & { runs: Runs }): Chat {
+export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat {
   const { log, runs } = service
   /** The thread that a session shows. */
   const shown = new WeakMap<ChatClient, { threadId: string; end: () => void }>()
@@ -45,6 +47,8 @@ export function createChat(service: Service & { runs: Runs }): Chat {
     const { request_id } = message
     const speaker = client.speaker()
     switch (message.type) {
+      case 'chat/about':
+        return client.say({ type: 'chat/agent', request_id, ...(await describeAgent(service, speaker)) })
       case 'chat/send': {
         const { thread_id } = message
         const started = await send(client, message)
@@ -74,6 +78,12 @@ export function createChat(service: Service & { runs: Runs }): Chat {
         return client.say({ type: 'chat/done', request_id })
       case 'chat/threads':
         return client.say({ type: 'chat/thread-list', request_id, ...(await listThreads(service, speaker, message)) })
+      case 'chat/change-thread':
+        await changeThread(service, speaker, message)
+        return client.say({ type: 'chat/done', request_id })
+      case 'chat/delete-thread':
+        await deleteThread(service, speaker, message)
+        return client.say({ type: 'chat/done', request_id })
       case 'chat/messages':
         return client.say({ type: 'chat/message-list', request_id, ...(await readMessages(service, speaker, message)) })
       case 'chat/adopt':

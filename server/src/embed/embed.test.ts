@@ -33,11 +33,11 @@ async function openFrame(app: TestService, key: string, referer?: string) {
 }
 
 describe('the script for pages', () => {
-  test('is smaller than 5 KB and self-contained', async () => {
+  test('is smaller than 7 KB and self-contained', async () => {
     const response = await production.fetch('/widget.js')
     const text = await response.text()
     expect(response.status).toBe(200)
-    expect(gzipSync(text).length).toBeLessThan(5 * 1024)
+    expect(gzipSync(text).length).toBeLessThan(7 * 1024)
     expect(text).not.toMatch(/\b(require\(|import\b)/)
     expect(Object.fromEntries(response.headers)).toMatchObject({
       'content-type': 'text/javascript; charset=utf-8',
@@ -45,6 +45,8 @@ describe('the script for pages', () => {
       'cross-origin-resource-policy': 'cross-origin',
       vary: 'accept-encoding',
     })
+    for (const name of ['content-security-policy', 'x-frame-options', 'cross-origin-opener-policy'])
+      expect(response.headers.get(name), 'only documents need it').toBeNull()
     expect((await development.fetch('/widget.js')).headers.get('cache-control'), 'for widget developers').toBe(
       'public, no-cache',
     )

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { Hono } from 'hono'
+import { type Context, Hono } from 'hono'
 import type { Service } from '../foundation/service.ts'
 import type { NodeEnv } from '../http/browser-session.ts'
 import { SharedFile, sendFile } from '../http/shared-file.ts'
@@ -21,22 +21,20 @@ export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<N
   // Widget developers need to see a new build right away.
   const cacheScript = service.config.mode === 'production' ? forMinutes : 'public, no-cache'
 
-  app.get('/widget.js', async (c) =>
-    sendFile(c, await read('widget.js'), { 'cache-control': cacheScript, ...forEverybody }),
-  )
+  app.get('/widget.js', async (c) => sendScript(c, await read('widget.js'), cacheScript))
 
   // During an upgrade, a document from one node may request its script from a node with another version, which works.
   app.get('/embed/:file{frame-[\\w-]+\\.js}', async (c) => {
     const file = await read('frame.js')
     const isCurrent = c.req.param('file') === versioned('frame', file)
-    return sendFile(c, file, { 'cache-control': isCurrent ? forGood : 'no-store', ...forEverybody })
+    return sendScript(c, file, isCurrent ? forGood : 'no-store')
   })
 
   // A frame needs the view it was built with. If the view isn't found, the widget reloads the frame.
   app.get('/embed/:file{view-[\\w-]+\\.js}', async (c, next) => {
     const file = await read('view.js')
     if (c.req.param('file') !== versioned('view', file)) return next()
-    return sendFile(c, file, { 'cache-control': forGood, ...forEverybody })
+    return sendScript(c, file, forGood)
   })
 
   app.get('/embed/', async (c) => {
@@ -45,20 +43,34 @@ export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<N
     const script = versioned('frame', await read('frame.js'))
     // The content security policy lists who may embed the frame; X-Frame-Options could only deny everyone.
     c.header('x-frame-options', undefined)
+    // Only pages that aren't in a frame have openers.
+    c.header('cross-origin-opener-policy', undefined)
     return c.body(framePage(service.config.mode, isRefused, script), 200, {
       'content-type': 'text/html; charset=utf-8',
       'cache-control': 'no-store',
       'content-security-policy': framePolicy(service, isRefused ? '*' : frameAncestors(key, service.config.mode)),
-      ...forEverybody,
+      ...forIsolatedPages,
+      'cross-origin-embedder-policy': 'require-corp',
     })
   })
   return app
 }
 
-/** Cross-origin isolated pages only load resources that send these headers. */
-const forEverybody = {
-  'cross-origin-resource-policy': 'cross-origin',
-  'cross-origin-embedder-policy': 'require-corp',
+/** Cross-origin isolated pages only load resources that send this header. */
+const forIsolatedPages = { 'cross-origin-resource-policy': 'cross-origin' }
+
+const documentHeaders = [
+  'content-security-policy',
+  'x-frame-options',
+  'cross-origin-opener-policy',
+  'referrer-policy',
+  'x-request-id',
+]
+
+/** Every visitor loads the scripts, so they're sent without the headers that browsers only apply to documents. */
+function sendScript(c: Context<NodeEnv>, file: SharedFile, cacheControl: string): Promise<Response> {
+  for (const name of documentHeaders) c.header(name, undefined)
+  return sendFile(c, file, { 'cache-control': cacheControl, ...forIsolatedPages })
 }
 
 const versioned = (name: string, { version }: SharedFile) => `${name}-${version}.js`
@@ -80,9 +92,9 @@ function createReader({ config }: Service) {
 }
 
 const framePage = (mode: string, isRefused: boolean, script: string) => `<!doctype html>
-<html lang="en" data-mode="${mode}"${isRefused ? ' data-refused' : ''}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en" data-mode="${mode}"${isRefused ? ' data-refused' : ''}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>Agent</title></head>
-<body><noscript>The assistant needs JavaScript.</noscript><script src="/embed/${script}"></script></body></html>`
+<body><p role="status">Loading…</p><script src="/embed/${script}"></script></body></html>`
 
 function framePolicy({ config }: Service, ancestors: string): string {
   const socket = config.publicUrl.replace(/^http/, 'ws')
@@ -94,6 +106,7 @@ function framePolicy({ config }: Service, ancestors: string): string {
     `frame-ancestors ${ancestors}`,
     "base-uri 'none'",
     "form-action 'none'",
+    "require-trusted-types-for 'script'",
   ].join('; ')
 }
 

@@ -23,7 +23,7 @@ export class SharedFile {
   readonly #bodies = new Map<Encoding, Promise<Buffer>>()
 
   constructor(text: string, type: string) {
-    this.version = fingerprint(text)
+    this.version = fingerprint(text).slice(0, 22)
     this.type = type
     this.#bytes = Buffer.from(text)
   }

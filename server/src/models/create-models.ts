@@ -1,7 +1,7 @@
 import type { LanguageModelV4StreamPart } from '@ai-sdk/provider'
 import type { Config } from '../config/config.ts'
 import { createModelClients } from './clients.ts'
-import { createDemoModel } from './demo-model.ts'
+import { createDemoModel } from './demo/demo-model.ts'
 import { explainModelFailure } from './failures.ts'
 import { type Choice, chooseInstallationModel } from './installation.ts'
 import type { Model, Models, ModelTest } from './models.ts'

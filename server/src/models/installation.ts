@@ -7,13 +7,12 @@ import { createSafeFetch, SafeFetchError } from '../net/safe-fetch.ts'
 export interface Choice {
   source: 'operator' | 'ollama' | 'demo' | null
   settings: Omit<ModelSettings, 'setting'> | undefined
-  /** A full sentence. */
+  /** A full sentence for the operator: it names the model's host. */
   reason: string
 }
 
 /** How to configure a model, as one sentence for operators. */
-export const howToConfigure =
-  'To use a real model, set MODEL_URL and MODEL_NAME, ANTHROPIC_API_KEY or OPENAI_API_KEY (docs/agent.md).'
+export const howToConfigure = 'To use a real model, set MODEL_URL, ANTHROPIC_API_KEY or OPENAI_API_KEY (docs/agent.md).'
 
 /** Decides which model the installation uses: a configured one, in development also Ollama's, otherwise the demo. */
 export async function chooseInstallationModel({ mode, model, ollamaUrl }: Config): Promise<Choice> {
@@ -22,7 +21,7 @@ export async function chooseInstallationModel({ mode, model, ollamaUrl }: Config
     return { source: 'operator', settings, reason: explainSetting(setting, settings.url) }
   }
   if (mode === 'production') {
-    return { source: null, settings: undefined, reason: `No model is configured. ${howToConfigure}` }
+    return { source: null, settings: undefined, reason: 'No model is configured.' }
   }
   const ollama = ollamaUrl ? await findOllama(ollamaUrl) : { problem: undefined }
   if ('name' in ollama) {
@@ -33,7 +32,7 @@ export async function chooseInstallationModel({ mode, model, ollamaUrl }: Config
     }
   }
   const problem = ollama.problem ? `, and ${ollama.problem}` : ''
-  return { source: 'demo', settings: undefined, reason: `No model is configured${problem}. ${howToConfigure}` }
+  return { source: 'demo', settings: undefined, reason: `No model is configured${problem}.` }
 }
 
 function explainSetting(setting: ModelSettings['setting'], url: string): string {

@@ -9,7 +9,6 @@ import { cert, key } from '../../test/localhost-certificate.ts'
 import { type Config, readConfig } from '../config/config.ts'
 import { createClient } from './clients.ts'
 import { createModels } from './create-models.ts'
-import { howToConfigure } from './installation.ts'
 import { type Model, ModelFailed, type Models, type OwnModel } from './models.ts'
 
 const secret = 'Zq3vT8nW1xK6bR0yL5dM9sH2jF7pG4cA'
@@ -110,7 +109,7 @@ describe('the installation’s model', () => {
       operator('openai_compatible', 'gpt-x'),
       'OPENAI_API_KEY is set, so requests go to api.openai.com.',
     ],
-    ['nothing', none, false, demo, `No model is configured, and no Ollama runs at OLLAMA. ${howToConfigure}`],
+    ['nothing', none, false, demo, 'No model is configured, and no Ollama runs at OLLAMA.'],
     ['Ollama', none, true, local, 'No model is configured, and Ollama runs at OLLAMA; this is its first model.'],
   ]
   const modes = [
@@ -121,14 +120,7 @@ describe('the installation’s model', () => {
     table.map(([title, settings, hasOllama, expected, reason]) => {
       const isUnset = mode === 'production' && Object.keys(settings).length === 0
       return isUnset
-        ? ([
-            mode,
-            title,
-            { ...env, ...settings },
-            hasOllama,
-            null,
-            `No model is configured. ${howToConfigure}`,
-          ] as const)
+        ? ([mode, title, { ...env, ...settings }, hasOllama, null, 'No model is configured.'] as const)
         : ([mode, title, { ...env, ...settings }, hasOllama, expected, reason] as const)
     }),
   )
@@ -164,7 +156,7 @@ describe('the installation’s model', () => {
     const models = await useModels(configure({}, ollamaUrl))
     expect(models.installation()).toEqual({
       model: demo,
-      reason: `No model is configured, and ${problem.replace('OLLAMA', ollamaUrl)}. ${howToConfigure}`,
+      reason: `No model is configured, and ${problem.replace('OLLAMA', ollamaUrl)}.`,
     })
   })
 

@@ -25,7 +25,7 @@ export interface Model {
 export interface Models {
   /** The models to try, in order: the organization's own, otherwise the installation's. Empty if none is configured. */
   choose(own: readonly OwnModel[]): Model[]
-  /** The installation's model, and why it is this one; for administrators, the banner and the doctor. */
+  /** The installation's model, and why it is this one. The reason is for the operator: it names the model's host. */
   installation(): { model: Pick<Model, 'source' | 'provider' | 'name'> | null; reason: string }
   /** Explains why a call failed. */
   explain(error: unknown, model: Model): ModelFailed

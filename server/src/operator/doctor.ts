@@ -3,6 +3,7 @@ import { serverUrlKey } from '../access/access-tokens.ts'
 import { type Config, describeUnknownSettings, prepareDataFolder, readConfig } from '../config/config.ts'
 import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
 import { createModels } from '../models/create-models.ts'
+import { howToConfigure } from '../models/installation.ts'
 import { ModelFailed } from '../models/models.ts'
 import { createPrices, type ModelFacts } from '../models/prices.ts'
 import { createSafeFetch } from '../net/safe-fetch.ts'
@@ -110,9 +111,9 @@ async function checkModel(config: Config): Promise<Finding> {
   try {
     const { reason } = models.installation()
     const [model] = models.choose([])
-    if (!model) return { name, text: '', warning: reason }
+    if (!model) return { name, text: '', warning: `${reason} ${howToConfigure}` }
     const text = `${model.name}: ${reason}`
-    if (model.source === 'demo') return { name, text }
+    if (model.source === 'demo') return { name, text: `${text} ${howToConfigure}` }
     const { latency_ms } = await models.test(model)
     const { price } = createPrices(config).describe(model)
     return { name, text: `${text} It responded in ${latency_ms} ms. ${describePrice(price)}` }

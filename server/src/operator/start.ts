@@ -2,6 +2,7 @@ import { type Config, describeUnknownSettings } from '../config/config.ts'
 import { demoUsers } from '../demo/demo.ts'
 import { startDemoExamples } from '../demo/examples.ts'
 import { type RunningServer, startServer } from '../main.ts'
+import { howToConfigure } from '../models/installation.ts'
 import { CommandFailed } from './command-failed.ts'
 import { explainStores } from './stores.ts'
 
@@ -72,6 +73,7 @@ function banner(
     ...(shopUrl ? [`  Widget       ${shopUrl}        a demo shop with the widget`] : []),
     `  Health       ${url}/readyz`,
     `  Model        ${model?.name ?? 'none'}: ${reason}`,
+    ...(!model || model.source === 'demo' ? [`               ${howToConfigure}`] : []),
     `  Data         ${config.databaseUrl ? 'PostgreSQL at DATABASE_URL' : `${config.dataDir} (embedded PostgreSQL)`}${config.redisUrl ? ', Redis' : ''}`,
   ]
   if (config.mode === 'development') {

@@ -45,23 +45,29 @@ const describeCall = (call: ToolCallRow): Chunk[] => [describeInput(call), ...de
 
 export const hasEnded = ({ state }: ToolCallRow): boolean => !['new', 'asking', 'approved', 'running'].includes(state)
 
-export function describeInput({ id, name, args, tool }: ToolCallRow): Chunk {
-  const toolMetadata = describeTool(tool, name)
+export function describeInput(call: ToolCallRow): Chunk {
+  const { id, name, args } = call
+  const toolMetadata = describeTool(call)
   return { type: 'tool-input-available', toolCallId: id, toolName: name, input: args, dynamic: true, toolMetadata }
 }
 
 /** What clients know about a call beyond the AI SDK's fields. */
-const describeTool = (tool: ToolCallRow['tool'], name: string) => ({
+const describeTool = ({ tool, name, title }: ToolCallRow) => ({
   kind: tool?.kind ?? 'unknown',
   name: tool?.name ?? name,
+  title,
   origin: tool && 'origin' in tool ? tool.origin : null,
+  connector: tool?.kind === 'connector' ? tool.connector : null,
+  /** The session of the page that offers it. */
+  session: tool?.kind === 'page' ? tool.source_id : null,
 })
 
 /** The question, the answer and the outcome, as far as the call has come. The list only grows. */
 export function describeProgress(call: ToolCallRow): Chunk[] {
-  const { id, state, reason, asked_at, decision, edited_args } = call
+  const { id, state, reason, asked_at, decision, edited_args, input_schema, dispatched_at, ended_at } = call
   const chunks: Chunk[] = []
   if (asked_at !== null) {
+    if (input_schema) chunks.push({ type: 'data-question', id, data: { inputSchema: input_schema } })
     chunks.push({ type: 'tool-approval-request', approvalId: id, toolCallId: id, ...(reason !== null && { reason }) })
     if (decision !== null) {
       chunks.push({ type: 'tool-approval-response', approvalId: id, approved: decision !== 'declined' })
@@ -69,6 +75,10 @@ export function describeProgress(call: ToolCallRow): Chunk[] {
     }
   }
   if (call.late_step !== null) chunks.push({ type: 'tool-output-error', toolCallId: id, errorText: unknownOutcome })
+  if (hasEnded(call) && state !== 'unknown' && dispatched_at !== null && ended_at !== null) {
+    const durationMs = Math.max(0, Date.parse(ended_at) - Date.parse(dispatched_at))
+    chunks.push({ type: 'data-timing', id, data: { durationMs } })
+  }
   if (state === 'succeeded') chunks.push({ type: 'tool-output-available', toolCallId: id, output: call.result ?? '' })
   else if (state === 'declined') chunks.push({ type: 'tool-output-denied', toolCallId: id })
   else if (hasEnded(call)) chunks.push({ type: 'tool-output-error', toolCallId: id, errorText: explainEnd(call) })

@@ -1,4 +1,5 @@
 import type { Service } from '../foundation/service.ts'
+import { Failure } from '../lib/errors.ts'
 import { createTurnBatch } from '../lib/turn-batch.ts'
 import type { RunStory } from '../runs/rows.ts'
 import type { RunError, RunStatus } from '../runs/run.ts'
@@ -18,6 +19,12 @@ export interface RunLog {
 /** Shows runs to their viewers on all nodes. */
 export interface Feeds {
   open(run: { id: string; threadId: string; attempt: number }, chunks: Chunk[]): RunLog
+  /** Shows a run that ended while no node worked on it, or that was taken from the node that did. */
+  showEnded(
+    run: { id: string; threadId: string; attempt: number },
+    chunks: Chunk[],
+    rest: { status: RunStatus; error: RunError | null },
+  ): void
   /** Shows the thread's runs from `have` on, until `end` is called. `readLast` reads the last one from the rows. */
   watch(
     threadId: string,
@@ -201,7 +208,11 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   }
 
   const readAgain = (viewing: Viewing) =>
-    showLast(viewing).catch((error) => service.log.warn({ err: error }, 'Could not read a run for its viewers'))
+    showLast(viewing).catch((error) => {
+      // The thread was deleted, or is no longer the viewer's.
+      if (error instanceof Failure && error.envelope.status === 404) viewing.isResting = true
+      else service.log.warn({ err: error }, 'Could not read a run for its viewers')
+    })
 
   /** For viewers of a run that may have changed hands, or ended, without a message that arrived here. */
   function seek(threadId: string, viewing: Viewing): void {
@@ -301,6 +312,15 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
           for (const node of watchersOf(threadId)) relay.send(node, { kind: 'rested', threadId, rest: told })
         },
       }
+    },
+
+    showEnded({ id, threadId, attempt }, chunks, rest) {
+      const told = { id, attempt, n: chunks.length, ...rest }
+      deliver(threadId, { id, attempt }, 0, chunks)
+      tellRested(threadId, told)
+      // To all nodes, because none has asked for a run that no node works on.
+      relay.broadcast({ kind: 'chunks', threadId, run: { id, attempt }, n: 0, chunks })
+      relay.broadcast({ kind: 'rested', threadId, rest: told })
     },
 
     watch(threadId, viewer, have, readLast) {

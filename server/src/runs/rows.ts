@@ -71,13 +71,16 @@ export async function selectThreadRow(sql: Sql, id: string): Promise<ThreadRow |
 export async function selectConversation(sql: Sql, threadId: string): Promise<Conversation | undefined> {
   const [thread, queued, stories] = await Promise.all([
     selectThreadRow(sql, threadId),
-    sql<MessageRow>`
-      select id, position, text, skill, run_id, step, created_at from messages
-      where thread_id = ${threadId} and run_id is null and replaced_at is null order by position`,
+    selectQueued(sql, threadId),
     selectStories(sql, threadId, { isAfterSummary: true }),
   ])
   return thread && { thread, stories, queued }
 }
+
+/** Messages that no step has read yet. */
+export const selectQueued = (sql: Sql, threadId: string) => sql<MessageRow>`
+  select id, position, text, skill, run_id, step, created_at from messages
+  where thread_id = ${threadId} and run_id is null and replaced_at is null order by position`
 
 /** The last runs of a thread that are part of the conversation, oldest first. */
 export async function selectStories(
@@ -113,8 +116,8 @@ async function tellStories(sql: Sql, runs: RunRow[]): Promise<RunStory[]> {
     sql<StepRow>`
       select run_id, step, text, finish_reason from steps where run_id = any(${ids}::uuid[]) order by run_id, step`,
     sql<ToolCallRow>`
-      select id, run_id, step, position, name, model_call_id, tool, definition_hash, args, edited_args, state, reason,
-             asked_at, expires_at, decision, decided_at, dispatched_at, result, ended_at, late_step
+      select id, run_id, step, position, name, model_call_id, tool, title, definition_hash, input_schema, args, edited_args,
+             state, reason, asked_at, expires_at, decision, decided_at, dispatched_at, result, ended_at, late_step
       from tool_calls where run_id = any(${ids}::uuid[]) order by run_id, step, position`,
   ])
   const ofRun = <Row extends { run_id: string | null }>(rows: Row[], id: string) =>

@@ -75,7 +75,11 @@ export interface ToolCallRow {
   model_call_id: string
   /** Null if the model called a tool that doesn't exist. */
   tool: ToolRef | null
+  /** The tool's title, which is untrusted text. */
+  title: string | null
   definition_hash: string | null
+  /** For the form in which the user edits the arguments. Null if the user wasn't asked, and if it's too large. */
+  input_schema: Record<string, unknown> | null
   args: Record<string, unknown>
   edited_args: Record<string, unknown> | null
   state: ToolCallState

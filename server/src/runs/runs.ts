@@ -82,6 +82,8 @@ export interface Runs {
   regenerate(speaker: Speaker, threadId: string, page: RunPage | null): Promise<{ run_id: string }>
   /** Stops the thread's run, if it has one. */
   stop(speaker: Speaker, threadId: string): Promise<void>
+  /** Ends the thread's run before it returns, whichever node works on it. */
+  end(speaker: Speaker, threadId: string): Promise<void>
   decide(speaker: Speaker, decision: Decision): Promise<void>
   /** Continues a run that waits for its AG-UI client, with the results of calls that run there. */
   settleClientCalls(

@@ -87,6 +87,22 @@ async function eraseComments(sql: Sql): Promise<boolean> {
   return erased.length > 0
 }
 
+/** Erases everything that a thread without an active run contains. The caller must lock the thread. */
+export async function eraseContents(sql: Sql, threadId: string): Promise<void> {
+  // In batches: a statement times out after eight seconds, and deleting a run deletes all of its rows.
+  while (await eraseSomeRuns(sql, threadId));
+  await sql`delete from messages where thread_id = ${threadId}`
+  await sql`update feedback set comment = null where thread_id = ${threadId}`
+  await forgetWords(sql, [threadId])
+}
+
+async function eraseSomeRuns(sql: Sql, threadId: string): Promise<boolean> {
+  const runs = await sql<{ id: string }>`
+    select id from runs where thread_id = ${threadId} order by id limit ${rowsAtOnce}`
+  await sql`delete from runs where id = any(${idsOf(runs)})`
+  return runs.length > 0
+}
+
 const idsOf = (rows: readonly { id: string }[]): string[] => rows.map(({ id }) => id)
 
 /**
@@ -97,6 +113,10 @@ async function lockThreads(sql: Sql, old: readonly { thread_id: string }[]): Pro
   const threads = await sql<{ id: string }>`
     select id from threads where id = any(${old.map(({ thread_id }) => thread_id)})
     order by id for no key update skip locked`
-  await sql`update threads set title = null, first_words = null, summary = null, summary_position = 0 where id = any(${idsOf(threads)})`
+  await forgetWords(sql, idsOf(threads))
   return idsOf(threads)
 }
+
+const forgetWords = (sql: Sql, threadIds: string[]) => sql`
+  update threads set title = null, first_words = null, summary = null, summary_position = 0
+  where id = any(${threadIds})`

@@ -8,40 +8,65 @@ const searchedThreads = 10_000
 const threadsAtOnce = 1_000
 const mostWords = 10
 
-const queue = createFairQueue({ atATime: 2, waiting: 100 })
-
-/** Runs a few searches at a time, so that they leave connections for everything else. Organizations take turns. */
-export async function inTurn<T>(organizationId: string, search: () => Promise<T>): Promise<T> {
-  try {
-    return await queue(organizationId, search)
-  } catch (error) {
-    throw error instanceof QueueFull ? serviceUnavailable('Too many searches are running', error) : error
+/** Runs a few searches at a time, so that they leave connections for everything else. */
+function createTurns() {
+  const queue = createFairQueue({ atATime: 2, waiting: 100 })
+  return async <T>(lane: string, search: () => Promise<T>): Promise<T> => {
+    try {
+      return await queue(lane, search)
+    } catch (error) {
+      throw error instanceof QueueFull ? serviceUnavailable('Too many searches are running', error) : error
+    }
   }
 }
+
+/** Searches of members. Organizations take turns. */
+export const inTurn = createTurns()
+/** Searches of end users and visitors, which must not delay those of members. */
+export const inTurnOfUsers = createTurns()
 
 interface Wanted {
   statuses: string[]
   /** Whether to search in messages too, not only in titles. */
   withContents: boolean
+  /** Only the threads of one user. */
+  owner?: ThreadOwner
+}
+
+/** A user of the organization's web application, and where they are. */
+export interface ThreadOwner {
+  endUserId: string | null
+  /** Without an end user: fingerprint of the visitor's secret. */
+  visitor: string | null
+  /** Only threads that started here. */
+  origin: string | null
+  isAnyOrigin: boolean
 }
 
 /** Ids of the threads with all of the words in their title or in one message, latest first. */
-export async function searchThreads(sql: Sql, search: string, { statuses, withContents }: Wanted): Promise<string[]> {
+export async function searchThreads(sql: Sql, search: string, wanted: Wanted): Promise<string[]> {
+  const { statuses, withContents, owner } = wanted
+  const { endUserId = null, visitor = null, origin = null, isAnyOrigin = true } = owner ?? {}
   const words = search.split(/\s+/).slice(0, mostWords).map(anyCase)
   const found: string[] = []
   for (let offset = 0; offset < searchedThreads; offset += threadsAtOnce) {
     const [some] = await sql<{ searched: number; ids: string[] | null }>`
       select count(*) as searched, array_agg(id order by active_at desc, id desc) filter (
         where title ~ all(${words}) or ${withContents}::boolean and (
-          exists (
+          first_words ~ all(${words})
+          or exists (
             select from messages
             where thread_id = thread.id and replaced_at is null and text ~ all(${words}))
           or exists (
             select from runs join steps on run_id = runs.id
             where thread_id = thread.id and replaced_at is null and text ~ all(${words})))) as ids
       from (
-        select id, title, coalesce(last_message_at, created_at) as active_at from threads
-        where status = any(${statuses}) order by active_at desc, id desc limit ${threadsAtOnce} offset ${offset}
+        select id, title, first_words, coalesce(last_message_at, created_at) as active_at from threads
+        where status = any(${statuses}) and (${isAnyOrigin}::boolean or origin is not distinct from ${origin})
+          and case when ${owner === undefined}::boolean then true
+              when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
+              else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end
+        order by active_at desc, id desc limit ${threadsAtOnce} offset ${offset}
       ) as thread`
     found.push(...(some?.ids ?? []))
     if ((some?.searched ?? 0) < threadsAtOnce) break

@@ -159,7 +159,8 @@ test('a new user who follows the guides gets an assistant that uses their own pa
   ])
 
   // The page from docs/widget.md, for a user and for a visitor.
-  const [visitorTag, userTag, widgetPolyfill] = widget.html.map(({ text }) => withKey(text))
+  const [visitorTag, userTag, ...more] = widget.html.map(({ text }) => withKey(text))
+  const widgetPolyfill = more.find((text) => text.includes('webmcp-polyfill.js'))
   const other = await usePage()
   const widgetTools = textOf(widget.js.find(({ text }) => text.includes('registerTool')))
   await other.goto(application.show('/widget', [widgetPolyfill ?? '', userTag ?? '', module(widgetTools)]))

@@ -83,6 +83,12 @@ const surroundings: Record<string, string> = {
     import '@mcp-b/webmcp-types'
     declare function addToCart(id: unknown): Promise<string>
     SNIPPET`,
+  "docs/widget.md: const agent = document.querySelector('inlay-agent')": `
+    import '@inlay/widget/define'
+    declare const helpButton: HTMLButtonElement
+    declare const orderButton: HTMLButtonElement
+    SNIPPET`,
+  "docs/widget.md: document.querySelector('inlay-agent')?.setHostContext({": "import '@inlay/widget/define'\nSNIPPET",
   "docs/sign-in.md: import * as client from 'openid-client'": 'declare const back: URL\nSNIPPET',
   "docs/widget.md: import { InlayAgent } from '@inlay/widget/react'": `
     import * as React from 'react'
@@ -137,7 +143,7 @@ function checkTypes(snippets: Snippet[], options: object): string {
   const paths = {
     '@inlay/tool-server': source('tool-server/src/tool-server.ts'),
     '@inlay/tool-server/*': source('tool-server/src/*.ts'),
-    '@inlay/widget/react': source('widget/src/react.ts'),
+    '@inlay/widget/*': source('widget/src/*.ts'),
   }
   // A separate application may be less strict than this one.
   const lenient = { exactOptionalPropertyTypes: false, noImplicitAny: false }

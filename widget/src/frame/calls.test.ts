@@ -1,6 +1,7 @@
 import type { ClientMessageInput } from '@inlay/protocol'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { PageTool, ToolAnnotations } from '../channel.ts'
+import { describeEarlierCall } from '../view/pages/earlier-calls.ts'
 import { Calls, readResult } from './calls.ts'
 
 const look: PageTool = { name: 'look', description: 'Looks', annotations: { readOnlyHint: true } }
@@ -375,14 +376,16 @@ describe('earlier calls', () => {
   ] as const)('show %j as %j', (outcome, shown) => {
     const { calls } = useCalls()
     calls.remember([{ ...recorded, call_id: '1', client_name: 'Ann’s', ...outcome }])
-    expect(calls.earlier).toEqual([{ id: '1', name: 'look', client: 'Ann’s', at: new Date(5), ...shown }])
+    expect(calls.earlier.map(describeEarlierCall)).toEqual([
+      { id: '1', name: 'look', client: 'Ann’s', at: new Date(5), ...shown },
+    ])
   })
 
   test('are listed once, even if they are still running here', () => {
     const { calls, receive } = useCalls()
     receive('2', 'look')
     calls.remember(['1', '2'].map((call_id) => ({ ...recorded, call_id })))
-    expect(calls.earlier.map(({ id }) => id)).toEqual(['1'])
+    expect(calls.earlier.map(({ call_id }) => call_id)).toEqual(['1'])
   })
 
   test('are dropped with the session, because the user may have changed', () => {

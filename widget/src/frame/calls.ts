@@ -36,16 +36,8 @@ export interface Call {
   approval?: Approval
 }
 
-/** A call from before this page was loaded, as recorded by the server. */
-export interface EarlierCall {
-  id: string
-  name: string
-  client: string | undefined
-  /** When it started. */
-  at: Date
-  state: 'done' | 'failed' | 'declined' | 'cancelled'
-  message?: string
-}
+/** A call from before this page was loaded. */
+export type RecordedCall = RecentCalls['calls'][number]
 
 type Connector = ToolAsk['connector']
 
@@ -66,6 +58,8 @@ export interface CallsOptions {
   send(message: ClientMessageInput): void
   /** A call ended before the user answered, or before the answer took effect. */
   onWithdrawn(call: Call): void
+  /** A call was answered. */
+  onEnd?(call: Call, state: 'done' | 'failed' | 'declined'): void
   onChange(): void
 }
 
@@ -83,7 +77,7 @@ export class Calls {
   readonly #options: CallsOptions
   readonly #approved = new Map<string, Pick<Permission, 'tool' | 'connector'>>()
   readonly #calls = new Map<string, Call>()
-  #earlier: EarlierCall[] = []
+  #earlier: RecordedCall[] = []
   #droppedAt = 0
 
   constructor(options: CallsOptions) {
@@ -96,8 +90,8 @@ export class Calls {
   }
 
   /** Calls from before this page was loaded, newest last. */
-  get earlier(): EarlierCall[] {
-    return this.#earlier.filter(({ id }) => !this.#calls.has(id))
+  get earlier(): RecordedCall[] {
+    return this.#earlier.filter(({ call_id }) => !this.#calls.has(call_id))
   }
 
   /** Calls that wait for the user, oldest first. */
@@ -131,14 +125,8 @@ export class Calls {
     this.#begin({ id, tool: shown, connector, args, client, subject })
   }
 
-  remember(calls: RecentCalls['calls']): void {
-    this.#earlier = calls.map((call) => ({
-      id: call.call_id,
-      name: call.name,
-      client: call.client_name,
-      at: new Date(call.at),
-      ...describeOutcome(call),
-    }))
+  remember(calls: RecordedCall[]): void {
+    this.#earlier = calls
     this.#options.onChange()
   }
 
@@ -271,6 +259,7 @@ export class Calls {
     call.outcome = outcome
     call.endedAt = performance.now()
     this.#answer(call)
+    if (state === 'done' || state === 'failed' || state === 'declined') this.#options.onEnd?.(call, state)
     this.#options.onChange()
   }
 
@@ -287,8 +276,7 @@ export class Calls {
   }
 }
 
-const replacedText =
-  'The same call was made again while this one was waiting for approval, so the user is only asked about the newer one. This call did not run.'
+const replacedText = 'The call was repeated, so the user is only asked about the newer one. This one did not run.'
 
 const wasAllowed = ({ state }: Call) => state === 'allowed' || state === 'running' || state === 'done'
 
@@ -296,19 +284,6 @@ const isSame = (one: Call, other: Call): boolean =>
   one.subject === other.subject &&
   one.client === other.client &&
   JSON.stringify(one.args) === JSON.stringify(other.args)
-
-function describeOutcome({
-  outcome,
-  failure_code,
-}: RecentCalls['calls'][number]): Pick<EarlierCall, 'state' | 'message'> {
-  if (outcome === 'succeeded') return { state: 'done' }
-  if (outcome === 'cancelled') return { state: 'cancelled' }
-  if (outcome === 'timed_out') return { state: 'failed', message: 'It timed out' }
-  if (outcome === 'refused' && failure_code === 'DECLINED') return { state: 'declined' }
-  if (failure_code === 'APPROVAL_NEEDED') return { state: 'failed', message: 'No page was open to ask you' }
-  if (outcome === 'refused') return { state: 'failed', message: 'Your organization doesn’t allow it' }
-  return { state: 'failed' }
-}
 
 /** Pages can return anything, and browsers pass it on as JSON or unchanged. */
 export function readResult(text: string): unknown {

@@ -17,7 +17,7 @@ export type Status =
   | { state: 'connecting' }
   | { state: 'connected' }
   /** The connection dropped and is retried automatically. */
-  | { state: 'waiting' }
+  | { state: 'waiting'; isRestarting?: boolean }
   /** The page has to provide a fresh ID token; `problem` is why the last one was rejected. */
   | { state: 'unidentified'; problem?: Problem }
   /** Reconnecting can't succeed until something changes. */
@@ -40,6 +40,8 @@ export interface ConnectionOptions {
   embeddingOrigin: string
   tabId: string
   page(): { url: string; title: string; visible: boolean }
+  /** For users without an ID token. */
+  visitorSecret(): string
   onStatus(status: Status): void
   onReady(ready: Ready, ticket: Ticket): void
   /** Receives all other messages. A newer server may send types that this frame doesn't know. */
@@ -47,6 +49,8 @@ export interface ConnectionOptions {
 }
 
 const pongWithinMs = 5_000
+/** A network or server that swallows everything must not hold up the next attempt. */
+const readyWithinMs = 15_000
 /** Any code except the two for leaving pages keeps the session open for the next socket. */
 const comingBack = 4000
 
@@ -60,6 +64,8 @@ export function createConnection(options: ConnectionOptions): Connection {
   let resume: { session: string; secret: string } | undefined
   let userId: string | undefined
   let failures = 0
+  /** The server has said that it restarts. */
+  let isRestarting = false
   let timer: ReturnType<typeof setTimeout> | undefined
   let pongTimer: ReturnType<typeof setTimeout> | undefined
   /** Incremented by each new attempt; results of earlier attempts are ignored. */
@@ -69,10 +75,15 @@ export function createConnection(options: ConnectionOptions): Connection {
     if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message))
   }
 
+  const forgetPing = () => {
+    clearTimeout(pongTimer)
+    pongTimer = undefined
+  }
+
   const drop = (closeCode: number = closeCodes.normal) => {
     turn += 1
     clearTimeout(timer)
-    clearTimeout(pongTimer)
+    forgetPing()
     socket?.close(closeCode)
     socket = undefined
     ready = undefined
@@ -81,7 +92,8 @@ export function createConnection(options: ConnectionOptions): Connection {
 
   const retry = (ms = retryDelay(failures)) => {
     failures += 1
-    options.onStatus({ state: 'waiting' })
+    clearTimeout(timer)
+    options.onStatus({ state: 'waiting', isRestarting })
     timer = setTimeout(() => void open(), ms)
   }
 
@@ -109,13 +121,22 @@ export function createConnection(options: ConnectionOptions): Connection {
   async function open(): Promise<void> {
     drop(comingBack)
     const mine = turn
-    options.onStatus({ state: failures === 0 ? 'connecting' : 'waiting' })
+    timer = setTimeout(reopen, readyWithinMs)
+    options.onStatus(failures === 0 ? { state: 'connecting' } : { state: 'waiting', isRestarting })
     try {
       const ticket = await takeTicket()
       if (mine === turn) connect(ticket)
     } catch (error) {
-      if (mine === turn) refuseTicket(error)
+      if (mine !== turn) return
+      clearTimeout(timer)
+      refuseTicket(error)
     }
+  }
+
+  /** The last attempt or connection got no response. */
+  function reopen(): void {
+    failures += 1
+    void open()
   }
 
   function connect(ticket: Ticket): void {
@@ -124,7 +145,9 @@ export function createConnection(options: ConnectionOptions): Connection {
     userId = ticket.userId
     const opened = new WebSocket(runtimeAddress(), [subprotocol, ticketSubprotocolPrefix + ticket.ticket])
     socket = opened
-    opened.onopen = () => send({ type: 'hello', tab_id: options.tabId, ...options.page(), ...(resume && { resume }) })
+    const visitor = idToken === undefined && { visitor_secret: options.visitorSecret() }
+    opened.onopen = () =>
+      send({ type: 'hello', tab_id: options.tabId, ...options.page(), ...visitor, ...(resume && { resume }) })
     // Messages of our own server aren't validated, because a parser would be most of the code that a visitor loads.
     opened.onmessage = ({ data }) => mine === turn && receive(JSON.parse(data), ticket)
     opened.onclose = ({ code, reason }) => mine === turn && closed(code, reason)
@@ -133,7 +156,9 @@ export function createConnection(options: ConnectionOptions): Connection {
   function receive(message: ServerMessage, ticket: Ticket): void {
     if (message.type === 'ready') {
       ready = message
+      clearTimeout(timer)
       failures = 0
+      isRestarting = false
       resume = { session: message.session, secret: message.resume_secret }
       options.onStatus({ state: 'connected' })
       options.onReady(message, ticket)
@@ -142,13 +167,14 @@ export function createConnection(options: ConnectionOptions): Connection {
       else void renew()
     } else if (message.type === 'reauthed') options.onStatus({ state: 'connected' })
     else if (message.type === 'bye') bye = message
-    else if (message.type === 'pong') clearTimeout(pongTimer)
+    else if (message.type === 'pong') forgetPing()
     else options.onMessage(message)
   }
 
   function closed(code: number, reason: string): void {
     const farewell = bye
     drop()
+    isRestarting = farewell?.code === 'restarting'
     if (farewell?.retry_after_ms !== undefined) retry(farewell.retry_after_ms + retryDelay(failures))
     else if (code === closeCodes.identityExpired) options.onStatus({ state: 'unidentified' })
     else if (farewell) refuse(farewell.code, farewell.reason)
@@ -191,10 +217,9 @@ export function createConnection(options: ConnectionOptions): Connection {
       options.onStatus({ state: 'idle' })
     },
     check() {
-      if (!ready) return
+      if (!ready || pongTimer !== undefined) return
       send({ type: 'ping' })
-      clearTimeout(pongTimer)
-      pongTimer = setTimeout(() => void open(), pongWithinMs)
+      pongTimer = setTimeout(reopen, pongWithinMs)
     },
   }
 }

@@ -1,10 +1,17 @@
 import { channelWord, type Look, readyWord, refusedWord, type ToElement, type ToFrame } from '../channel.ts'
-import { Calls } from './calls.ts'
-import { createConnection, type Problem, type Status } from './connection.ts'
+import { hadActiveRun } from '../chat/kept.ts'
+import type { ChatSession } from '../chat/state.ts'
+import { newSecret } from '../kept/ids.ts'
+import { openStore, type TextStore } from '../kept/text-store.ts'
+import { createVisitorSecret } from '../kept/visitor-secret.ts'
+import type { Facts, Panel } from '../view/part.ts'
+import { type Call, Calls } from './calls.ts'
+import { createConnection, type Status } from './connection.ts'
 import { IdentityRequests } from './identity-requests.ts'
 import { describeSigns } from './signs.ts'
-import { listTools, type SortedTools, sortTools, tellChanges } from './tool-messages.ts'
-import type { View } from './view.ts'
+import { listTools, sortTools, tellChanges } from './tool-messages.ts'
+
+type CallState = Extract<ToElement, { type: 'tool-call' }>['state']
 
 const key = new URLSearchParams(location.search).get('key') ?? ''
 
@@ -22,83 +29,93 @@ function waitForChannel(): void {
 function run(port: MessagePort, embeddingOrigin: string): void {
   const say = (message: ToElement) => port.postMessage(message)
   let page = { url: embeddingOrigin, title: '' }
-  let tools: SortedTools = { accepted: [], leftOut: [] }
   /** Set while the page wants a connection. */
   let wanted: { idToken: string | undefined; canRenew: boolean } | undefined
-  let state: Status['state'] = 'connecting'
-  let problem: Problem | undefined
+  const facts: Facts = {
+    status: { state: 'connecting' },
+    tools: { accepted: [], leftOut: [] },
+  }
   let look: Look | undefined
-  /** Unknown before the first connection. */
-  let isAnonymous: boolean | undefined
-  let lastUser: string | undefined
   let isAsking = false
-  /** Whether a tool ran while the panel was closed. */
+  /** Whether a tool ran, or the agent answered, while the panel was closed. */
   let hasNews = false
+  const stored = (find: () => Storage) => openStore(find, `inlay:${key}:`)
+  const storage = { tab: stored(() => sessionStorage), browser: stored(() => localStorage) }
+  const visitorSecret = createVisitorSecret(storage.browser)
   const identityRequests = new IdentityRequests(() => say({ type: 'identify' }))
 
   const isInline = () => look?.canClose === false
   const isShown = () => look?.isOpen === true || isInline()
 
   /** Loaded on demand, because most visitors never open the panel. */
-  let view: View | undefined
-  let isLoading = false
-  function needView(): void {
-    if (isLoading) return
-    isLoading = true
-    import(viewAddress).then(startView, () => say({ type: 'reload' }))
+  let panel: Panel | undefined
+  let loading: Promise<void> | undefined
+  function needPanel(): Promise<void> {
+    loading ??= import(viewAddress).then(start, () => say({ type: 'reload' }))
+    return loading
   }
-  function startView({ createView }: typeof import('./view.ts')): void {
-    view = createView(document.body, {
-      onClose: () => say({ type: 'close' }),
-      onDecision: (id, decision) => calls.decide(id, decision),
-      onRevoke: (subject) => calls.revoke(subject),
-      onRelease: () => say({ type: 'release' }),
-      onSize(width, height) {
-        say({ type: 'size', width, height })
-        // Keeps a question that has grown in view.
-        if (isAsking && isInline()) say({ type: 'show' })
-      },
+  function start({ startPanel }: typeof import('../view/part.ts')): void {
+    const onChange = (hasAnswered: boolean) => {
+      hasNews ||= hasAnswered && !isShown()
+      sign()
+    }
+    const pageOrigin = embeddingOrigin
+    panel = startPanel({
+      facts,
+      calls,
+      connection,
+      storage,
+      visitorSecret,
+      pageOrigin,
+      say,
+      isShown,
+      isInline,
+      onChange,
     })
-    if (look) view.apply(look)
-    if (isAnonymous !== undefined) view.showVisitor(isAnonymous)
-    view.showTools(tools.accepted, tools.leftOut)
-    showCalls()
-    showStatus()
+    if (look) panel.apply(look)
+    panel.show()
   }
-  function showCalls(): void {
-    view?.showCalls(calls.list, calls.earlier)
-    view?.ask(calls.waiting)
-    view?.showPermissions(calls.permissions)
-  }
-  function showStatus(): void {
-    view?.showStatus(state, problem)
-  }
+  const inChat = (act: (chat: ChatSession) => void) => void needPanel().then(() => panel && act(panel.session))
 
+  /** The page learns nothing about tools that run at tool servers. */
+  const tellCall = ({ id: callId, tool, connector }: Call, state: CallState) =>
+    connector || say({ type: 'tool-call', callId, tool: tool.name, state })
   const calls = new Calls({
-    findTool: (name) => tools.accepted.find((tool) => tool.name === name),
-    run({ id, tool, connector, args }) {
+    findTool: (name) => facts.tools.accepted.find((tool) => tool.name === name),
+    run(call) {
+      const { id, tool, args } = call
       hasNews ||= !isShown()
-      // The page learns nothing about tools that run at tool servers.
-      if (!connector) say({ type: 'call', id, definition: JSON.stringify(tool), args })
+      if (!call.connector) say({ type: 'call', id, definition: JSON.stringify(tool), args })
+      tellCall(call, 'running')
     },
-    stop: ({ id }) => say({ type: 'cancel', id }),
+    stop(call) {
+      say({ type: 'cancel', id: call.id })
+      tellCall(call, 'failed')
+    },
     send: (message) => connection.send(message),
-    onWithdrawn: (call) => view?.showWithdrawal(call),
+    onWithdrawn(call) {
+      facts.withdrawn = call
+    },
+    onEnd: tellCall,
     onChange() {
-      showCalls()
+      panel?.show()
       const wasAsking = isAsking
       isAsking = calls.waiting.length > 0
       // Only for the first question, so that a user who closed the panel isn't interrupted again.
       if (isAsking && !wasAsking) {
-        needView()
+        needPanel()
         say({ type: 'show' })
       }
       sign()
     },
   })
-  const sign = () => {
-    const sight = { waiting: calls.waiting.length, isShown: isShown(), isInBackground: document.hidden, hasNews }
-    say({ type: 'signs', signs: describeSigns(sight) })
+  let told = ''
+  function sign(): void {
+    const waiting = calls.waiting.length + (panel?.session.state.questions.length ?? 0)
+    const signs = describeSigns({ waiting, isShown: isShown(), isInBackground: document.hidden, hasNews })
+    const text = JSON.stringify(signs)
+    if (told !== text) say({ type: 'signs', signs })
+    told = text
   }
   const describePage = () => ({ ...page, visible: !document.hidden })
   const tellPage = () => {
@@ -108,15 +125,16 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   const connection = createConnection({
     key,
     embeddingOrigin,
-    tabId: tabId(),
+    tabId: findTabId(storage.tab),
     page: describePage,
+    visitorSecret: visitorSecret.read,
     onStatus: receiveStatus,
-    onReady({ resumed, user }, { userId, orgId }) {
-      isAnonymous = user.is_anonymous
-      view?.showVisitor(isAnonymous)
-      if (!resumed) calls.startOver(user.id === lastUser)
-      lastUser = user.id
-      for (const message of listTools(tools.accepted)) connection.send(message)
+    onReady({ resumed, user: known }, { userId, orgId }) {
+      if (!resumed) calls.startOver(userId === facts.user?.id)
+      facts.user = { id: userId, isAnonymous: known.is_anonymous }
+      for (const message of listTools(facts.tools.accepted)) connection.send(message)
+      panel?.session.connected({ ...facts.user, isResumed: resumed })
+      panel?.show()
       say({ type: 'initialized', userId, organizationId: orgId })
     },
     onMessage(message) {
@@ -126,19 +144,21 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       else if (message.type === 'calls/recent') calls.remember(message.calls)
       else if (message.type === 'tool/cancel') calls.cancel(message.call_id, message.reason)
       else if (message.type === 'tools/accepted') for (const tool of message.refused) warn(tool.name, tool.reason)
+      else panel?.session.receive(message)
     },
   })
 
   function receiveStatus(next: Status): void {
     if (next.state === 'connected') identityRequests.accepted()
-    else if (state === 'connected') calls.dropped()
+    else if (facts.status.state === 'connected') calls.dropped()
     // The page's next token usually resolves a first refusal, so only a repeated one is shown.
     const isRepeated = next.state === 'unidentified' && identityRequests.request()
-    problem = next.state === 'refused' ? next : isRepeated ? next.problem : undefined
-    state = problem ? 'refused' : next.state
+    const problem = next.state === 'refused' ? next : isRepeated ? next.problem : undefined
+    Object.assign(facts, { status: next, problem })
+    if (!connection.isReady()) panel?.session.disconnected()
     // For developers and tests: while the panel is closed, nothing else shows the state.
-    document.documentElement.dataset.state = state
-    showStatus()
+    document.documentElement.dataset.state = problem ? 'refused' : next.state
+    panel?.show()
     if (problem) say({ type: 'error', code: problem.code, message: problem.message })
   }
 
@@ -157,22 +177,31 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     } else if (data.type === 'look') {
       look = data.look
       hasNews &&= !isShown()
-      if (isShown()) needView()
-      view?.apply(look)
+      if (isShown()) needPanel()
+      panel?.apply(look)
       sign()
     } else if (data.type === 'page') {
       page = { url: data.url, title: data.title }
       tellPage()
     } else if (data.type === 'tools') {
-      const before = tools.accepted
-      tools = sortTools(data.tools)
-      if (connection.isReady()) for (const message of tellChanges(before, tools.accepted)) connection.send(message)
-      for (const { name, reason } of tools.leftOut) warn(name, reason)
-      view?.showTools(tools.accepted, tools.leftOut)
-    } else if (data.type === 'result') calls.finish(data.id, data.result)
-    else calls.fail(data.id, data.message)
+      const before = facts.tools.accepted
+      facts.tools = sortTools(data.tools)
+      if (connection.isReady())
+        for (const message of tellChanges(before, facts.tools.accepted)) connection.send(message)
+      for (const { name, reason } of facts.tools.leftOut) warn(name, reason)
+      panel?.show()
+    } else if (data.type === 'send') inChat((chat) => chat.send(String(data.text)))
+    else if (data.type === 'new-thread') inChat((chat) => chat.newThread())
+    else if (data.type === 'result') calls.finish(data.id, data.result)
+    else if (data.type === 'failure') calls.fail(data.id, data.message)
   }
 
+  // The second part has its own rules for Escape.
+  window.addEventListener('keydown', ({ key }) => {
+    if (key === 'Escape' && !panel && look?.canClose) say({ type: 'close' })
+  })
+  // So that the sign of a question or of an answer appears, although nobody has opened the panel yet.
+  if (hadActiveRun(storage.tab)) needPanel()
   window.addEventListener('online', () => connection.check())
   document.addEventListener('visibilitychange', () => {
     sign()
@@ -186,19 +215,15 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   })
 }
 
-const warn = (tool: string, reason: string) => console.warn(`inlay-agent: the tool ${tool} was skipped: ${reason}`)
-
 /** Survives reloads if the browser allows storage in the frame. */
-function tabId(): string {
-  const place = 'inlay-tab-id'
-  try {
-    const known = sessionStorage.getItem(place) ?? crypto.getRandomValues(new Uint32Array(4)).join('-')
-    sessionStorage.setItem(place, known)
-    return known
-  } catch {
-    return crypto.getRandomValues(new Uint32Array(4)).join('-')
-  }
+function findTabId(store: TextStore): string {
+  const place = 'tab-id'
+  const known = store.read(place) ?? newSecret()
+  store.write(place, known)
+  return known
 }
+
+const warn = (tool: string, reason: string) => console.warn(`inlay-agent: the tool ${tool} was skipped: ${reason}`)
 
 if (document.documentElement.dataset.refused === undefined) waitForChannel()
 else window.parent.postMessage(refusedWord, '*')

@@ -1,9 +1,8 @@
-/**
- * Removes characters that could disguise text from pages and assistants: control characters, invisible characters, and
- * marks that change the text direction.
- */
+import { visibleText } from '../markdown/visible-text.ts'
+
+/** Text from pages and assistants, without characters that could disguise it, and not longer than it should be. */
 export function plainText(text: string, length = 500): string {
-  const visible = text.replace(/(?![\n\t])[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]/gu, '')
+  const visible = visibleText(text)
   return visible.length > length ? `${visible.slice(0, length)}…` : visible
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { describeSigns } from './signs.ts'
 
-const nothing = { badge: '', news: '', marker: '' }
+const nothing = { badge: '', marker: '' }
 const seen = { waiting: 0, isShown: true, isInBackground: false, hasNews: false }
 
 test.each([
@@ -14,13 +14,9 @@ test.each([
   [
     'badge and marker while the panel is closed',
     { waiting: 2, isShown: false, hasNews: true },
-    { badge: '2', news: ': 2 waiting for approval', marker: '● (2)' },
+    { badge: '2', marker: '● (2)' },
   ],
-  [
-    'a dot for a tool that ran while the panel was closed',
-    { isShown: false, hasNews: true },
-    { badge: '•', news: ': new activity' },
-  ],
+  ['a dot for a tool that ran while the panel was closed', { isShown: false, hasNews: true }, { badge: '•' }],
   ['nothing if nothing happened', { isShown: false, isInBackground: true }, nothing],
 ])('the page shows %s', (_, sight, signs) => {
   expect(describeSigns({ ...seen, ...sight })).toEqual({ ...nothing, ...signs })

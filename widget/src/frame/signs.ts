@@ -1,4 +1,4 @@
-import type { Signs } from '../channel.ts'
+import { newsBadge, type Signs } from '../channel.ts'
 
 export interface Sight {
   waiting: number
@@ -13,7 +13,6 @@ export interface Sight {
 export function describeSigns({ waiting, isShown, isInBackground, hasNews }: Sight): Signs {
   const isMarked = waiting > 0 && (isInBackground || !isShown)
   const marker = isMarked ? `● (${waiting})` : ''
-  if (isShown) return { badge: '', news: '', marker }
-  if (waiting > 0) return { badge: String(waiting), news: `: ${waiting} waiting for approval`, marker }
-  return { badge: hasNews ? '•' : '', news: hasNews ? ': new activity' : '', marker }
+  if (isShown) return { badge: '', marker }
+  return { badge: waiting > 0 ? String(waiting) : hasNews ? newsBadge : '', marker }
 }

@@ -1,6 +1,5 @@
 /** The server refused a ticket, with this error code. */
 export class TicketRefused extends Error {
-  override readonly name = 'TicketRefused'
   readonly code: string
 
   constructor(code: string, message: string) {

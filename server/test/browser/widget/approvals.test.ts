@@ -3,7 +3,15 @@ import { StreamableHTTPClientTransport as OlderTransport } from '@modelcontextpr
 import type { Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { obtain, register } from '../../oauth-client.ts'
-import { frameOf, type ShopService, startShop, useAssistant, visitShop, waitUntilConnected } from './shop.ts'
+import {
+  frameOf,
+  openActivity,
+  type ShopService,
+  startShop,
+  useAssistant,
+  visitShop,
+  waitUntilConnected,
+} from './shop.ts'
 
 let app: ShopService
 beforeAll(async () => {
@@ -101,6 +109,7 @@ describe('a question', () => {
     await question(page).getByText('Tool wants to use a tool on this page').waitFor()
     await button(page, 'Allow once').click()
     await adding
+    await openActivity(page)
     expect(await frameOf(page).getByRole('list', { name: 'Calls' }).innerText()).toContain('Tool')
   })
 
@@ -125,6 +134,34 @@ describe('a question', () => {
     expect(JSON.parse(await input.innerText())).toEqual(args)
     await button(page, 'Decline').click()
     await adding
+  })
+
+  test.each([
+    [
+      'something invisible that lets clicks through',
+      `document.body.append(Object.assign(document.createElement('div'), { id: 'cover' }))
+      document.querySelector('#cover').style =
+        'position: fixed; inset: 0; z-index: 2147483647; pointer-events: none; background: rgb(0 0 0 / .01)'`,
+      `document.querySelector('#cover').remove()`,
+    ],
+    [
+      'a style that makes it transparent',
+      `document.querySelector('inlay-agent').style.opacity = .05`,
+      `document.querySelector('inlay-agent').style.opacity = ''`,
+    ],
+  ])('cannot be answered while the page covers it with %s', async (_, cover, uncover) => {
+    const { page, mine } = await visit()
+    await page.evaluate(cover)
+    const adding = mine.use('add_to_cart', { product_id: 'pencils' })
+    await question(page).getByRole('alert').filter({ hasText: 'The page covers this question.' }).waitFor()
+    await button(page, 'Allow once').click({ force: true })
+    await button(page, 'Allow once').press('Enter')
+    await button(page, 'Allow once').press('Escape')
+    expect([await question(page).isVisible(), await cart(page)]).toEqual([true, []])
+    await page.evaluate(uncover)
+    await button(page, 'Allow once').click()
+    await adding
+    expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
   })
 
   test('is withdrawn with a notice when its caller disconnects, and the next one follows', async () => {
@@ -264,6 +301,7 @@ describe('a standing permission', () => {
     expect(await cart(page), 'the second call did not ask').toEqual(['2 × Pencils, box of twelve'])
 
     const frame = frameOf(page)
+    await openActivity(page)
     await frame.getByText('3 tools on this page').click()
     await frame.getByRole('list', { name: 'Tools on this page' }).getByText('Always allowed').waitFor()
     await frame.getByText('1 standing permission').click()
@@ -294,6 +332,7 @@ describe('a standing permission', () => {
 test('the list of calls keeps the newest call in view', async () => {
   const { page, mine } = await visit()
   await launcher(page, 'Open the agent').click()
+  await openActivity(page)
   for (let count = 0; count < 12; count++) await mine.use('search_products', { query: String(count) })
   const rows = frameOf(page).getByRole('list', { name: 'Calls' }).locator('> li')
   await expect.poll(() => rows.count()).toBe(12)

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { frameOf, type ShopService, startShop, useAssistant, visitShop } from './shop.ts'
+import { frameOf, openActivity, type ShopService, startShop, useAssistant, visitShop } from './shop.ts'
 
 let app: ShopService
 beforeAll(async () => {
@@ -58,6 +58,7 @@ describe('a tool at a tool server that changes something', () => {
     await answer(page, 'Allow once')
     expect((await allowed).isError ?? false).toBe(false)
     expect(text(await assistant.use('orders.list_orders'))).toContain('"Wool blanket","status":"cancelled"')
+    await openActivity(page)
     const calls = frameOf(page).getByRole('list', { name: 'Calls' })
     const rows = () => calls.locator('> li').allInnerTexts()
     await expect.poll(rows).toEqual([expect.stringContaining('Declined'), expect.stringContaining('Allowed')])
@@ -72,6 +73,7 @@ describe('a tool at a tool server that changes something', () => {
     expect(text(await first)).toBe(shipped)
     expect(text(await assistant.use(...cancelOrder('1041'))), 'without asking').toBe(shipped)
     const frame = frameOf(page)
+    await openActivity(page)
     await frame.getByText('1 standing permission').click()
     await frame.getByRole('button', { name: 'Revoke “orders: Cancel an order”' }).click()
     const third = assistant.use(...cancelOrder('1041'))

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { usePage } from '../chromium.ts'
@@ -77,6 +79,33 @@ describe('a panel that stays closed', () => {
     }
     await expect.poll(transfer.paths).toEqual([...closedPaths, '/embed/view-*.js'].sort())
   })
+})
+
+test('the whole widget has less than 80 KB, and what the open panel adds at most 60 KB', async () => {
+  const sizes = ['widget', 'frame', 'view'].map((name) => {
+    const file = new URL(`../../../../widget/dist/${name}.js`, import.meta.url)
+    return gzipSync(readFileSync(file), { level: 9 }).length
+  })
+  expect(sizes.at(-1)).toBeLessThanOrEqual(60 * 1024)
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(80 * 1024)
+})
+
+test('a panel whose second part is still loading says so, and Escape closes it', async () => {
+  const page = await usePage()
+  const released = Promise.withResolvers<void>()
+  await page.route(/\/embed\/view-/, async (route) => {
+    await released.promise
+    await route.continue()
+  })
+  await page.goto(app.shopUrl)
+  await waitUntilConnected(page)
+  await launcher(page).click()
+  await frameOf(page).getByRole('status').filter({ hasText: 'Loading…' }).waitFor()
+  await page.keyboard.press('Escape')
+  await launcher(page).click()
+  released.resolve()
+  await frameOf(page).getByRole('textbox', { name: 'Message to the agent' }).waitFor()
+  expect(await frameOf(page).getByText('Loading…').count()).toBe(0)
 })
 
 describe('a page that was open when the server was upgraded', () => {

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { buildWidget } from '../../../../widget/build.ts'
 import { generateKey } from '../../../src/publishable-keys/key-format.ts'
 import { type HttpService, startHttpService } from '../../http-server.ts'
-import { usePage, useSite } from '../chromium.ts'
-import { frameOf, waitUntilConnected } from './shop.ts'
+import { type PageOptions, usePage, useSite } from '../chromium.ts'
+import { frameOf, openActivity, waitUntilConnected } from './shop.ts'
 
 let app: HttpService
 beforeAll(async () => {
@@ -30,13 +30,13 @@ async function refusals(keyId: string): Promise<object[]> {
 const pageWith = (tag: string, head = '') => `<!doctype html><html lang="en"><head><title>Page</title>${head}
   <script nonce="ours">
     window.heard = []
-    for (const name of ['initialized', 'error', 'close', 'size-changed'])
+    for (const name of ['initialized', 'error', 'close', 'size-changed', 'message', 'tool-call'])
       addEventListener('inlay-' + name, ({ type, detail }) => heard.push({ type, detail }))
   </script>
   <script src="${app.url}/widget.js"></script></head><body>${tag}</body></html>`
 
-async function visit(tag: string, head?: string): Promise<Page> {
-  const page = await usePage()
+async function visit(tag: string, head?: string, options?: PageOptions): Promise<Page> {
+  const page = await usePage(options)
   await page.goto(await useSite(pageWith(tag, head)))
   return page
 }
@@ -72,6 +72,7 @@ describe('a tag that is pasted into a page', () => {
   test('tells visitors who are not signed in that assistants cannot use the page for them', async () => {
     const { key } = await createKey()
     const page = await visit(`<inlay-agent publishable-key="${key}" display-mode="inline"></inlay-agent>`)
+    await openActivity(page)
     await frameOf(page).getByText('You’re not signed in to this site.').waitFor()
     expect(await frameOf(page).getByText('your assistants').count()).toBe(0)
   })
@@ -79,11 +80,11 @@ describe('a tag that is pasted into a page', () => {
   test('without a key waits for connect', async () => {
     const { key } = await createKey()
     const page = await visit('<inlay-agent display-mode="inline"></inlay-agent>')
-    await page.getByText("The assistant isn't connected yet.").waitFor()
+    await page.getByText("The assistant isn't connected right now.").waitFor()
     await page.evaluate(`document.querySelector('inlay-agent').connect({ publishableKey: '${key}' })`)
     await waitUntilConnected(page)
     await page.evaluate(`document.querySelector('inlay-agent').disconnect()`)
-    await page.getByText("The assistant isn't connected.").waitFor()
+    await page.getByText("The assistant isn't connected right now.").waitFor()
     await page.evaluate(`document.querySelector('inlay-agent').connect({ publishableKey: '${key}' })`)
     await waitUntilConnected(page)
   })
@@ -177,8 +178,8 @@ describe('a problem is always shown', () => {
       `<inlay-agent publishable-key="${key}" display-mode="inline" api-base="http://localhost:9"></inlay-agent>`,
     )
     const note = page.getByRole('status')
-    await note.filter({ hasText: "isn't available" }).waitFor()
-    expect(await note.innerText()).toBe("The assistant isn't available right now.")
+    await note.filter({ hasText: "isn't connected" }).waitFor()
+    expect(await note.innerText()).toBe("The assistant isn't connected right now.")
     expect(await heard(page, 'error'), 'the page gets the details').toMatchObject([
       { code: 'FRAME_UNAVAILABLE', message: expect.stringContaining('http://localhost:9') },
     ])
@@ -365,5 +366,289 @@ describe('the panel', () => {
       .evaluate((element) => element.getAttribute('style'))
     expect(given).toContain('--inlay-accent: rgb(1, 2, 3)')
     expect(given).not.toContain('--inlay-text')
+  })
+})
+
+/** Records what the element tells the frame, and lets a test speak for the frame on the real channel. */
+const overhear = {
+  initScript: `
+    const { postMessage } = MessagePort.prototype
+    window.told = []
+    MessagePort.prototype.postMessage = function (message, ...rest) {
+      told.push(message)
+      window.channel = this
+      postMessage.call(this, message, ...rest)
+    }`,
+}
+const told = (page: Page, ...types: string[]): Promise<object[]> =>
+  page.evaluate(`told.filter(({ type }) => ${JSON.stringify(types)}.includes(type))`)
+const lookOf = (page: Page): Promise<object> =>
+  page.evaluate(`told.findLast(({ type }) => type === 'look')?.look ?? {}`)
+const agent = `document.querySelector('inlay-agent')`
+
+async function sayInFrame(page: Page, message: object): Promise<void> {
+  const frame = page.frames().find((each) => each.url().includes('/embed/'))
+  await frame?.evaluate(`channel.postMessage(${JSON.stringify(message)})`)
+}
+
+describe('the page', () => {
+  const openPage = async (attributes = '', options: PageOptions = {}) => {
+    const { key } = await createKey()
+    const tag = `<button>Before</button><inlay-agent publishable-key="${key}" ${attributes}></inlay-agent>`
+    const page = await visit(tag, '', { ...overhear, ...options })
+    await waitUntilConnected(page)
+    return page
+  }
+  const panelOf = (page: Page) => page.getByRole('region', { name: 'Agent' })
+  const focused = (page: Page): Promise<string> =>
+    page.evaluate(`(${agent}.shadowRoot.activeElement ?? document.activeElement).localName`)
+
+  test('opens the panel by a call, which moves the focus, or by setting open, which leaves it', async () => {
+    const page = await openPage()
+    await page.getByRole('button', { name: 'Before' }).focus()
+    await page.evaluate(`${agent}.open = true`)
+    await panelOf(page).waitFor()
+    expect([await focused(page), await page.evaluate(`${agent}.isOpen`)]).toEqual(['button', true])
+    await page.evaluate(`${agent}.open()`)
+    expect(await focused(page)).toBe('iframe')
+  })
+
+  test('closes the panel once, and takes the focus only from the panel', async () => {
+    const page = await openPage('open')
+    await page.getByRole('button', { name: 'Before' }).focus()
+    await page.evaluate(`${agent}.close()`)
+    await panelOf(page).waitFor({ state: 'hidden' })
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Before')
+    await page.evaluate(`${agent}.close()`)
+    expect(await heard(page, 'close')).toEqual([null])
+    await page.evaluate(`${agent}.open()`)
+    await page.evaluate(`${agent}.close()`)
+    expect(await page.evaluate(`${agent}.shadowRoot.activeElement?.ariaLabel`)).toBe('Open the agent')
+  })
+
+  test('sends messages and starts conversations, in order, also before the frame is ready', async () => {
+    const { key } = await createKey()
+    const page = await visit('<inlay-agent></inlay-agent>', '', overhear)
+    await page.evaluate(`${agent}.send('First'), ${agent}.newThread(), ${agent}.send('Second')`)
+    await panelOf(page).waitFor()
+    expect(await told(page, 'send', 'new-thread')).toEqual([])
+    await page.evaluate(`${agent}.connect({ publishableKey: '${key}' })`)
+    await waitUntilConnected(page)
+    await page.evaluate(`${agent}.send('Third')`)
+    expect(await told(page, 'send', 'new-thread')).toEqual([
+      { type: 'send', text: 'First' },
+      { type: 'new-thread' },
+      { type: 'send', text: 'Second' },
+      { type: 'send', text: 'Third' },
+    ])
+  })
+
+  test('sends nothing that waited before it disconnected', async () => {
+    const { key } = await createKey()
+    const page = await visit('<inlay-agent></inlay-agent>', '', overhear)
+    await page.evaluate(`${agent}.send('Too late'), ${agent}.disconnect()`)
+    await page.evaluate(`${agent}.connect({ publishableKey: '${key}' }), ${agent}.send('In time')`)
+    await waitUntilConnected(page)
+    expect(await told(page, 'send')).toEqual([{ type: 'send', text: 'In time' }])
+  })
+
+  test.each([
+    ['an empty text', `''`],
+    ['blanks', `'   '`],
+    ['an event in place of a text', `new Event('click')`],
+    ['a text that is too long', `'x'.repeat(16385)`],
+  ])('cannot send %s', async (_, text) => {
+    const page = await openPage()
+    const thrown = `(() => { try { ${agent}.send(${text}) } catch (error) { return String(error) } })()`
+    expect(await page.evaluate(thrown)).toBe('RangeError: send needs a text of 1 to 16384 characters.')
+    expect(await told(page, 'send')).toEqual([])
+    expect(await page.evaluate(`${agent}.isOpen`)).toBe(false)
+    await page.evaluate(`${agent}.send('x'.repeat(16384))`)
+    expect(await told(page, 'send')).toHaveLength(1)
+  })
+
+  test('cannot let more than 20 messages wait for the frame', async () => {
+    const page = await visit('<inlay-agent></inlay-agent>')
+    const sendMany = `(() => {
+      let sent = 0
+      try { for (; sent < 30; sent++) ${agent}.send('Hello') } catch (error) { return [sent, String(error)] }
+    })()`
+    const reason = "RangeError: The agent isn't connected, and too many requests are waiting for it."
+    expect(await page.evaluate(sendMany)).toEqual([20, reason])
+  })
+
+  test('learns about messages and about calls of its own tools', async () => {
+    const page = await openPage()
+    const message = { role: 'assistant', threadId: 'thread', messageId: 'message' }
+    const call = { callId: 'call', tool: 'add_to_cart', state: 'done' }
+    await sayInFrame(page, { type: 'message', ...message })
+    await sayInFrame(page, { type: 'tool-call', ...call })
+    await expect.poll(() => heard(page, 'message')).toEqual([message])
+    await expect.poll(() => heard(page, 'tool-call')).toEqual([call])
+  })
+
+  test('sets title, greeting and language', async () => {
+    const page = await openPage('agent-title="Ask Pen" greeting="Hello!" language="de-AT"')
+    expect(await lookOf(page)).toMatchObject({ title: 'Ask Pen', greeting: 'Hello!', language: 'de-AT' })
+    await page.getByRole('button', { name: 'Agent öffnen' }).click()
+    await page.getByRole('region', { name: 'Ask Pen' }).waitFor()
+    expect(await page.locator('inlay-agent iframe').getAttribute('title')).toBe('Ask Pen')
+    await page.evaluate(`${agent}.setAttribute('agent-title', 'Ask Ink'), ${agent}.removeAttribute('greeting')`)
+    await page.getByRole('region', { name: 'Ask Ink' }).waitFor()
+    const look = await lookOf(page)
+    expect(look).toMatchObject({ title: 'Ask Ink' })
+    expect(look).not.toHaveProperty('greeting')
+  })
+
+  test('has its own language followed, and can replace texts', async () => {
+    const page = await openPage()
+    expect(await lookOf(page)).toMatchObject({ language: 'en', strings: {} })
+    await page.evaluate(`document.documentElement.lang = 'de'`)
+    await page.getByRole('button', { name: 'Agent öffnen' }).waitFor()
+    await expect.poll(() => lookOf(page)).toMatchObject({ language: 'de' })
+    await page.evaluate(`${agent}.setHostContext({ strings: { openAgent: 'Frag uns' } })`)
+    await page.getByRole('button', { name: 'Frag uns' }).waitFor()
+    expect(await lookOf(page)).toMatchObject({ strings: { openAgent: 'Frag uns' } })
+    await page.evaluate(`${agent}.setHostContext({ theme: 'dark' })`)
+    await expect.poll(() => lookOf(page)).toMatchObject({ theme: 'dark', strings: { openAgent: 'Frag uns' } })
+  })
+
+  test('passes its font and the documented properties to the frame', async () => {
+    const names = ['accent', 'on-accent', 'background', 'text', 'muted', 'line', 'radius', 'mono']
+    const given = Object.fromEntries(names.map((name, index) => [name, `${index}px`]))
+    const properties = names.map((name) => `--inlay-${name}: ${given[name]}`).join('; ')
+    const page = await openPage(`style="font-family: Georgia, serif; --inlay-other: 1px; ${properties}"`)
+    expect(await lookOf(page)).toMatchObject({ styles: { ...given, font: 'Georgia, serif' } })
+    expect(await lookOf(page)).not.toHaveProperty('styles.other')
+    await page.evaluate(`${agent}.style.setProperty('--inlay-font', 'Arial'), ${agent}.setHostContext({})`)
+    expect(await lookOf(page)).toMatchObject({ styles: { font: 'Arial' } })
+  })
+})
+
+describe('launcher and panel', () => {
+  const openPage = async (attributes = '', options: PageOptions = {}, head = '') => {
+    const { key } = await createKey()
+    const page = await visit(`<inlay-agent publishable-key="${key}" ${attributes}></inlay-agent>`, head, {
+      reducedMotion: 'reduce',
+      ...overhear,
+      ...options,
+    })
+    await waitUntilConnected(page)
+    return page
+  }
+  const boxOf = async (page: Page, part: string) => {
+    const box = await page.locator(`inlay-agent .${part}`).boundingBox()
+    if (!box) throw new Error(`${part} isn't visible`)
+    return box
+  }
+  const styleOf = (page: Page, part: string, property: string): Promise<string> =>
+    page.evaluate(`getComputedStyle(${agent}.shadowRoot.querySelector('.${part}'))['${property}']`)
+
+  test.each([
+    ['at the right', '', 'ltr', 'right'],
+    ['at the right of a page from right to left', '', 'rtl', 'right'],
+    ['at the left', 'bottom-left', 'ltr', 'left'],
+    ['where lines end', 'bottom-end', 'ltr', 'right'],
+    ['where lines end, from right to left', 'bottom-end', 'rtl', 'left'],
+    ['where lines start', 'bottom-start', 'ltr', 'left'],
+    ['where lines start, from right to left', 'bottom-start', 'rtl', 'right'],
+    ['at the right if the position does not exist', 'top-left', 'ltr', 'right'],
+  ])('are %s', async (_, position, direction, side) => {
+    const page = await openPage(`open position="${position}" style="direction: ${direction}"`)
+    const left = { launcher: 20, panel: 20 }
+    const right = { launcher: 1280 - 20 - 52, panel: 1280 - 20 - 400 }
+    const { x: launcher } = await boxOf(page, 'launcher')
+    const { x: panel } = await boxOf(page, 'panel')
+    expect({ launcher, panel }).toEqual(side === 'left' ? left : right)
+  })
+
+  test('have the same size on a page with another font size, and a size of the page’s choice', async () => {
+    const viewport = { width: 1280, height: 900 }
+    const page = await openPage('open', { viewport }, '<style nonce="ours">html { font-size: 62.5% }</style>')
+    expect(await boxOf(page, 'panel')).toMatchObject({ width: 400, height: 640 })
+    expect(await boxOf(page, 'launcher')).toMatchObject({ width: 52, height: 52 })
+    await page.evaluate(`${agent}.style.cssText = '--inlay-width: 500px; --inlay-height: 300px'`)
+    expect(await boxOf(page, 'panel')).toMatchObject({ width: 500, height: 300 })
+  })
+
+  test('fit on a low screen', async () => {
+    const page = await openPage('open', { viewport: { width: 800, height: 320 } })
+    const { y, height } = await boxOf(page, 'panel')
+    expect([y, y + height <= 320 - 20 - 52]).toEqual([8, true])
+  })
+
+  test('on a phone: the panel fills the screen, and what the keyboard leaves of it', async () => {
+    const viewport = { width: 390, height: 844 }
+    const page = await openPage('open position="bottom-left"', { viewport })
+    expect(await boxOf(page, 'panel')).toEqual({ x: 0, y: 8, width: 390, height: 836 })
+    expect(await page.locator('inlay-agent .launcher').isVisible(), 'the frame has the button to close').toBe(false)
+    // Chromium has no keyboard that a test could open.
+    await page.evaluate(`(() => {
+      Object.defineProperties(visualViewport, { height: { value: 500 }, offsetTop: { value: 40 } })
+      visualViewport.dispatchEvent(new Event('resize'))
+    })()`)
+    expect(await boxOf(page, 'panel')).toEqual({ x: 0, y: 48, width: 390, height: 492 })
+    await page.evaluate(`(() => {
+      Object.defineProperties(visualViewport, { scale: { value: 2 } })
+      visualViewport.dispatchEvent(new Event('resize'))
+    })()`)
+    expect(await boxOf(page, 'panel'), 'while zoomed').toEqual({ x: 0, y: 8, width: 390, height: 836 })
+  })
+
+  test.each(['pip', 'fullscreen'])('in %s mode on a phone: a panel without its frame can be closed', async (mode) => {
+    const tag = `<inlay-agent display-mode="${mode}" open></inlay-agent>`
+    const page = await visit(tag, '', { viewport: { width: 390, height: 844 } })
+    await page.getByText("The assistant isn't connected right now.").waitFor()
+    await page.getByRole('button', { name: 'Close the agent' }).click()
+    await page.getByText("The assistant isn't connected right now.").waitFor({ state: 'hidden' })
+  })
+
+  test('show a dot with a name for news', async () => {
+    const page = await openPage()
+    await sayInFrame(page, { type: 'signs', signs: { badge: '•', marker: '' } })
+    await page.getByRole('button', { name: 'Open the agent: new activity' }).waitFor()
+    expect(await boxOf(page, 'badge')).toMatchObject({ width: 12, height: 12 })
+    await sayInFrame(page, { type: 'signs', signs: { badge: '3', marker: '' } })
+    await page.getByRole('button', { name: 'Open the agent: 3 waiting for approval' }).waitFor()
+    expect((await boxOf(page, 'badge')).width).toBeGreaterThanOrEqual(20)
+    await sayInFrame(page, { type: 'signs', signs: { badge: '', marker: '' } })
+    await page.locator('inlay-agent .badge').waitFor({ state: 'hidden' })
+  })
+
+  const verdigris = 'rgb(11, 107, 92)'
+  const brass = 'rgb(220, 178, 90)'
+  test.each([
+    ['verdigris with a brass mark', 'light', '', verdigris, brass],
+    ['light verdigris with a dark mark', 'dark', '', 'rgb(63, 199, 174)', 'rgb(6, 35, 30)'],
+    [
+      'the page’s accent with a white mark',
+      'light',
+      '--inlay-accent: rgb(1, 2, 3)',
+      'rgb(1, 2, 3)',
+      'rgb(255, 255, 255)',
+    ],
+    [
+      'the page’s own pair',
+      'light',
+      '--inlay-accent: red; --inlay-on-accent: blue',
+      'rgb(255, 0, 0)',
+      'rgb(0, 0, 255)',
+    ],
+  ])('are %s', async (_, colorScheme, style, background, fill) => {
+    const page = await openPage(`style="color-scheme: ${colorScheme}; ${style}"`)
+    expect(await styleOf(page, 'launcher', 'backgroundColor')).toBe(background)
+    expect(await styleOf(page, 'mark', 'fill')).toBe(fill)
+  })
+
+  test('stay visible in forced colors, and do not move for users who prefer no motion', async () => {
+    const page = await openPage('', { forcedColors: 'active', reducedMotion: 'no-preference' })
+    const buttonText = await page.evaluate(`(() => {
+      document.body.style.cssText = 'forced-color-adjust: none; color: ButtonText'
+      return getComputedStyle(document.body).color
+    })()`)
+    expect(await styleOf(page, 'mark', 'fill')).toBe(buttonText)
+    expect(await styleOf(page, 'panel', 'transitionDuration')).toContain('0.15s')
+    await page.emulateMedia({ reducedMotion: 'reduce' })
+    expect(await styleOf(page, 'panel', 'transitionDuration')).toBe('0s')
   })
 })

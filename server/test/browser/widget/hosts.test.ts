@@ -2,7 +2,15 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bundleReactPage } from '../../../../widget/test/react-page.ts'
 import { usePage, useSite } from '../chromium.ts'
-import { frameOf, type ShopService, startShop, useAssistant, visitShop, waitUntilConnected } from './shop.ts'
+import {
+  frameOf,
+  openActivity,
+  type ShopService,
+  startShop,
+  useAssistant,
+  visitShop,
+  waitUntilConnected,
+} from './shop.ts'
 
 let app: ShopService
 beforeAll(async () => {
@@ -34,6 +42,12 @@ test('works as a component in a React application', async () => {
   const accent = `getComputedStyle(window.reference.current).getPropertyValue('--inlay-accent')`
   expect(await page.evaluate(accent)).toBe('rgb(1, 2, 3)')
   await page.evaluate(`window.show({ displayMode: 'pip', open: false })`)
+  await page.evaluate(`window.show({ displayMode: 'pip', agentTitle: 'Ask Pen', strings: { openAgent: 'Ask us' } })`)
+  await page.getByRole('button', { name: 'Ask us' }).waitFor()
+  await page.evaluate(`window.reference.current.send('Hello')`)
+  await page.getByRole('region', { name: 'Ask Pen' }).waitFor()
+  await page.evaluate('window.reference.current.close()')
+  await page.evaluate(`window.show({ displayMode: 'pip' })`)
   await page.getByRole('button', { name: 'Open the agent' }).click()
   expect(await page.evaluate('window.reference.current.open'), 'the user opened it').toBe(true)
   await page.evaluate('window.show(null)')
@@ -46,6 +60,7 @@ test('finds the tools of a page that loads the polyfill long after the widget', 
   const page = await usePage()
   await page.goto(await useSite(`<!doctype html><script src="${app.url}/widget.js"></script>${tag}`))
   await waitUntilConnected(page)
+  await openActivity(page)
   await frameOf(page).getByText('0 tools on this page').waitFor()
   await page.addScriptTag({ url: `${app.shopUrl}/webmcp-polyfill.js` })
   await page.evaluate(
@@ -87,6 +102,7 @@ describe("the page's WebMCP implementation", () => {
       getTools: async () => { throw new DOMException('Origin isolation is needed', 'SecurityError') },
     })`
     const { page, warnings } = await open(refuse)
+    await openActivity(page)
     await frameOf(page).getByText('0 tools on this page').waitFor()
     await expect.poll(() => warnings.join()).toContain('SecurityError: Origin isolation is needed')
   })
@@ -123,5 +139,6 @@ test('a caller that cancels stops the tool in the page', async () => {
   patience.abort()
   await expect(adding).rejects.toThrow()
   await question.waitFor({ state: 'hidden' })
+  await openActivity(page)
   await frameOf(page).getByText('Cancelled: ').waitFor()
 })

@@ -19,7 +19,8 @@ async function visit(idToken: (timesAsked: number) => Promise<string>) {
     timesAsked += 1
     return idToken(timesAsked)
   })
-  const connect = `document.querySelector('inlay-agent').connect({ publishableKey: '${key.key}', idToken: getIdToken })`
+  const connectWith = (options: string) =>
+    `document.querySelector('inlay-agent').connect({ publishableKey: '${key.key}', ${options} })`
   const html = `<!doctype html><script src="${app.url}/widget.js"></script>
     <script>window.heard = []; addEventListener('inlay-error', ({ detail }) => heard.push(detail.code))</script>
     <inlay-agent display-mode="inline"></inlay-agent>`
@@ -31,10 +32,13 @@ async function visit(idToken: (timesAsked: number) => Promise<string>) {
         token,
         body: { idp_type: 'custom_oidc', idp_issuer: issuer, allowed_audiences: ['shop'] },
       }),
-    async open() {
-      await page.goto(await useSite(html))
-      await page.evaluate(connect)
+    /** In tests, Chromium only allows storage in frames of the same site, which is any port of the same host. */
+    async open({ isSameSite = false } = {}) {
+      const site = await useSite(html)
+      await page.goto(isSameSite ? site.replace('127.0.0.1', 'localhost') : site)
+      await page.evaluate(connectWith('idToken: getIdToken'))
     },
+    connectAsVisitor: () => page.evaluate(connectWith('')),
     nextTicket: () => page.waitForResponse((answer) => answer.url().endsWith('/pk-ticket') && answer.ok()),
   }
 }
@@ -88,4 +92,28 @@ test('asks a page again that could not get a token', async () => {
   await open()
   await waitUntilConnected(page)
   expect(await errors(page)).toEqual(['ID_TOKEN_UNAVAILABLE', 'ID_TOKEN_UNAVAILABLE'])
+})
+
+test('a visitor keeps the same secret after a reload, and a signed-in user sends none', async () => {
+  const provider = await useProvider()
+  const { page, trust, open, connectAsVisitor } = await visit(() => provider.idToken({ sub: 'ann' }))
+  await trust(provider.issuer)
+  const secrets: unknown[] = []
+  page.on('websocket', (socket) =>
+    socket.on('framesent', ({ payload }) => {
+      const message = JSON.parse(String(payload))
+      if (message.type === 'hello') secrets.push(message.visitor_secret)
+    }),
+  )
+  await open({ isSameSite: true })
+  await waitUntilConnected(page)
+  expect(secrets).toEqual([undefined])
+  for (const count of [2, 3]) {
+    await page.reload()
+    await connectAsVisitor()
+    await expect.poll(() => secrets.length).toBe(count)
+    await waitUntilConnected(page)
+  }
+  expect(secrets[1]).toMatch(/^[0-9a-f]{64}$/)
+  expect(secrets[2]).toBe(secrets[1])
 })

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { obtain, register } from '../../oauth-client.ts'
-import { frameOf, type ShopService, startShop, useAssistant, visitShop } from './shop.ts'
+import { frameOf, openActivity, type ShopService, startShop, useAssistant, visitShop } from './shop.ts'
 
 const images = join(import.meta.dirname, '../../../../docs/images')
 
@@ -42,6 +42,7 @@ describe.runIf(process.env.TAKE_PICTURES)('screenshots of the widget', () => {
     await shoot('inline')
 
     await setMode(page, 'fullscreen')
+    await openActivity(page)
     await frameOf(page).getByText('3 tools on this page').click()
     await frameOf(page).getByText('Removes everything from the cart.').waitFor()
     await page.mouse.move(450, 300)

@@ -1,6 +1,14 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { frameOf, type ShopService, startShop, useAssistant, visitShop, waitUntilConnected } from './shop.ts'
+import {
+  frameOf,
+  openActivity,
+  type ShopService,
+  startShop,
+  useAssistant,
+  visitShop,
+  waitUntilConnected,
+} from './shop.ts'
 import { formOf, webMcpForms } from './web-mcp.ts'
 
 let app: ShopService
@@ -34,8 +42,8 @@ describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form
 
     const found = await mine.use('search_products', { query: 'ink' })
     const inks = [
-      { id: 'ink-blue', name: 'Ink, blue', price: 9 },
-      { id: 'ink-green', name: 'Ink, green', price: 9 },
+      { id: 'ink-blue', name: 'Ink, blue', price: '€ 9.00' },
+      { id: 'ink-green', name: 'Ink, green', price: '€ 9.00' },
     ]
     expect(found.structuredContent, 'read-only tools do not ask').toEqual({ products: inks })
 
@@ -161,6 +169,7 @@ describe('a user', () => {
     await first
     expect((await mine.use('paint')).content, 'not asked').toEqual([{ type: 'text', text: 'Paints it blue' }])
 
+    await openActivity(page)
     await register('Paints it red')
     await frameOf(page).getByText('Paints it red').waitFor({ state: 'attached' })
     const changed = mine.use('paint')
@@ -205,12 +214,14 @@ test('a user sees their calls after a reload, with the newest in view', async ()
         const newest = calls.lastElementChild?.getBoundingClientRect()
         return main && newest && newest.height > 0 && newest.bottom <= main.bottom + 1 && newest.top >= main.top
       })
+  await openActivity(page)
   await expect.poll(() => isNewestInView('Calls')).toBe(true)
 
   await page.reload()
   await waitUntilConnected(page)
   const earlier = frameOf(page).getByRole('list', { name: 'Earlier' }).getByRole('listitem')
   await page.getByRole('button', { name: /agent/i }).click()
+  await openActivity(page)
   await expect.poll(() => earlier.count()).toBe(13)
   await expect.poll(() => earlier.last().innerText()).toMatch(/^Add to the cart\s+Declined/)
   expect(await earlier.first().innerText()).toContain('Done')

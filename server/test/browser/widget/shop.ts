@@ -51,6 +51,10 @@ export async function visitShop(shopUrl: string, person: string, options?: PageO
 
 export const frameOf = (page: Page): FrameLocator => page.frameLocator('inlay-agent iframe')
 
+/** Shows the calls of this page's tools, and the tools. */
+export const openActivity = (page: Page): Promise<void> =>
+  frameOf(page).getByRole('button', { name: 'Activity', exact: true }).click()
+
 export const waitUntilConnected = (page: Page): Promise<void> =>
   frameOf(page).locator('html[data-state="connected"]').waitFor({ state: 'attached' })
 

@@ -4,15 +4,18 @@ import type {
   LanguageModelV4ToolResultPart,
 } from '@ai-sdk/provider'
 import { type DemoTool, readArguments, readTool } from './demo-arguments.ts'
+import { reportResult } from './demo-results.ts'
+import { meaningOf, wordsOf } from './demo-words.ts'
 
 /** What the demo model does next. */
 export type DemoReply = { text: string } | { tool: string; input: Record<string, unknown> }
 
 /** The name of the tool that activates a skill. */
 const skillTool = 'activate_skill'
+/** The name of the tool that reads the rest of a long result. */
+const resultTool = 'read_result'
 
 const longestMessage = 4_000
-const longestResult = 1_000
 const mostListedTools = 20
 
 interface Turn {
@@ -38,6 +41,8 @@ const rules: Rule[] = [
   listTools,
   introduceMyself,
   callMeantTool,
+  lookUp,
+  searchFor,
   explainMyself,
 ]
 
@@ -59,8 +64,9 @@ export function decide(options: LanguageModelV4CallOptions): DemoReply {
 function readTurn({ prompt, tools = [], toolChoice }: LanguageModelV4CallOptions): Turn {
   const lastUser = prompt.findLastIndex(({ role }) => role === 'user')
   const said = prompt.slice(Math.max(lastUser, 0)).flatMap(({ role, content }) => (role === 'user' ? content : []))
-  const texts = said.map((part) => (part.type === 'text' ? part.text : ''))
-  const text = texts.join(' ').slice(0, longestMessage)
+  // The agent adds the page's title and address to the message.
+  const texts = said.map((part) => (part.type === 'text' && !part.text.startsWith('<page>') ? part.text : ''))
+  const text = texts.join(' ').trim().slice(0, longestMessage)
   const lastCall = prompt.findLastIndex(({ role }) => role === 'assistant')
   const since = prompt.slice(Math.max(lastUser, lastCall) + 1)
   const isFunction = (tool: { type: string }): tool is LanguageModelV4FunctionTool => tool.type === 'function'
@@ -78,30 +84,9 @@ function readTurn({ prompt, tools = [], toolChoice }: LanguageModelV4CallOptions
 const introduction =
   "I'm Inlay's demo model. I follow a few fixed rules instead of understanding language, so that you can try the agent without a model server."
 
-function reportResults({ results }: Turn): DemoReply | undefined {
+function reportResults({ results, said }: Turn): DemoReply | undefined {
   if (results.length === 0) return undefined
-  return { text: results.map(describeResult).join('\n\n') }
-}
-
-function describeResult({ toolName, output }: LanguageModelV4ToolResultPart): string {
-  const shorten = (text: string) =>
-    text.length > longestResult ? `${text.slice(0, longestResult).toWellFormed()}…` : text
-  switch (output.type) {
-    case 'execution-denied':
-      return `The tool ${toolName} wasn't allowed to run${output.reason ? `: ${shorten(output.reason)}` : '.'}`
-    case 'error-text':
-      return `The tool ${toolName} failed: ${shorten(output.value)}`
-    case 'error-json':
-      return `The tool ${toolName} failed: ${shorten(JSON.stringify(output.value))}`
-    case 'text':
-      return `The tool ${toolName} returned: ${shorten(output.value)}`
-    case 'json':
-      return `The tool ${toolName} returned: ${shorten(JSON.stringify(output.value))}`
-    case 'content': {
-      const texts = output.value.map((part) => (part.type === 'text' ? part.text : `[${part.type}]`))
-      return `The tool ${toolName} returned: ${shorten(texts.join(' '))}`
-    }
-  }
+  return { text: results.map((result) => reportResult(result, said)).join('\n\n') }
 }
 
 /** For tests of a connection, which ask for a fixed reply. */
@@ -154,23 +139,46 @@ function findMeant({ words, tools }: Turn): DemoTool | undefined {
 
 const fillers = new Set(['a', 'all', 'an', 'and', 'by', 'for', 'from', 'in', 'my', 'of', 'the', 'to', 'with'])
 
-const synonyms: Record<string, readonly string[]> = {
-  get: ['display', 'fetch', 'list', 'read', 'see', 'show', 'view'],
-  search: ['find', 'look'],
-  add: ['create', 'put'],
-  remove: ['delete'],
+/** "Where is my order 17?" reads the orders, if one tool does that. */
+function lookUp({ said, words, tools }: Turn): DemoReply | undefined {
+  if (!/^\s*(where|when|what|which|how|is|are|has|have|did|show|tell|track)\b/i.test(said)) return undefined
+  const meant = new Set(words.map(meaningOf))
+  const found = tools.filter((tool) => {
+    const meanings = tool.words.map(meaningOf).filter((word) => !fillers.has(word))
+    const things = meanings.filter((word) => word !== 'get')
+    return meanings.includes('get') && things.length > 0 && things.every((word) => meant.has(word))
+  })
+  return found.length === 1 && found[0] ? callWith(found[0], said) : undefined
 }
-const meanings = new Map(Object.entries(synonyms).flatMap(([word, others]) => others.map((other) => [other, word])))
 
-/** Treats singular and plural as the same, and verbs that tools use for the same thing. */
-function meaningOf(word: string): string {
-  const singular = word.length > 3 && word.endsWith('s') && !word.endsWith('ss') ? word.slice(0, -1) : word
-  return meanings.get(singular) ?? singular
+const searchPhrase =
+  /^\s*(?:do you (?:have|sell)|have you got|is there|are there|i['’]m looking for|i am looking for|i need|find|search for|show me)\s+(?!my\b)(?:(?:a|an|all|any|some|the|your)\s+)*(.+?)[\s.!?]*$/i
+
+/** "Do you have blue ink?" searches for blue ink, if one tool searches for a text. */
+function searchFor({ said, tools }: Turn): DemoReply | undefined {
+  const [, wanted] = said.match(searchPhrase) ?? []
+  const found = tools.flatMap(({ name, words, properties }) => {
+    const texts = properties.filter(({ type, options }) => type === 'string' && options.length === 0)
+    const isSearch = words.map(meaningOf).includes('search')
+    return isSearch && texts.length === 1 ? texts.map((property) => ({ name, words, property })) : []
+  })
+  const [tool] = found
+  if (!wanted || !tool || found.length > 1) return undefined
+  // "Show me all products" names what the tool searches, and not one of them.
+  const isForAll = !tool.property.isRequired && wordsOf(wanted).every((word) => tool.words.includes(word))
+  return { tool: tool.name, input: isForAll ? {} : { [tool.property.name]: wanted } }
 }
 
 function callWith(tool: DemoTool, said: string): DemoReply {
   const { input, missing } = readArguments(tool, said)
   if (missing.length === 0) return { tool: tool.name, input }
+  const choice = tool.properties.find(({ name, options }) => missing[0] === name && options.length > 0)
+  if (choice && missing.length === 1) {
+    const options = choice.options.slice(0, mostListedTools).map((option) => `- ${option}`)
+    return {
+      text: `Which ${choice.name.replace(/_id$/, '').replaceAll('_', ' ')} do you mean?\n\n${options.join('\n')}`,
+    }
+  }
   const example = missing.map((name) => `${name}: …`).join(', ')
   return {
     text: `To use the tool ${tool.name}, I need ${missing.join(', ')}. Write for example: ${tool.name} ${example}`,
@@ -196,13 +204,15 @@ function introduceMyself({ said, tools }: Turn): DemoReply | undefined {
 
 function describeAbilities(tools: readonly DemoTool[]): string {
   if (tools.length === 0) return "I don't have any tools here, so I can only talk about myself."
-  return `I can use ${count(tools.length)}. Ask me which tools I have, or name one, for example: ${tools[0]?.name}.`
+  const example = tools.find(({ name }) => name !== skillTool && name !== resultTool) ?? tools[0]
+  return `I can use ${count(tools.length)}. Ask me which tools I have, or name one, for example: ${example?.name}.`
 }
 
 const count = (tools: number): string => (tools === 1 ? '1 tool' : `${tools} tools`)
 
-function explainMyself({ tools }: Turn): DemoReply {
-  return { text: `I don't know what to do with that, because I'm only a demo model. ${describeAbilities(tools)}` }
+function explainMyself({ words, tools }: Turn): DemoReply {
+  const excuse = words.includes('my')
+    ? "I don't have a tool for that here. Some tools need to know who you are, so sign in if you haven't yet."
+    : "I don't know what to do with that."
+  return { text: `${excuse} I'm only a demo model. ${describeAbilities(tools)}` }
 }
-
-const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []

@@ -129,7 +129,7 @@ describe('the demo model says', () => {
 
   test.each([
     [{ type: 'text' as const, value: 'Three boots' }, 'The tool search_products returned: Three boots'],
-    [{ type: 'json' as const, value: { found: 3 } }, 'The tool search_products returned: {"found":3}'],
+    [{ type: 'json' as const, value: { found: 3 } }, 'Done.\n\n- **Found:** 3'],
     [
       { type: 'content' as const, value: [{ type: 'text' as const, text: 'Boots' }] },
       'The tool search_products returned: Boots',
@@ -150,6 +150,113 @@ describe('the demo model says', () => {
     const next = [...prompt, { role: 'user' as const, content: [{ type: 'text' as const, text: 'list_stores' }] }]
     expect(decide({ prompt: next, tools })).toEqual(calls('list_stores', {}))
   })
+})
+
+describe('in a shop, the demo model', () => {
+  const products = ['notebook', 'fountain-pen', 'ink-blue', 'ink-green', 'pencils']
+  const quantity = { type: 'integer', minimum: 1, default: 1 }
+  const shopTools = [
+    tool('activate_skill', { name: text }, ['name']),
+    tool('read_result', { call_id: text, from: { type: 'integer' } }, ['call_id']),
+    tool('search_products', { query: text }),
+    tool('add_to_cart', { product_id: { type: 'string', enum: products }, quantity }, ['product_id']),
+    tool('empty_cart'),
+    tool('orders_list_orders'),
+    tool('orders_cancel_order', { order: text }, ['order']),
+  ]
+  /** The agent adds the page to the user's message. */
+  const inShop = (message: string): LanguageModelV4Prompt => [
+    { role: 'system', content: 'You help.' },
+    {
+      role: 'user',
+      content: [
+        { type: 'text', text: message },
+        { type: 'text', text: '<page>\nShow my cart: 7 products\nhttp://localhost:8788/\n</page>' },
+      ],
+    },
+  ]
+
+  test.each([
+    ['Do you have blue ink?', calls('search_products', { query: 'blue ink' })],
+    ['do you sell any notebooks', calls('search_products', { query: 'notebooks' })],
+    ['I’m looking for a fountain pen.', calls('search_products', { query: 'fountain pen' })],
+    ['Show me all products', calls('search_products', {})],
+    ['Add two bottles of blue ink to my cart', calls('add_to_cart', { product_id: 'ink-blue', quantity: 2 })],
+    ['Please put 3 notebooks in my cart', calls('add_to_cart', { product_id: 'notebook', quantity: 3 })],
+    ['Add a box of twelve pencils to the cart', calls('add_to_cart', { product_id: 'pencils' })],
+    ['Add a fountain pen to my cart!', calls('add_to_cart', { product_id: 'fountain-pen' })],
+    ['Empty my cart', calls('empty_cart', {})],
+    ['Where is my order 1041?', calls('orders_list_orders', {})],
+    ['Show me my orders', calls('orders_list_orders', {})],
+    ['What orders do I have?', calls('orders_list_orders', {})],
+    ['Cancel my order 1042', calls('orders_cancel_order', { order: '1042' })],
+  ])('understands: %s', (message, reply) => {
+    expect(decide({ prompt: inShop(message), tools: shopTools })).toEqual(reply)
+  })
+
+  test('asks which product is meant', () => {
+    expect(decide({ prompt: inShop('Add ink to my cart'), tools: shopTools })).toEqual({
+      text: `Which product do you mean?\n\n${products.map((product) => `- ${product}`).join('\n')}`,
+    })
+  })
+
+  test('says that some tools need a user who is signed in', () => {
+    const withoutOrders = shopTools.filter(({ name }) => !name.startsWith('orders'))
+    for (const said of ['Where is my order 1041?', 'Show me my orders']) {
+      const { text } = decide({ prompt: inShop(said), tools: withoutOrders }) as { text: string }
+      expect(text).toMatch(/^I don't have a tool for that here\..* sign in .*: search_products\.$/)
+    }
+  })
+
+  const orders = [
+    { id: '1041', item: 'Enamel mug', status: 'shipped' },
+    { id: '1042', item: 'Wool blanket', status: 'open' },
+  ]
+  const ordersTable =
+    '| Id | Item | Status |\n| --- | --- | --- |\n| 1041 | Enamel mug | shipped |\n| 1042 | Wool blanket | open |'
+  test.each([
+    ['Where is my order 1041?', { orders }, 'Order 1041 (Enamel mug) is **shipped**.'],
+    ['Show my orders', { orders }, `I found 2 orders:\n\n${ordersTable}`],
+    ['Show my orders', orders, `I found 2 results:\n\n${ordersTable}`],
+    ['Do you have red ink?', { products: [] }, 'I found no products.'],
+    [
+      'Do you have ink?',
+      { products: [{ id: 'ink', name: 'Ink | [free](https://evil.example)\n# Buy' }], page: 1 },
+      'I found 1 product:\n\n| Id | Name |\n| --- | --- |\n| ink | Ink \\| \\[free\\](https://evil.example) \\# Buy |\n\n- **Page:** 1',
+    ],
+    [
+      'Add two',
+      { items: { 'ink-blue': 2 }, total_price: '€ 18.00' },
+      'Done.\n\n- **Items:** ink-blue: 2\n- **Total price:** € 18.00',
+    ],
+    ['Cancel', { cancelled: false }, 'The tool orders_list_orders returned:\n\n- **Cancelled:** no'],
+    ['Say it', 'a word', 'The tool orders_list_orders returned: a word'],
+  ])('reports what a tool returned: %s', (said, result, expected) => {
+    const value = `<tool_result origin="http://localhost:8790">\n${JSON.stringify(result)}\n</tool_result>`
+    expect(decide({ prompt: reporting(said, value), tools: shopTools })).toEqual({ text: expected })
+  })
+
+  test('shows the beginning of a long list', () => {
+    const many = Array.from({ length: 25 }, (_, n) => ({ id: `n${n}` }))
+    const { text } = decide({ prompt: reporting('List', JSON.stringify({ many })), tools: shopTools }) as {
+      text: string
+    }
+    expect(text).toMatch(/^I found 25 many:\n\n(\|.*\n){12}\n…and 15 more\.$/)
+  })
+
+  test('accepts that the user declined', () => {
+    const prompt = reporting('Empty my cart', 'The user declined the call. Nothing was done.')
+    expect(decide({ prompt, tools: shopTools })).toEqual({ text: 'All right, I haven’t changed anything.' })
+  })
+
+  function reporting(said: string, value: string): LanguageModelV4Prompt {
+    const call = { toolCallId: 'demo_1', toolName: 'orders_list_orders' }
+    return [
+      ...inShop(said),
+      { role: 'assistant', content: [{ type: 'tool-call', ...call, input: {} }] },
+      { role: 'tool', content: [{ type: 'tool-result', ...call, output: { type: 'text', value } }] },
+    ]
+  }
 })
 
 const model = createDemoModel()

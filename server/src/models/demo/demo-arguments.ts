@@ -1,5 +1,6 @@
 import type { LanguageModelV4FunctionTool } from '@ai-sdk/provider'
-import { InvalidJson, parseJson } from '../lib/json.ts'
+import { InvalidJson, parseJson } from '../../lib/json.ts'
+import { singularOf, spelledNumbersOf, wordsOf } from './demo-words.ts'
 
 /** A tool as the demo model sees it. */
 export interface DemoTool {
@@ -66,7 +67,7 @@ export function readArguments(tool: DemoTool, said: string): Arguments {
     rest = rest.replace(found.text, ' ')
   }
   for (const { name, options } of open()) {
-    const option = options.find((each) => containsWord(rest, each))
+    const option = options.find((each) => containsWord(rest, each)) ?? findOption(options, rest)
     if (option !== undefined) input[name] = option
   }
   const numbers = open().filter(({ type }) => type === 'number' || type === 'integer')
@@ -80,6 +81,8 @@ export function readArguments(tool: DemoTool, said: string): Arguments {
   ) {
     input[number.name] = Number(figures[0])
   }
+  const spelled = spelledNumbersOf(rest)
+  if (number && numbers.length === 1 && figures.length === 0 && spelled.length === 1) input[number.name] = spelled[0]
   const texts = open().filter(({ type, options }) => type === 'string' && options.length === 0)
   const needed = texts.filter(({ isRequired }) => isRequired)
   const [text] = needed.length > 0 ? needed : texts
@@ -123,6 +126,17 @@ function convert(type: Property['type'], text: string): unknown {
 
 const containsWord = (text: string, word: string): boolean =>
   new RegExp(`(?<![\\p{L}\\p{N}_])${RegExp.escape(word)}(?![\\p{L}\\p{N}_])`, 'iu').test(text)
+
+/** The option whose words are all in the text, in any order: "blue ink" is `ink-blue`. */
+function findOption(options: readonly string[], text: string): string | undefined {
+  const said = new Set(wordsOf(text).map(singularOf))
+  const found = options
+    .map((option) => ({ option, words: wordsOf(option).map(singularOf) }))
+    .filter(({ words }) => words.length > 0 && words.every((word) => said.has(word)))
+    .toSorted((one, other) => other.words.length - one.words.length)
+  const [best, second] = found
+  return best && best.words.length !== second?.words.length ? best.option : undefined
+}
 
 /** Text in quotes, or the text after the tool's name. */
 function readText({ name, words }: DemoTool, said: string): string {

@@ -6,8 +6,8 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4Usage,
 } from '@ai-sdk/provider'
+import { countPromptTokens, countTokens } from '../tokens.ts'
 import { decide } from './demo-rules.ts'
-import { countPromptTokens, countTokens } from './tokens.ts'
 
 /** A finished reply: text in words, or one call of a tool. */
 interface Answer {

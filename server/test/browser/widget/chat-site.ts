@@ -1,0 +1,182 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Locator, Page } from 'playwright-core'
+import { buildWidget } from '../../../../widget/build.ts'
+import { type Delegation, startDelegation } from '../../delegation.ts'
+import { type ScriptedModel, type ScriptedReply, startScriptedModel } from '../../scripted-model.ts'
+import { type PageOptions, usePage } from '../chromium.ts'
+import { frameOf, waitUntilConnected } from './shop.ts'
+
+/** A site with the widget, which tells users apart by its URL. */
+export interface Site {
+  /** Opens the site in a page, and waits until the widget is connected. */
+  enter(page: Page, visitor?: Visitor): Promise<Page>
+  /** How often pages were asked for the ID token of this user. */
+  timesAsked(sub: string): number
+  stop(): void
+}
+
+export interface Visitor {
+  /** Subject of the ID token, or null for a visitor who isn't signed in. */
+  sub?: string | null
+  mode?: 'pip' | 'inline' | 'fullscreen'
+  key?: string
+}
+
+/** A site whose users talk to an agent with a model that says what a test wants. */
+export interface ChatSite extends Delegation, Pick<Site, 'enter' | 'timesAsked'> {
+  model: ScriptedModel
+  /** The model's next replies. */
+  expect(...replies: ScriptedReply[]): void
+  visit(visitor?: Visitor, options?: PageOptions): Promise<Page>
+  /** How far the server's clock is ahead of the real time, in milliseconds. */
+  setAhead(ms: number): void
+}
+
+export const agentName = 'Desk'
+
+export async function startChatSite(): Promise<ChatSite> {
+  let replies: ScriptedReply[] = []
+  const model = await startScriptedModel(() => replies.shift() ?? { text: ['I have nothing to say.'] })
+  const app = await startDelegation({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
+  // The browser uses the real time.
+  let ahead = 0
+  const clockwork = setInterval(() => {
+    app.clock.now = Date.now() + ahead
+  }, 100)
+  const { body: key } = await app.asAdmin('POST', '/publishable-keys', { name: 'Site' })
+  await app.asAdmin('PATCH', '/agent/config', { name: agentName, greeting: 'What can I do for you?' })
+  const { stop, ...site } = await startSite(app.url, key.key, app.idp.idToken)
+  return {
+    ...app,
+    ...site,
+    model,
+    expect(...next) {
+      replies = next
+    },
+    visit: async (visitor, options) => site.enter(await usePage(options), visitor),
+    setAhead(ms) {
+      ahead = ms
+      app.clock.now = Date.now() + ahead
+    },
+    async close() {
+      clearInterval(clockwork)
+      stop()
+      await app.close()
+      model.close()
+    },
+  }
+}
+
+export async function startSite(
+  inlayUrl: string,
+  publishableKey: string,
+  idToken = async (_: Record<string, unknown>) => '',
+): Promise<Site> {
+  await buildWidget()
+  const asked = new Map<string, number>()
+  const server = createServer(async ({ url = '/' }, response) => {
+    const { pathname, searchParams } = new URL(url, 'http://localhost')
+    const sub = searchParams.get('sub') ?? ''
+    if (pathname === '/id-token') {
+      asked.set(sub, (asked.get(sub) ?? 0) + 1)
+      response.end(await idToken({ sub, email: `${sub}@demo.test`, email_verified: true }))
+      return
+    }
+    response.setHeader('content-type', 'text/html').end(describePage(inlayUrl))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  // The frame only has storage if the page is on the same site, which is any port of the same host.
+  const siteUrl = `http://localhost:${(server.address() as AddressInfo).port}`
+  return {
+    async enter(page, { sub = 'ann', mode = 'pip', key = publishableKey } = {}) {
+      // The machine may be busy.
+      page.setDefaultTimeout(20_000)
+      await page.goto(`${siteUrl}/?${new URLSearchParams({ mode, key, ...(sub !== null && { sub }) })}`)
+      await waitUntilConnected(page)
+      return page
+    },
+    timesAsked: (sub) => asked.get(sub) ?? 0,
+    stop() {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+/** Two tools of the page: `refund` asks the user, and shows in the page what it did. */
+const describePage = (inlayUrl: string) => `<!doctype html><html lang="en"><head><title>Orders</title>
+  <script>
+    window.heard = []
+    for (const name of ['message', 'tool-call', 'error'])
+      addEventListener('inlay-' + name, ({ type, detail }) => heard.push({ type, detail }))
+    const integers = (...names) => ({
+      type: 'object', properties: Object.fromEntries(names.map((name) => [name, { type: 'integer' }])), required: names,
+    })
+    const run = {
+      refund({ order, amount }) {
+        const done = 'Refunded ' + amount + ' for order ' + order
+        document.querySelector('ul').append(Object.assign(document.createElement('li'), { textContent: done }))
+        return done
+      },
+      delete_account: () => 'Deleted',
+    }
+    const tools = [
+      { name: 'refund', title: 'Refund an order', description: 'Refunds it', inputSchema: integers('order', 'amount') },
+      { name: 'delete_account', description: 'Deletes the account' },
+    ].map((tool) => ({ origin, window, ...tool }))
+    Object.defineProperty(document, 'modelContext', {
+      value: Object.assign(new EventTarget(), {
+        getTools: async () => tools,
+        executeTool: async ({ name }, input) => run[name](JSON.parse(String(input))),
+      }),
+    })
+  </script>
+  <script src="${inlayUrl}/widget.js"></script></head>
+  <body><main><h1>Orders</h1><label>Note <input></label><ul aria-label="Done"></ul>
+  <inlay-agent></inlay-agent></main>
+  <script>
+    let { mode, key, sub } = Object.fromEntries(new URLSearchParams(location.search))
+    const agent = document.querySelector('inlay-agent')
+    agent.displayMode = mode
+    const idToken = async () => (await fetch('/id-token?sub=' + sub)).text()
+    agent.connect({ publishableKey: key, ...(sub && { idToken }) })
+  </script></body></html>`
+
+export const launcher = (page: Page, name: string): Locator => page.getByRole('button', { name, exact: true })
+
+/** What the page's tools have done. */
+export const done = (page: Page): Promise<string[]> =>
+  page.getByRole('list', { name: 'Done' }).getByRole('listitem').allInnerTexts()
+
+export const press = (page: Page, name: string): Promise<void> =>
+  frameOf(page).getByRole('button', { name, exact: true }).click()
+
+export const field = (page: Page): Locator => frameOf(page).getByRole('textbox', { name: 'Message to the agent' })
+
+/** Types a message and sends it. */
+export async function write(page: Page, text: string): Promise<void> {
+  await field(page).click()
+  await page.keyboard.type(text)
+  await page.keyboard.press('Enter')
+}
+
+export const answers = (page: Page): Locator => frameOf(page).getByRole('article', { name: agentName })
+
+export const messages = (page: Page): Locator => frameOf(page).getByRole('article', { name: 'You' })
+
+export const question = (page: Page): Locator => frameOf(page).getByRole('region', { name: /^Allow / })
+
+export const see = (page: Page, text: string | RegExp): Promise<void> => frameOf(page).getByText(text).first().waitFor()
+
+/** Answers the only question. Chromium ignores clicks on a frame that has just changed its size, so people repeat them. */
+export async function choose(page: Page, name: string): Promise<void> {
+  const asking = question(page)
+  const isGone = () =>
+    asking.waitFor({ state: 'hidden', timeout: 1_000 }).then(
+      () => true,
+      () => false,
+    )
+  do await Promise.race([asking.getByRole('button', { name }).click(), asking.waitFor({ state: 'hidden' })])
+  while (!(await isGone()))
+}

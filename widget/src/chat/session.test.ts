@@ -1,0 +1,239 @@
+import type { ClientMessageInput, ServerMessage } from '@inlay/protocol'
+import { describe, expect, test } from 'vitest'
+import { openStore } from '../kept/text-store.ts'
+import { createVisitorSecret } from '../kept/visitor-secret.ts'
+import { createChatSession } from './session.ts'
+import type { Entry } from './state.ts'
+
+/** Conversations with the real server are tested in server/src/chat/session.test.ts. */
+
+type Sent = ClientMessageInput & { request_id: string }
+type Message = (ServerMessage & { type: 'chat/message-list' })['messages'][number]
+
+const now = 1_794_822_065_000
+
+function useSession() {
+  const sent: Sent[] = []
+  const refuseStorage = () => {
+    throw new Error('SecurityError')
+  }
+  const storage = { tab: openStore(refuseStorage, ''), browser: openStore(refuseStorage, '') }
+  const waiting: (() => void)[] = []
+  const session = createChatSession({
+    send: (message) => void sent.push(message as Sent),
+    now: () => now,
+    storage,
+    visitorSecret: createVisitorSecret(storage.browser),
+    pageOrigin: 'https://shop.example',
+    schedule: (callback) => void waiting.push(callback),
+    onEvent: () => undefined,
+  })
+  const connect = () => session.connected({ id: 'ann', isAnonymous: false, isResumed: false })
+  const last = <Type extends ClientMessageInput['type']>(type: Type) =>
+    sent.findLast((message) => message.type === type) as Sent & { type: Type }
+  const respond = (type: ClientMessageInput['type'], response: Record<string, unknown>) =>
+    session.receive({ request_id: last(type).request_id, ...response } as never)
+  const draw = () => {
+    for (const callback of waiting.splice(0)) callback()
+  }
+  const texts = () =>
+    session.state.entries.map((entry) => (entry.role === 'user' ? `${entry.delivery}: ${entry.text}` : entry.id))
+  return { session, sent, connect, last, respond, draw, texts }
+}
+
+const user = (id: string, is_queued = false): Message => ({
+  role: 'user',
+  id,
+  created_at: '',
+  text: id,
+  skill: null,
+  is_queued,
+})
+const run = (
+  id: string,
+  status: 'running' | 'succeeded' = 'succeeded',
+  chunks: Record<string, unknown>[] = [],
+): Message => ({
+  role: 'assistant',
+  id,
+  created_at: '',
+  status,
+  error: null,
+  chunks,
+  feedback: null,
+})
+const list = (messages: Message[], before: number | null = null) => ({
+  type: 'chat/message-list',
+  thread_id: '',
+  messages,
+  before,
+})
+
+describe('what the user types', () => {
+  test('before the first connection is sent with it', () => {
+    const { session, sent, connect, last, texts } = useSession()
+    session.send('Hi')
+    session.setDraft('More')
+    expect([texts(), sent]).toEqual([['waiting: Hi'], []])
+    connect()
+    expect([texts(), session.state.draft]).toEqual([['sending: Hi'], 'More'])
+    expect(last('chat/send')).toMatchObject({ thread_id: session.state.threadId, message: { text: 'Hi' } })
+  })
+
+  test('is sent one message after the other', () => {
+    const { session, sent, connect, respond, texts } = useSession()
+    connect()
+    for (const text of ['a', 'b']) session.send(text)
+    const written = () => sent.flatMap((message) => (message.type === 'chat/send' ? [message.message?.text] : []))
+    expect(written()).toEqual(['a'])
+    respond('chat/send', { type: 'chat/start', thread_id: session.state.threadId, run_id: 'run', is_queued: false })
+    expect([written(), texts()]).toEqual([
+      ['a', 'b'],
+      ['delivered: a', 'run', 'sending: b'],
+    ])
+  })
+
+  test('stays in the draft if too much is waiting, or if it is too long', () => {
+    const { session, texts } = useSession()
+    for (let count = 0; count < 20; count += 1) session.send(`${count}`)
+    session.setDraft('One more')
+    session.send('One more')
+    expect(session.state).toMatchObject({ draft: 'One more', problem: { code: 'TOO_MANY_WAITING' } })
+    session.send('x'.repeat(32_001))
+    expect(session.state.problem?.code).toBe('MESSAGE_TOO_LONG')
+    expect(texts().length).toBe(20)
+  })
+
+  test('can be edited while it waits', () => {
+    const { session, texts } = useSession()
+    session.send('a')
+    session.send('b')
+    session.edit('c')
+    expect(texts()).toEqual(['waiting: a', 'waiting: c'])
+  })
+
+  test('is kept when the server refuses it, with the time to try again', () => {
+    const { session, connect, respond, texts, last } = useSession()
+    connect()
+    session.send('Hi')
+    const { message } = last('chat/send')
+    respond('chat/send', { type: 'chat/error', code: 'TOO_MANY_RUNS', message: 'Wait.', retry_after_ms: 5_000 })
+    expect(texts()).toEqual(['refused: Hi'])
+    expect(session.state.problem).toEqual({ code: 'TOO_MANY_RUNS', message: 'Wait.', retryAt: now + 5_000 })
+    session.regenerate()
+    expect([texts(), last('chat/send').message]).toEqual([['sending: Hi'], message])
+  })
+
+  test('brings the former message back if an edit is refused', () => {
+    const { session, connect, respond, texts } = useSession()
+    connect()
+    session.openThread('thread')
+    respond('chat/messages', list([user('a'), run('r1'), user('b'), run('r2')]))
+    session.edit('c')
+    expect(texts()).toEqual(['delivered: a', 'r1', 'sending: c'])
+    respond('chat/send', { type: 'chat/error', code: 'RUN_ACTIVE', message: 'Stop it.' })
+    respond('chat/messages', list([user('a'), run('r1'), user('b'), run('r2')]))
+    expect(texts()).toEqual(['delivered: a', 'r1', 'delivered: b', 'r2', 'refused: c'])
+    session.edit('d')
+    expect(texts()).toEqual(['delivered: a', 'r1', 'sending: d'])
+  })
+})
+
+describe('a thread that is read again', () => {
+  const before = [user('a'), run('r1'), user('b'), run('r2')]
+  test.each<[string, Message[], number | null, string[]]>([
+    [
+      'has a new turn',
+      [user('b'), run('r2'), user('c'), run('r3')],
+      2,
+      ['delivered: a', 'r1', 'delivered: b', 'r2', 'delivered: c', 'r3'],
+    ],
+    [
+      'has another last turn',
+      [user('a'), run('r1'), user('c'), run('r3')],
+      null,
+      ['delivered: a', 'r1', 'delivered: c', 'r3'],
+    ],
+    [
+      'has a message that is queued',
+      [...before, user('c', true)],
+      null,
+      ['delivered: a', 'r1', 'delivered: b', 'r2', 'queued: c'],
+    ],
+    [
+      'has more turns than were read',
+      [user('x'), run('r8'), user('y'), run('r9')],
+      7,
+      ['delivered: x', 'r8', 'delivered: y', 'r9'],
+    ],
+    ['is shorter', [user('a'), run('r1')], null, ['delivered: a', 'r1']],
+  ])('%s', (_, messages, position, expected) => {
+    const { session, connect, respond, texts } = useSession()
+    connect()
+    session.openThread('thread')
+    respond('chat/messages', list(before))
+    session.disconnected()
+    session.send('unsent')
+    connect()
+    const [first] = session.state.entries
+    respond('chat/messages', list(messages, position))
+    expect(texts()).toEqual([...expected, 'sending: unsent'])
+    if (expected[0] === 'delivered: a') expect(session.state.entries[0], 'unchanged entries stay').toBe(first)
+    expect(session.state.hasEarlier).toBe(expected[0] === 'delivered: x')
+  })
+
+  test('keeps what has streamed since the request', () => {
+    const { session, connect, respond } = useSession()
+    connect()
+    session.openThread('thread')
+    respond('chat/messages', list([user('a'), run('r1', 'running')]))
+    const chunk = (n: number, ...chunks: Record<string, unknown>[]) =>
+      session.receive({ type: 'chat/chunk', thread_id: 'thread', run_id: 'r1', attempt: 1, n, chunks })
+    chunk(0, { type: 'text-start', id: 't' }, { type: 'text-delta', id: 't', delta: 'One ' })
+    session.disconnected()
+    connect()
+    chunk(2, { type: 'text-delta', id: 't', delta: 'two' })
+    session.receive({
+      type: 'chat/end',
+      thread_id: 'thread',
+      run_id: 'r1',
+      attempt: 1,
+      n: 3,
+      status: 'succeeded',
+      error: null,
+    })
+    respond('chat/messages', list([user('a'), run('r1', 'running')]))
+    expect(session.state.entries[1]).toMatchObject({
+      status: 'succeeded',
+      parts: [{ text: 'One two', isStreaming: false }],
+    })
+  })
+})
+
+test('a delta changes one entry of a long thread, and subscribers are called once per frame', () => {
+  const { session, connect, respond, draw } = useSession()
+  connect()
+  session.openThread('thread')
+  const turns = Array.from({ length: 2_500 }, (_, index) => [user(`u${index}`), run(`r${index}`)])
+  respond('chat/messages', list([...turns.flat(), user('last'), run('live', 'running')]))
+  draw()
+  let calls = 0
+  session.subscribe(() => {
+    calls += 1
+  })
+  const before: readonly Entry[] = session.state.entries
+  for (let n = 0; n < 50; n += 1)
+    session.receive({
+      type: 'chat/chunk',
+      thread_id: 'thread',
+      run_id: 'live',
+      attempt: 1,
+      n,
+      chunks: [n === 0 ? { type: 'text-start', id: 't' } : { type: 'text-delta', id: 't', delta: 'x' }],
+    })
+  draw()
+  const after = session.state.entries
+  expect(calls).toBe(1)
+  expect(after.filter((entry, index) => entry !== before[index]).map(({ id }) => id)).toEqual(['live'])
+  expect(after.at(-1)).toMatchObject({ parts: [{ text: 'x'.repeat(49) }] })
+})

@@ -1,0 +1,71 @@
+import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
+import type { ToolEntryPart } from '../../chat/state.ts'
+import { plainText } from '../../frame/plain-text.ts'
+import { useTexts } from '../context.ts'
+import { Icon, type IconName } from '../icons.tsx'
+import { titleOf } from '../questions/approval.tsx'
+import { ExactInput, ExactOutput } from '../questions/exact-input.tsx'
+import type { StringKey, Texts } from '../strings.ts'
+
+const states: Record<ToolEntryPart['state'], [StringKey, IconName | undefined]> = {
+  running: ['toolRunning', undefined],
+  asking: ['toolAsking', 'clock'],
+  done: ['toolDone', 'check'],
+  failed: ['toolFailed', 'alert'],
+  declined: ['toolDeclined', 'ban'],
+}
+
+/** A call in the conversation. Everything that a tool or the model says is in a block with a label of ours. */
+export function ToolCard({ part }: { part: ToolEntryPart }): JSX.Element {
+  const texts = useTexts()
+  const { say } = texts
+  const [isOpen, setIsOpen] = useState(false)
+  const [state, icon] = states[part.state]
+  const source = sourceOf(part, texts)
+  return (
+    <details class="tool" data-state={part.state} onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}>
+      <summary>
+        <span class="tool-state">
+          {icon ? <Icon name={icon} /> : <span class="spinner" />}
+          <span class="unseen">{say(state)}</span>
+        </span>
+        <span class="tool-name">
+          <bdi>{titleOf(part)}</bdi>
+        </span>
+        <span class="tool-source">{source}</span>
+        {part.state !== 'done' && part.state !== 'running' && <span class="tool-word">{say(state)}</span>}
+        {part.durationMs !== null && <span class="tool-time">{texts.duration(part.durationMs)}</span>}
+        <Icon name="chevron" />
+      </summary>
+      {isOpen && (
+        <div class="tool-body">
+          <p class="label">{say('toolInput')}</p>
+          <ExactInput args={part.input} label={say('toolInput')} />
+          {part.editedInput && (
+            <>
+              <p class="label">{say('toolEdited')}</p>
+              <ExactInput args={part.editedInput} label={say('toolEdited')} />
+            </>
+          )}
+          {part.output !== null && <Labelled label={say('toolOutput', { source })} text={part.output} />}
+          {part.error !== null && <Labelled label={say('toolError', { source })} text={part.error} />}
+        </div>
+      )}
+    </details>
+  )
+}
+
+const Labelled = ({ label, text }: { label: string; text: string }) => (
+  <>
+    <p class="label">{label}</p>
+    <ExactOutput text={text} label={label} />
+  </>
+)
+
+function sourceOf({ place, source }: ToolEntryPart, { say }: Texts): string {
+  if (place === 'page') return say('onThisPage')
+  if (place === 'built-in') return say('builtIn')
+  if (place === 'tab' && !source) return say('inOtherTab')
+  return plainText(source ?? '', 80) || say('theTool')
+}

@@ -1,0 +1,118 @@
+import type { JSX } from 'preact'
+import { useRef, useState } from 'preact/hooks'
+import type { ToolEntryPart } from '../../chat/state.ts'
+import { plainText } from '../../frame/plain-text.ts'
+import { useSession, useTexts } from '../context.ts'
+import type { Texts } from '../strings.ts'
+import { type ArgumentField, type Checked, checkField, describeFields, isReadable } from './argument-fields.ts'
+import { ArgumentForm } from './argument-form.tsx'
+import { Choices } from './choices.tsx'
+import { ExactInput } from './exact-input.tsx'
+import { useGuard } from './guard.ts'
+
+export const titleOf = ({ title, name }: ToolEntryPart): string => plainText(title || name, 120)
+
+interface ApprovalProps {
+  part: ToolEntryPart
+  /** Where this question stands among those that wait. */
+  place: number
+  total: number
+  isShown: boolean
+  agentName: string
+}
+
+/** Asks in the conversation whether the agent may call a tool, with arguments that the user can change. */
+export function Approval({ part, place, total, isShown, agentName }: ApprovalProps): JSX.Element {
+  const session = useSession()
+  const texts = useTexts()
+  const { say } = texts
+  const section = useRef<HTMLElement>(null)
+  const guard = useGuard(part.callId, isShown, section)
+  const [isRaw, setIsRaw] = useState(false)
+  const [changed, setChanged] = useState<ReadonlyMap<string, string>>(new Map())
+  const fields = describeFields(part.inputSchema, part.input)
+  const canEdit = fields.length > 0 && isReadable(fields)
+  const checks = checkAll(fields, changed)
+  const isValid = [...checks.values()].every((check) => !('error' in check))
+  const edited = collect(checks)
+  const isEdited = canEdit && JSON.stringify(edited) !== JSON.stringify(inOrder(part.input, fields))
+  const label = `approval-${part.callId}`
+
+  const decide = (decision: 'once' | 'always' | 'no') => {
+    const isApproved = decision !== 'no'
+    session.decide(part.callId, {
+      isApproved,
+      ...(isApproved && isEdited && { editedArgs: edited }),
+      ...(decision === 'always' && { isAlways: true }),
+    })
+  }
+  return (
+    <section class="approval" aria-labelledby={label} ref={section}>
+      <div class="approval-head">
+        <h2 id={label}>{say('question', { name: titleOf(part) })}</h2>
+        <span class="place">{total > 1 ? say('place', { count: place, total }) : ''}</span>
+      </div>
+      <div class="approval-body">
+        <p>{explain(part, agentName, texts)}</p>
+        {part.reason && <p>{say('askReason', { reason: plainText(part.reason) })}</p>}
+        {fields.length === 0 && <p class="muted">{say('noInput')}</p>}
+        {canEdit && !isRaw && (
+          <ArgumentForm
+            id={label}
+            fields={fields}
+            changed={changed}
+            checks={checks}
+            onChange={(name, text) => setChanged(new Map([...changed, [name, text]]))}
+          />
+        )}
+        {fields.length > 0 && (isRaw || !canEdit) && (
+          <ExactInput args={isEdited ? edited : part.input} label={say('exactInput')} />
+        )}
+        {canEdit && (
+          <button type="button" class="link" onClick={() => setIsRaw(!isRaw)}>
+            {say(isRaw ? 'hideJson' : 'showJson')}
+          </button>
+        )}
+      </div>
+      <Choices guard={guard} always={say('alwaysInThread')} canAllow={isValid} onDecision={decide} />
+    </section>
+  )
+}
+
+/** A question that isn't the first one. */
+export const LaterApproval = ({ part, place, total }: Pick<ApprovalProps, 'part' | 'place' | 'total'>): JSX.Element => {
+  const { say } = useTexts()
+  return (
+    <section class="approval is-later">
+      <div class="approval-head">
+        <h2>{say('question', { name: titleOf(part) })}</h2>
+        <span class="place">{say('place', { count: place, total })}</span>
+      </div>
+      <p class="muted">{say('nextQuestion')}</p>
+    </section>
+  )
+}
+
+function explain(part: ToolEntryPart, agentName: string, { say }: Texts): string {
+  const values = {
+    client: agentName || say('theAgent'),
+    tool: plainText(part.name, 120),
+    source: plainText(part.source ?? '', 120),
+  }
+  if (part.place === 'page') return say('askOnPage', values)
+  if (part.place === 'tab') return say('askInTab', values)
+  if (part.place === 'connector') return say('askAtConnector', values)
+  if (part.place === 'built-in') return say('askBuiltIn', values)
+  return say('askAnywhere', values)
+}
+
+const checkAll = (fields: readonly ArgumentField[], changed: ReadonlyMap<string, string>) =>
+  new Map<string, Checked>(
+    fields.map((field) => [field.name, checkField(field, changed.get(field.name) ?? field.text)]),
+  )
+
+const collect = (checks: ReadonlyMap<string, Checked>) =>
+  Object.fromEntries([...checks].flatMap(([name, check]) => ('value' in check ? [[name, check.value]] : [])))
+
+const inOrder = (input: Record<string, unknown>, fields: readonly ArgumentField[]) =>
+  Object.fromEntries(fields.flatMap(({ name }) => (Object.hasOwn(input, name) ? [[name, input[name]]] : [])))
