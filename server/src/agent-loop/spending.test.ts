@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openChat } from '../../test/chat.ts'
 import { type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
 import { member, type Shop, startShop } from '../../test/shop.ts'
@@ -30,12 +30,17 @@ async function change(path: string, body: object): Promise<void> {
 }
 
 /** Runs of one person in several threads at the same time, and how they ended. */
-async function converseAtOnce(count: number, person = { sub: randomUUID(), email: `${randomUUID()}@demo.test` }) {
+async function converseAtOnce(
+  count: number,
+  person = { sub: randomUUID(), email: `${randomUUID()}@demo.test` },
+  onFailed = () => {},
+) {
   const pages = await Promise.all(Array.from({ length: count }, () => shop.page(person)))
   return Promise.all(
     pages.map(async (page) => {
       const chat = openChat(page)
       const { end } = await chat.rest(await chat.say('Hi'))
+      if (end?.status === 'failed') onFailed()
       return end
     }),
   )
@@ -46,7 +51,11 @@ describe('a budget', () => {
     // Room for one request: its prompt, and the longest answer that it may get.
     await change('/budgets', { end_user_default: { ...none, day_tokens: Math.round(1.5 * runLimits.outputTokens) } })
     model.requests.length = 0
-    const ends = await converseAtOnce(2)
+    // The first run ends after the second one was refused, so that both are there at the same time.
+    const { promise: refusal, resolve: onFailed } = Promise.withResolvers<void>()
+    model.follow(() => ({ text: ['Hello', refusal] }))
+    onTestFinished(() => model.follow(() => ({ text: ['Hello'] })))
+    const ends = await converseAtOnce(2, undefined, onFailed)
     expect(ends.map((end) => end?.status).sort()).toEqual(['failed', 'succeeded'])
     const [refused] = ends.filter((end) => end?.status === 'failed')
     expect(refused?.error).toMatchObject({ code: 'BUDGET_REACHED', message: expect.stringMatching(/00:00|UTC|reset/i) })
