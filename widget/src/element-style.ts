@@ -3,8 +3,8 @@
  * hidden instead of removed, so that the frame stays connected. Opening has no visibility transition, because hidden
  * elements can't be focused. Lengths are in pixels, because many pages change the size of a `rem`. The mark is brass
  * only on our own accent. On phones, the panel fills what the keyboard leaves of the screen, and has the only button
- * to close it. The panel is above the launcher, because browsers count the launcher's shadow as covering the frame.
- * Comments are here, not in the string, because every visitor loads it.
+ * to close it. The panel is above the launcher, because browsers count the launcher's shadow as covering the frame; a
+ * panel without a frame is below it. Comments are here, not in the string, because every visitor loads it.
  */
 export const elementStyle = `
 :host { display: block }
@@ -36,6 +36,7 @@ iframe { flex: 1; width: 100%; min-width: 0; border: 0; color-scheme: inherit }
 .inline .launcher { display: none }
 
 .pip .panel, .fullscreen .panel { position: fixed; z-index: 2147483001; box-shadow: 0 1px 2px rgb(0 0 0 / .08), 0 12px 32px rgb(0 0 0 / .16) }
+.is-noted .panel { z-index: 2147483000 }
 .pip .panel {
   bottom: calc(var(--bottom) + 64px); width: min(var(--inlay-width, 400px), 100vw - 40px);
   height: min(var(--inlay-height, 640px), 100dvh - var(--bottom) - 64px - var(--top));

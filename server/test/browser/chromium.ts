@@ -31,7 +31,8 @@ export async function usePage({ feature, initScript, ...options }: PageOptions =
     const path = join(repository, 'test-results/browser', `${task.name.replace(/\W+/g, '-')}.png`)
     if (task.result?.state === 'fail') await page.screenshot({ path, fullPage: true })
     // A page that is left says goodbye to the server. One that is closed often can't, and the server waits for it.
-    for (const open of context.pages()) await open.goto('about:blank')
+    // A page that couldn't be loaded may still be on its way to an error page.
+    for (const open of context.pages()) await open.goto('about:blank').catch(() => undefined)
     await context.close()
   })
   return page

@@ -10,6 +10,7 @@ import {
   startShop,
   useAssistant,
   visitShop,
+  waitForQuestion,
   waitUntilConnected,
 } from './shop.ts'
 
@@ -36,6 +37,7 @@ async function visit() {
 }
 
 async function alwaysAllow(page: Page): Promise<void> {
+  await waitForQuestion(page)
   await question(page).getByText('More options').click()
   await button(page, 'Always allow here').click()
 }
@@ -128,9 +130,10 @@ describe('a question', () => {
     const args = { note: `${'x'.repeat(5_000)}\u202Eend`, product_id: 'pencils' }
     const adding = mine.use('add_to_cart', args)
     const input = question(page).getByLabel('Input of the call')
-    await question(page).waitFor()
+    await waitForQuestion(page)
     expect((await input.innerText()).length).toBeLessThan(1_000)
     await button(page, 'Show all').click()
+    await button(page, 'Show all').waitFor({ state: 'detached' })
     expect(JSON.parse(await input.innerText())).toEqual(args)
     await button(page, 'Decline').click()
     await adding
@@ -270,7 +273,7 @@ describe('a question', () => {
   test('marks button and title while the panel is closed, and the title in the background', async () => {
     const { page, mine } = await visit()
     const adding = mine.use('add_to_cart', { product_id: 'pencils' })
-    await question(page).waitFor()
+    await waitForQuestion(page)
     expect(await page.title()).toBe('Paper & Pen')
     await closePanel(page)
     await launcher(page, 'Open the agent: 1 waiting for approval').waitFor()

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { frameOf, openActivity, type ShopService, startShop, useAssistant, visitShop } from './shop.ts'
+import { frameOf, openActivity, type ShopService, startShop, useAssistant, visitShop, waitForQuestion } from './shop.ts'
 
 let app: ShopService
 beforeAll(async () => {
@@ -67,6 +67,7 @@ describe('a tool at a tool server that changes something', () => {
   test('can be allowed until the user leaves the page, and the permission can be revoked', async () => {
     const { page, assistant } = await visit()
     const first = assistant.use(...cancelOrder('1041'))
+    await waitForQuestion(page)
     await question(page).getByText('More options').click()
     await answer(page, 'Always allow here')
     const shipped = '{"cancelled":false}'

@@ -49,7 +49,7 @@ test('works as a component in a React application', async () => {
   await page.evaluate('window.reference.current.close()')
   await page.evaluate(`window.show({ displayMode: 'pip' })`)
   await page.getByRole('button', { name: 'Open the agent' }).click()
-  expect(await page.evaluate('window.reference.current.open'), 'the user opened it').toBe(true)
+  expect(await page.evaluate('window.reference.current.isOpen'), 'the user opened it').toBe(true)
   await page.evaluate('window.show(null)')
   expect(await page.evaluate('window.reference.current')).toBeNull()
   expect(await page.locator('inlay-agent').count()).toBe(0)

@@ -7,6 +7,7 @@ import {
   startShop,
   useAssistant,
   visitShop,
+  waitForQuestion,
   waitUntilConnected,
 } from './shop.ts'
 import { formOf, webMcpForms } from './web-mcp.ts'
@@ -164,6 +165,7 @@ describe('a user', () => {
     await register('Paints it blue')
     await expect.poll(mine.toolCounts).toEqual([4])
     const first = mine.use('paint')
+    await waitForQuestion(page)
     await question(page).getByText('More options').click()
     await choose(page, 'Always allow here')
     await first

@@ -58,6 +58,10 @@ export const openActivity = (page: Page): Promise<void> =>
 export const waitUntilConnected = (page: Page): Promise<void> =>
   frameOf(page).locator('html[data-state="connected"]').waitFor({ state: 'attached' })
 
+/** Waits until the panel has stopped moving: until then, browsers ignore clicks in it, and questions take no answer. */
+export const waitForQuestion = (page: Page): Promise<void> =>
+  frameOf(page).getByRole('button', { name: 'Allow once' }).click({ trial: true })
+
 export type Assistant = Awaited<ReturnType<typeof useAssistant>>
 
 /** An MCP client that acts for a member of the demo organization. */
