@@ -47,7 +47,7 @@ describe.runIf(process.env.TAKE_PICTURES)('screenshots of the widget', () => {
     await addInk(page)
     await shoot(page, `widget-pip-${colorScheme}`)
     await press(page, 'Allow once')
-    await inside(page).getByText('€ 18.00').waitFor()
+    await inside(page).getByText('€ 18.00').first().waitFor()
     await setMode(page, 'fullscreen')
     await inside(page).getByText('Add to the cart').click()
     await shoot(page, `widget-fullscreen-${colorScheme}`)
