@@ -100,8 +100,8 @@ const english = {
   builtIn: 'built in',
   toolInput: 'Input, from the agent',
   toolEdited: 'Input, as you changed it',
-  toolOutput: 'Result, from {source}',
-  toolError: 'Error, from {source}',
+  toolOutput: 'Result ({source})',
+  toolError: 'Error ({source})',
   theTool: 'the tool',
   seconds: '{count} s',
 
@@ -291,8 +291,8 @@ const german: Record<StringKey, string> = {
   builtIn: 'eingebaut',
   toolInput: 'Eingabe, vom Agenten',
   toolEdited: 'Eingabe, von Ihnen geändert',
-  toolOutput: 'Ergebnis, von {source}',
-  toolError: 'Fehler, von {source}',
+  toolOutput: 'Ergebnis ({source})',
+  toolError: 'Fehler ({source})',
   theTool: 'dem Werkzeug',
   seconds: '{count} s',
 

@@ -221,7 +221,7 @@ describe('a tool', () => {
     await allow(visited.page).click()
     await answered(visited.page)
     await frameOf(visited.page).locator('details.tool summary').click()
-    await frameOf(visited.page).getByText('Result, from').waitFor()
+    await frameOf(visited.page).getByText('Result (').waitFor()
     await expectNothing(visited)
     await frameOf(visited.page).getByRole('button', { name: 'Activity', exact: true }).click()
     await frameOf(visited.page).getByText('1 tool on this page').click()
