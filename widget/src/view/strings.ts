@@ -102,7 +102,7 @@ const english = {
   toolEdited: 'Input, as you changed it',
   toolOutput: 'Result ({source})',
   toolError: 'Error ({source})',
-  theTool: 'the tool',
+  theTool: 'tool',
   seconds: '{count} s',
 
   searchConversations: 'Search conversations',
@@ -293,7 +293,7 @@ const german: Record<StringKey, string> = {
   toolEdited: 'Eingabe, von Ihnen geändert',
   toolOutput: 'Ergebnis ({source})',
   toolError: 'Fehler ({source})',
-  theTool: 'dem Werkzeug',
+  theTool: 'Werkzeug',
   seconds: '{count} s',
 
   searchConversations: 'Unterhaltungen durchsuchen',
