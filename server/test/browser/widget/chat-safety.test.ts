@@ -485,7 +485,6 @@ describe('a page', () => {
         contentWindow.postMessage(message, '*', [new MessageChannel().port1])
       }
     }`)
-    await write(page, 'Are you there?')
     expect([await approval(page).count(), await ran(page)]).toEqual([1, []])
     await allow(page).click()
     await expect.poll(() => ran(page)).toEqual([{ name: 'change', input: { text: 'x' } }])
