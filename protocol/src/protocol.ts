@@ -484,7 +484,7 @@ const ChatMessageList = z.object({
         created_at: z.string(),
         text: z.string(),
         skill: z.string().nullable(),
-        /** It enters at the next step of the run that goes on. */
+        /** The message waits for the current run's next step. */
         is_queued: z.boolean(),
       }),
       z.object({

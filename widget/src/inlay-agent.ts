@@ -53,7 +53,7 @@ export class InlayAgent extends PageElement {
   #toldPage = ''
   #listening: AbortController | undefined
   #signs: Signs = noSigns
-  /** Describes the state in place of the frame while there is none. */
+  /** The note that is shown while there is no frame. */
   #note: ((strings: ElementStrings) => string) | undefined = ({ agentNotConnected }) => agentNotConnected
   /** The element that had the keyboard focus before the frame. */
   #cameFrom: HTMLElement | undefined

@@ -194,7 +194,7 @@ describe('after the socket dropped', () => {
     expect(chat.events.map(({ type }) => type)).toEqual(['sent', 'answered'])
   })
 
-  test('in the middle of an answer that goes on, it continues', async () => {
+  test('in the middle of an answer, it continues', async () => {
     const held = hold()
     const { chat, person } = await converse(() => ({ text: ['One ', 'two ', held.until, 'three'] }))
     chat.session.send('Count')
@@ -318,7 +318,7 @@ describe('a second tab', () => {
 })
 
 describe('after a reload', () => {
-  test('the tab shows its thread, its draft and the answer that goes on, and has stored none of it', async () => {
+  test('the tab shows its thread, its draft and the answer in progress, and has stored none of the answer', async () => {
     const held = hold()
     const { chat, tab, person } = await converse(() => ({ text: ['Secret answer ', held.until, 'ends'] }))
     chat.session.send('Hi')

@@ -34,10 +34,7 @@ export interface ToolCall {
   progress(progress: { progress: number; total?: number; message?: string }): void
 }
 
-/**
- * Reason to abort a call whose caller no longer waits although somebody still wants the result: a page isn't told to
- * cancel the call.
- */
+/** The reason for aborting a call whose result is still needed. The page isn't told to cancel it. */
 export class CallerGone extends Error {
   override name = 'CallerGone'
 }

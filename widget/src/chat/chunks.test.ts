@@ -135,7 +135,7 @@ describe('chunks become parts', () => {
     expect(before[1]).toMatchObject({ text: '' })
   })
 
-  test('stops everything that still goes on when the run has ended', () => {
+  test('ends everything that is still in progress when the run has ended', () => {
     expect(closeParts(read({ type: 'text-start', id: 'text-1' }, add, ...question))).toMatchObject([
       { isStreaming: false },
       { state: 'failed', inputSchema: undefined },

@@ -27,7 +27,7 @@ export interface Kept {
   writeDraft(threadId: string, text: string): void
   readOutbox(): Outgoing[]
   writeOutbox(messages: readonly Outgoing[]): void
-  /** The run that goes on or waits in the open thread. */
+  /** The open thread's run, if it is in progress or waits for the user. */
   readActiveRun(): string | undefined
   writeActiveRun(runId: string | undefined): void
 }

@@ -429,8 +429,9 @@ describe('a page', () => {
     const { page, at } = await ask()
     await page.evaluate(prepare)
     await page.mouse.move(at.x, at.y)
-    // Longer than a question has to be visible.
-    await page.evaluate(`new Promise((resolve) => setTimeout(resolve, 1_000))`)
+    await expect
+      .poll(() => frameIn(page).evaluate(`document.querySelector('.approval .once').ariaDisabled`))
+      .toBe('true')
     await page.evaluate(surprise)
     await page.mouse.click(at.x, at.y)
     await page.mouse.dblclick(at.x, at.y)

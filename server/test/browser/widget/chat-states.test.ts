@@ -64,7 +64,7 @@ test('a budget that is used up is shown with the time when it resets, and the an
   const failed = answers(page).filter({ hasText: 'The budget is used up' })
   await failed.waitFor()
   expect(await failed.innerText()).toMatch(/00:00 UTC/)
-  expect(await failed.innerText(), 'the amount is none of the user’s business').not.toMatch(/100.?000/)
+  expect(await failed.innerText(), 'the user doesn’t see the amount').not.toMatch(/100.?000/)
   await limit(null)
   site.expect({ text: ['More.'] })
   await press(page, 'Retry')
