@@ -149,6 +149,15 @@ describe('a tool is skipped, with a reason,', () => {
     expect(sortTools([good, tool('other')])).toEqual({ accepted: [good, tool('other')], leftOut: [] })
   })
 
+  test('with a name that isn’t text, and can’t become text', () => {
+    const bad = tool({ toString: [] } as never)
+    const reason = 'its name must have 1 to 128 characters'
+    expect(sortTools([bad, tool('other')])).toEqual({
+      accepted: [tool('other')],
+      leftOut: [{ name: '(unnamed)', reason }],
+    })
+  })
+
   test('beyond the maximum number of tools', () => {
     const tools = Array.from({ length: maxTools + 2 }, (_, n) => tool(`t${n}`))
     const { accepted, leftOut } = sortTools(tools)

@@ -24,7 +24,7 @@ export function sortTools(tools: readonly PageTool[]): SortedTools {
   for (const tool of tools) {
     const size = bytesOf({ inputSchema: noInput, ...tool })
     const reason = findFlaw(tool, size) ?? findFullness(accepted.length, bytes + size)
-    if (reason) leftOut.push({ name: String(tool.name), reason })
+    if (reason) leftOut.push({ name: isText(tool.name) ? tool.name : '(unnamed)', reason })
     else {
       accepted.push(tool)
       bytes += size
