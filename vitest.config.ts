@@ -2,15 +2,27 @@ import { globSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-const processes = { include: ['server/test/processes/**/*.test.ts'], testTimeout: 120_000 }
+/**
+ * Starts the files that take minutes first, because otherwise one of them runs alone at the end. Without results of an
+ * earlier run, vitest only knows the sizes of files.
+ */
+class SlowestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const order = ['processes', 'external', 'embedded', 'lib', 'browser']
+    const place = ({ project }: TestSpecification) => order.indexOf(project.name)
+    return (await super.sort(files)).sort((a, b) => place(a) - place(b))
+  }
+}
+
+const processes = { include: ['server/test/processes/**/*.test.ts'], testTimeout: 240_000, isolate: true }
 // A browser that is closed may take its time to say so, and the hub waits for a page that might come back.
 const browser = {
   include: ['server/test/browser/**/*.test.ts'],
-  testTimeout: 60_000,
-  expect: { poll: { timeout: 30_000 } },
-  // A browser keeps more than one core busy. Without competition it behaves as on a user's machine.
-  maxWorkers: availableParallelism(),
+  testTimeout: 240_000,
+  // A browser keeps more than one core busy. With little competition it behaves as on a user's machine.
+  maxWorkers: availableParallelism() + 1,
   sequence: { groupOrder: 1 },
 }
 /** Whether a test, or a helper that it imports, asks for engines. */
@@ -21,8 +33,7 @@ function usesStores(file: string): boolean {
 }
 const pure = globSync(['server/src/**/*.test.ts', 'server/test/*.test.ts']).filter((file) => !usesStores(file))
 const elsewhere = [...pure, ...processes.include, ...browser.include]
-/** Without isolation, a worker loads the server once and not again for each file. Tests share no state in modules. */
-const server = { include: ['server/**/*.test.ts'], exclude: elsewhere, isolate: false }
+const server = { include: ['server/**/*.test.ts'], exclude: elsewhere }
 
 /** Tests of connections, telemetry and interoperability. The stores make no difference to them. */
 const once = [
@@ -38,17 +49,27 @@ const once = [
  */
 export default defineConfig({
   test: {
-    // One more than there are cores, because tests often wait for stores and processes.
-    maxWorkers: availableParallelism() + 1,
-    testTimeout: 20_000,
-    hookTimeout: 60_000,
+    // More than there are cores, because tests often wait for stores and processes.
+    maxWorkers: availableParallelism() + 2,
+    // A worker loads the server, and starts a browser, once and not again for each file. Tests share no state in modules.
+    isolate: false,
+    // Generous, because the machine may be busy. Tests that pass don't use the time.
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 30_000 } },
+    sequence: { sequencer: SlowestFirst },
     setupFiles: 'server/test/patience.ts',
     projects: [
       {
         extends: true,
         test: {
           name: 'lib',
-          include: [...pure, 'widget/src/**/*.test.{ts,tsx}', 'tool-server/src/**/*.test.ts', 'examples/**/*.test.ts'],
+          include: [
+            ...pure,
+            '{widget,dashboard}/src/**/*.test.{ts,tsx}',
+            'tool-server/src/**/*.test.ts',
+            'examples/**/*.test.ts',
+          ],
         },
       },
       { extends: true, test: { name: 'embedded', ...server, globalSetup: 'server/test/engines/embedded.ts' } },
@@ -61,7 +82,14 @@ export default defineConfig({
           globalSetup: 'server/test/engines/external.ts',
         },
       },
-      { extends: true, test: { name: 'browser', ...browser, globalSetup: 'server/test/engines/embedded.ts' } },
+      {
+        extends: true,
+        test: {
+          name: 'browser',
+          ...browser,
+          globalSetup: ['server/test/engines/embedded.ts', 'server/test/engines/widget.ts'],
+        },
+      },
       { extends: true, test: { name: 'processes', ...processes, globalSetup: 'server/test/engines/installation.ts' } },
     ],
   },

@@ -5,6 +5,7 @@ import { generateClientTypes } from '../client/generate.ts'
 import { api, tags } from '../server/src/api.ts'
 import { type Setting, settings } from '../server/src/config/config.ts'
 import { describeApi } from '../server/src/reference/openapi.ts'
+import { listTexts } from '../widget/src/view/strings.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -29,6 +30,7 @@ const files: Record<string, () => Promise<string>> = {
   'openapi.json': async () => `${JSON.stringify(document, null, 2)}\n`,
   'client/src/schema.ts': () => generateClientTypes(document),
   'docs/configuration.md': async () => describeSettings(),
+  'docs/widget-texts.md': async () => describeTexts(),
 }
 
 /** Files that are out of date, with their new content. */
@@ -70,4 +72,34 @@ function describeSettings(): string {
     return `## ${name}\n\n${byDefault}${secret}\n\n${setting.text}\n`
   })
   return `${introduction}\n${sections.join('\n')}`
+}
+
+function describeTexts(): string {
+  const table = (isReplaceable: boolean) =>
+    listTexts()
+      .filter((each) => each.isReplaceable === isReplaceable)
+      .map(({ key, text }) => `| \`${key}\` | ${text.trim().replaceAll('|', '\\|')} |`)
+      .join('\n')
+  return `<!-- Generated from widget/src/view/strings.ts by \`npm run generate\`. Edit it there. -->
+
+# Texts of the widget's panel
+
+Your page can replace the texts in the first table with \`setHostContext({ strings })\`, see
+[widget.md](widget.md#texts). Keep the values in braces, such as \`{count}\`: the panel fills them in. A text can have 500
+characters, and is shown as plain text. Keys that end in \`_one\` or \`_other\` have a plural: add the forms of your
+language, such as \`tools_few\`.
+
+| key | English text |
+|---|---|
+${table(true)}
+
+## Texts that can't be replaced
+
+These belong to questions about calls, and to what screen readers announce. A page could use them to swap the meaning of
+the buttons, or to hide what the user allows. They are in English or German.
+
+| key | English text |
+|---|---|
+${table(false)}
+`
 }

@@ -1,4 +1,4 @@
-// Prepares a checkout: installs the locked dependencies, builds the widget and, with --tests, finds or installs the
+// Prepares a checkout: installs the locked dependencies, builds the widget and the dashboard and, with --tests, finds or installs the
 // programs that the tests start. Plain JavaScript for Node 18 or later, because it installs the pinned runtime itself.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -50,7 +50,13 @@ const parts = [
 ]
 
 installDependencies()
-buildWidget()
+build('widget', ['widget/src', 'protocol/src'], ['widget/build.ts'], ['widget/build.ts'])
+build(
+  'dashboard',
+  ['dashboard/src', 'client/src'],
+  ['dashboard/index.html', 'dashboard/vite.config.ts'],
+  ['node_modules/vite/bin/vite.js', 'build', 'dashboard'],
+)
 if (process.argv.includes('--tests')) prepareTestParts()
 
 function installDependencies() {
@@ -92,16 +98,16 @@ function verifyPinnedNode() {
   )
 }
 
-/** Builds the script and the frame that pages load, if their sources have changed. */
-function buildWidget() {
-  const stamp = join(root, 'widget/dist/.built.json')
-  const sources = readdirSync(join(root, 'widget/src'), { recursive: true }).map((name) => `widget/src/${name}`)
-  const files = [...sources, 'widget/build.ts', 'protocol/src/values.ts'].filter((name) => /\.\w+$/.test(name))
+/** Builds what browsers load, if its sources have changed. */
+function build(name, folders, others, command) {
+  const stamp = join(root, name, 'dist/.built.json')
+  const list = (folder) => readdirSync(join(root, folder), { recursive: true }).map((file) => `${folder}/${file}`)
+  const files = [...folders.flatMap(list), ...others].filter((file) => /\.\w+$/.test(file))
   const hash = createHash('sha256').update(dependencyFingerprint())
-  for (const name of files.sort()) hash.update(name).update(readFileSync(join(root, name)))
+  for (const file of files.sort()) hash.update(file).update(readFileSync(join(root, file)))
   const wanted = hash.digest('hex')
   if (readJson(stamp).built === wanted) return
-  if (!run(pinnedNode, ['widget/build.ts'])) fail('Could not build the widget; see the error above.')
+  if (!run(pinnedNode, command)) fail(`Could not build the ${name}; see the error above.`)
   writeJson(stamp, { built: wanted })
 }
 

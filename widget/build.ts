@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type BuildOptions, build, type Plugin, transform } from 'esbuild'
 import { elementStyle } from './src/element-style.ts'
+import { english, german } from './src/view/strings.ts'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 const dist = join(here, 'dist')
@@ -39,6 +40,20 @@ const lexerOnly: Plugin = {
   },
 }
 
+/** Leaves out the keys of the German texts, which are those of the English ones. */
+const germanWithoutKeys: Plugin = {
+  name: 'german-without-keys',
+  setup({ onLoad }) {
+    onLoad({ filter: /view\/strings\.ts$/ }, async ({ path }) => {
+      const values = Object.keys(english).map((key) => german[key as keyof typeof english])
+      const compact = `const values = ${JSON.stringify(values)}
+        export const german = Object.fromEntries(Object.keys(english).map((key, index) => [key, values[index]]))\n`
+      const text = await readFile(path, 'utf8')
+      return { contents: text.replace(/export const german: .*?\n}\n/s, () => compact), loader: 'ts' }
+    })
+  },
+}
+
 /** One file without imports, minified. */
 async function bundle(entry: string, options: BuildOptions): Promise<string> {
   const { outputFiles } = await build({
@@ -49,7 +64,7 @@ async function bundle(entry: string, options: BuildOptions): Promise<string> {
     write: false,
     target: 'es2023',
     legalComments: 'none',
-    plugins: [styleTexts, lexerOnly],
+    plugins: [styleTexts, lexerOnly, germanWithoutKeys],
     ...options,
   })
   return outputFiles?.[0]?.text ?? ''

@@ -1,6 +1,9 @@
 import createClient, { type Client } from 'openapi-fetch'
 import type { paths } from './schema.ts'
 
+/** The API's types, for example `components['schemas']['Skill']`. */
+export type { components } from './schema.ts'
+
 export interface ClientOptions {
   /** Inlay's URL, for example `https://inlay.example.com`. */
   url: string

@@ -477,7 +477,7 @@ export interface paths {
         };
         /**
          * List end users
-         * @description End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included. Needs an access token for an organization that you are a member of.
+         * @description End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included. With `search`, returns only end users whose email address or external ID begins with the text. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUsers"];
         put?: never;
@@ -600,6 +600,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/plan-tiers/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get how much of each limit is used
+         * @description Returns the number that counts towards each limit of the organization’s plan. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["getPlanUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/plan-tiers/check-feature": {
         parameters: {
             query?: never;
@@ -652,6 +672,26 @@ export interface paths {
          * @description Returns a short summary, also for an organization without a subscription. Use it to decide whether to show an upgrade button. Needs an access token for an organization that you are a member of.
          */
         get: operations["getSubscriptionStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/products": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the plans that can be bought
+         * @description Returns the plans that the billing provider sells, with the product ID that a checkout needs. The list is empty if this installation has no billing provider. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["listProducts"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1432,6 +1472,26 @@ export interface paths {
          * @description Returns what users think of the agent’s messages, latest first. Ratings are always included. Comments are contents: they’re included if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `feedback.comments_read`. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listFeedback"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/threads/{id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the runs of a thread
+         * @description A run is the agent’s work on one of its messages. Returns what happened in each run, oldest first: model calls with their tokens, cost and time, and tool calls with the decisions about them. Contents aren’t included; `GET /threads/{id}/messages` has them where they’re visible. Runs whose message was edited or regenerated are left out, unless you ask for them. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["listThreadRuns"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2341,6 +2401,8 @@ export interface components {
             thread_id: string;
             /** @description ID of the end user; null for an anonymous visitor */
             end_user_id: string | null;
+            /** @description Email address of the end user, or their external ID if they have none; null for an anonymous visitor */
+            end_user_name: string | null;
             /**
              * @description `up` or `down`
              * @enum {string}
@@ -3162,6 +3224,22 @@ export interface components {
             /** @description Active skills; 0 means unlimited */
             skills: number;
         };
+        PlanUsage: {
+            /** @description Members and open invitations */
+            seats: number;
+            /** @description End users */
+            end_users: number;
+            /** @description Allowed origins */
+            sites: number;
+            /** @description Active skills */
+            skills: number;
+        };
+        Product: {
+            /** @description ID of the product at the billing provider */
+            product_id: string;
+            /** @description ID of the plan */
+            plan_id: string;
+        };
         Profile: {
             /** @description ID of the user */
             id: string;
@@ -3275,6 +3353,109 @@ export interface components {
                 /** @description ID that wasn’t found */
                 resourceId: string;
             };
+        };
+        Run: {
+            /** @description ID of the run, and of the agent’s message */
+            id: string;
+            /**
+             * @description `waiting`: for the user. `stopped`: by the user.
+             * @enum {string}
+             */
+            status: "running" | "waiting" | "succeeded" | "failed" | "stopped";
+            /** @description Why the run failed, such as `MODEL_FAILED`; null if it didn’t */
+            error_code: string | null;
+            /** @description What the user was told when the run failed; null if it didn’t */
+            error_message: string | null;
+            /** @description Time that the agent worked, in milliseconds, without waiting for the user */
+            worked_ms: number;
+            /**
+             * Format: date-time
+             * @description When the run began
+             */
+            created_at: string;
+            /** @description When the run ended; null if it hasn’t */
+            ended_at: string | null;
+            /** @description When its message was edited or regenerated; null if it wasn’t */
+            replaced_at: string | null;
+            /** @description Steps of the run, in order */
+            steps: components["schemas"]["RunStep"][];
+        };
+        RunList: {
+            /** @description Runs on this page of the list */
+            runs: components["schemas"]["Run"][];
+            /** @description Cursor of the next page; null on the last page */
+            next_cursor: string | null;
+        };
+        RunModelCall: {
+            /** @description ID of the model call, and of its usage event */
+            id: string;
+            /**
+             * @description `step`: the agent’s next text and tool calls. `summary`: the beginning of a long thread made shorter.
+             * @enum {string}
+             */
+            purpose: "step" | "summary";
+            /** @description Name of the model */
+            model: string;
+            /** @description Tokens that the model read; null until the call has ended */
+            prompt_tokens: number | null;
+            /** @description Tokens that the model wrote; null until the call has ended */
+            completion_tokens: number | null;
+            /** @description Whether the tokens are estimated because the provider reported none; null until the call has ended */
+            is_estimated: boolean | null;
+            /** @description Cost in millionths of a US dollar; null until the call has ended, and if the model has no price */
+            cost_micro_usd: number | null;
+            /** @description Why the call ended, such as `stop`, `tool-calls`, `length` or `error`; null until it has */
+            finish_reason: string | null;
+            /**
+             * Format: date-time
+             * @description When the request was sent
+             */
+            started_at: string;
+            /** @description When the call ended; null if it hasn’t */
+            ended_at: string | null;
+        };
+        RunStep: {
+            /** @description Number of the step in its run, from 0 */
+            step: number;
+            /** @description Why the model stopped; null if it hasn’t, or failed */
+            finish_reason: string | null;
+            /** @description Requests to models, in order. More than one if a request was repeated. */
+            model_calls: components["schemas"]["RunModelCall"][];
+            /** @description Tools that the model asked for, in order */
+            tool_calls: components["schemas"]["RunToolCall"][];
+        };
+        RunToolCall: {
+            /** @description ID of the call, the same as in the thread’s messages */
+            id: string;
+            /** @description Name of the tool; a connector’s tools are named `<connector>.<tool>` */
+            name: string;
+            /** @description Who offered the tool; `client` is an AG-UI client. Null if there is no tool with this name. */
+            source_type: ("page" | "connector" | "built_in" | "client") | null;
+            /** @description Origin of the page or client, or name of the connector; null for built-in and unknown tools */
+            source: string | null;
+            /** @description Whether the agent was allowed to run the call, had to ask the user, or was refused; null before that */
+            verdict: ("run" | "ask" | "refuse") | null;
+            /** @description Why the user was asked, or why the call was refused or cancelled; null if it ran without asking */
+            reason: string | null;
+            /** @description The user’s decision; null before it, and if the call was refused */
+            decision: ("not_needed" | "allowed" | "always_allowed" | "declined") | null;
+            /**
+             * @description How far the call is, or how it ended
+             * @enum {string}
+             */
+            state: "new" | "asking" | "approved" | "running" | "succeeded" | "failed" | "unknown" | "refused" | "declined" | "cancelled";
+            /** @description Whether the user edited the arguments */
+            is_edited: boolean;
+            /** @description Whether the result arrived after the agent had continued without it */
+            is_late: boolean;
+            /** @description When the user was asked; null if they weren’t */
+            asked_at: string | null;
+            /** @description When the user decided; null if they didn’t */
+            decided_at: string | null;
+            /** @description When the tool was called; null if it wasn’t */
+            started_at: string | null;
+            /** @description When the call ended; null if it hasn’t */
+            ended_at: string | null;
         };
         SavedSkill: {
             /** @description ID of the skill, or the `location` of a built-in skill */
@@ -3513,6 +3694,8 @@ export interface components {
             id: string;
             /** @description ID of the end user; null for an anonymous visitor */
             end_user_id: string | null;
+            /** @description Email address of the end user, or their external ID if they have none; null for an anonymous visitor */
+            end_user_name: string | null;
             /** @description ID of the site where the thread started; null if it didn’t start on a site */
             site_id: string | null;
             /** @description Title. Until one is set, it’s the beginning of the first message where contents are visible, and null elsewhere. */
@@ -6138,6 +6321,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description Beginning of an email address or external ID, 1 to 200 characters. Upper and lower case are the same in email addresses. */
+                search?: string;
             };
             header?: never;
             path?: never;
@@ -6171,7 +6356,7 @@ export interface operations {
                     "application/json": {
                         /** @description The end users of this page of the list */
                         users: components["schemas"]["EndUser"][];
-                        /** @description Number of end users in the organization */
+                        /** @description Number of end users in the organization, or that match the search */
                         total: number;
                     };
                 };
@@ -6936,6 +7121,70 @@ export interface operations {
             };
         };
     };
+    getPlanUsage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "seats": 1,
+                     *       "end_users": 1,
+                     *       "sites": 1,
+                     *       "skills": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PlanUsage"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
     checkFeature: {
         parameters: {
             query?: never;
@@ -7130,6 +7379,75 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["SubscriptionStatus"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listProducts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "products": [
+                     *         {
+                     *           "product_id": "prod_EXAMPLE",
+                     *           "plan_id": "team"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The products, smallest plan first */
+                        products: components["schemas"]["Product"][];
+                    };
                 };
             };
             /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
@@ -11039,6 +11357,7 @@ export interface operations {
                      *         {
                      *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *           "end_user_name": "ada@example.com",
                      *           "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
                      *           "title": "Where is my order?",
                      *           "status": "regular",
@@ -11133,6 +11452,7 @@ export interface operations {
                      *         {
                      *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *           "end_user_name": "ada@example.com",
                      *           "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
                      *           "title": "Where is my order?",
                      *           "status": "regular",
@@ -11292,6 +11612,7 @@ export interface operations {
                      * @example {
                      *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *       "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *       "end_user_name": "ada@example.com",
                      *       "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
                      *       "title": "Where is my order?",
                      *       "status": "regular",
@@ -11392,6 +11713,7 @@ export interface operations {
                      * @example {
                      *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *       "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *       "end_user_name": "ada@example.com",
                      *       "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
                      *       "title": "Where is my order?",
                      *       "status": "archived",
@@ -11629,6 +11951,7 @@ export interface operations {
                      *       "thread": {
                      *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *         "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *         "end_user_name": "ada@example.com",
                      *         "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
                      *         "title": "Where is my order?",
                      *         "status": "regular",
@@ -11785,6 +12108,7 @@ export interface operations {
                      *           "message_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012",
                      *           "thread_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *           "end_user_name": "ada@example.com",
                      *           "rating": "up",
                      *           "comment": "Quick!",
                      *           "created_at": "2026-11-14T16:05:58.300Z",
@@ -11823,6 +12147,145 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listThreadRuns: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of runs to return */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page, or of a page of the thread’s messages */
+                cursor?: string;
+                /** @description Whether to include runs whose message was edited or regenerated */
+                include_replaced?: "true" | "false";
+            };
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "runs": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012",
+                     *           "status": "succeeded",
+                     *           "error_code": null,
+                     *           "error_message": null,
+                     *           "worked_ms": 3390,
+                     *           "created_at": "2026-11-14T16:05:12.510Z",
+                     *           "ended_at": "2026-11-14T16:05:15.900Z",
+                     *           "replaced_at": null,
+                     *           "steps": [
+                     *             {
+                     *               "step": 0,
+                     *               "finish_reason": "tool-calls",
+                     *               "model_calls": [
+                     *                 {
+                     *                   "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1014",
+                     *                   "purpose": "step",
+                     *                   "model": "gpt-5-mini",
+                     *                   "prompt_tokens": 1520,
+                     *                   "completion_tokens": 310,
+                     *                   "is_estimated": false,
+                     *                   "cost_micro_usd": 1240,
+                     *                   "finish_reason": "tool-calls",
+                     *                   "started_at": "2026-11-14T16:05:12.520Z",
+                     *                   "ended_at": "2026-11-14T16:05:13.690Z"
+                     *                 }
+                     *               ],
+                     *               "tool_calls": [
+                     *                 {
+                     *                   "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1013",
+                     *                   "name": "crm.search",
+                     *                   "source_type": "connector",
+                     *                   "source": "crm",
+                     *                   "verdict": "run",
+                     *                   "reason": null,
+                     *                   "decision": "not_needed",
+                     *                   "state": "succeeded",
+                     *                   "is_edited": false,
+                     *                   "is_late": false,
+                     *                   "asked_at": null,
+                     *                   "decided_at": null,
+                     *                   "started_at": "2026-11-14T16:05:13.700Z",
+                     *                   "ended_at": "2026-11-14T16:05:14.120Z"
+                     *                 }
+                     *               ]
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RunList"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */

@@ -257,6 +257,16 @@ const ChatAdopt = z.object({
   visitor_secret: VisitorSecret,
 })
 
+/**
+ * Completes what the user began with the link of a `data-connect` chunk: `code` is the parameter `inlay_connect` of the
+ * URL with which the user returned to the page.
+ */
+const ChatConnect = z.object({
+  type: z.literal('chat/connect'),
+  request_id: RequestId,
+  code: z.string().min(1).max(128),
+})
+
 export const ClientMessage = z.discriminatedUnion('type', [
   Hello,
   Page,
@@ -279,6 +289,7 @@ export const ClientMessage = z.discriminatedUnion('type', [
   ChatMessages,
   ChatFeedback,
   ChatAdopt,
+  ChatConnect,
 ])
 
 /** The response to `hello`. */
@@ -456,6 +467,14 @@ const ChatError = z.object({
   retry_after_ms: Milliseconds.optional(),
 })
 
+/** The user's account is connected. */
+const ChatConnected = z.object({
+  type: z.literal('chat/connected'),
+  request_id: RequestId,
+  /** The connector's name. */
+  connector: z.string(),
+})
+
 const ChatThreadList = z.object({
   type: z.literal('chat/thread-list'),
   request_id: RequestId,
@@ -516,6 +535,7 @@ export const ServerMessage = z.discriminatedUnion('type', [
   RecentCalls,
   Pong,
   ChatAgent,
+  ChatConnected,
   ChatStart,
   ChatChunk,
   ChatEnd,

@@ -16,6 +16,7 @@ import { organizationsRoom } from './organizations/room.ts'
 import { plansRoom } from './plans/room.ts'
 import { publishableKeysRoom } from './publishable-keys/room.ts'
 import { remoteToolsRoom } from './remote-tools/room.ts'
+import { runsRoom } from './runs/room.ts'
 import { sitesRoom } from './sites/room.ts'
 import { skillsRoom } from './skills/room.ts'
 import { subscriptionsRoom } from './subscriptions/room.ts'
@@ -46,6 +47,7 @@ const rooms: readonly Room<Capabilities>[] = [
   usageRoom,
   budgetsRoom,
   threadsRoom,
+  runsRoom,
   agentRoom,
   agUiRoom,
   directoriesRoom,

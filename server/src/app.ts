@@ -9,6 +9,7 @@ import { api, tags, tools } from './api.ts'
 import { createAuthorizationServer } from './authorization-server/authorization-server.ts'
 import type { Capabilities } from './capabilities.ts'
 import { serveConnect } from './consent/connect-pages.ts'
+import { serveDashboard } from './dashboard/dashboard.ts'
 import { serveWidget } from './embed/embed.ts'
 import type { Service } from './foundation/service.ts'
 import { Connections, isAnswering, jsonHeaders, splitAddress } from './http/connections.ts'
@@ -23,7 +24,6 @@ import { serveApiDocs } from './reference/api-docs.ts'
 import { describeApi } from './reference/openapi.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { serveSetup } from './setup/setup.ts'
-import { serveWelcome } from './setup/welcome.ts'
 import { serveSignIn } from './sign-in/sign-in.ts'
 import { serveLocalBilling } from './subscriptions/local-billing-pages.ts'
 import { answerPreflight } from './tickets/preflight.ts'
@@ -75,7 +75,7 @@ export async function createApp(service: Capabilities): Promise<App> {
   app.route('/sign-in', serveSignIn(service))
   if (service.config.mode === 'development') app.route('/billing', serveLocalBilling(service))
   app.route('/', serveWidget(service))
-  app.route('/', serveWelcome(service))
+  app.route('/', serveDashboard(service))
 
   const refuse = (error: unknown, c: Context<PageEnv>) => {
     const { status, headers, body } = describeFailure(service, error, c.get('observation'))

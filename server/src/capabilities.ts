@@ -4,6 +4,7 @@ import { type AgentSettingsReader, createAgentSettings } from './agent/agent-set
 import { createRuns } from './agent-loop/create-runs.ts'
 import { createToolbox } from './agent-tools/create-toolbox.ts'
 import { createAnonymousLimits } from './budgets/anonymous.ts'
+import { keepExpiringBudgets } from './budgets/expiry.ts'
 import { createChat } from './chat/chat.ts'
 import { disconnectUser } from './consent/revocation.ts'
 import { forgetIdentity } from './delegation/held-identities.ts'
@@ -72,6 +73,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const runtime = await createRuntime(service, tickets, hub, chat, runs, toolCalls)
   const expiry = keepExpiring(service)
   const erasure = keepErasing(service)
+  const budgetExpiry = keepExpiringBudgets(service)
   const departures = createDepartures(service, departureSteps)
   return {
     ...service,
@@ -92,6 +94,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
       await departures.close()
       await expiry.close()
       await erasure.close()
+      await budgetExpiry.close()
       await runtime.close()
       await agUi.close()
       await runs.close()

@@ -124,6 +124,7 @@ export function callOf(run: Run, tool: AgentTool, changes: Partial<ToolCallRow> 
     result: null,
     ended_at: null,
     late_step: null,
+    connect_to: null,
     ...changes,
   }
 }

@@ -10,13 +10,14 @@ let listener: RequestListener
 let fetches = 0
 let person: Record<string, unknown> = { sub: 'ann' }
 let behaviour: { away?: boolean; lying?: boolean } = {}
-const foreignKey = await makeKey()
 const isTls = process.argv.includes('tls')
 const serve: RequestListener = (request, response) => {
   if (behaviour.away) return request.socket.destroy()
   if (request.url === '/jwks') fetches += 1
   if (request.url === '/jwks' && behaviour.lying) {
-    response.setHeader('content-type', 'application/json').end(JSON.stringify({ keys: [foreignKey] }))
+    void makeKey().then((key) =>
+      response.setHeader('content-type', 'application/json').end(JSON.stringify({ keys: [key] })),
+    )
   } else if (request.url?.startsWith('/interaction/')) {
     // Replaces the sign-in page.
     const result = 'error' in person ? person : { login: { accountId: String(person.sub) } }

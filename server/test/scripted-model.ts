@@ -18,7 +18,7 @@ export interface ScriptedReply {
   calls?: { name: string; args: unknown }[]
   finish?: 'stop' | 'length' | 'tool_calls'
   /** Null if the provider doesn't report any. */
-  usage?: { prompt_tokens: number; completion_tokens: number } | null
+  usage?: { prompt_tokens: number; completion_tokens: number; prompt_tokens_details?: object } | null
   /** Answers with this status instead. */
   status?: number
   headers?: Record<string, string>

@@ -45,6 +45,8 @@ export interface Look {
   language: string
   /** Texts of the page's own that replace those of the language; see the catalogue's keys. */
   strings: Record<string, string>
+  /** Shown until the frame's second part has loaded, which has all other texts. */
+  loading: string
 }
 
 export type ToFrame =
@@ -59,6 +61,8 @@ export type ToFrame =
   /** The page writes to the agent in the user's name, as `send` says. */
   | { type: 'send'; text: string }
   | { type: 'new-thread' }
+  /** The user is back from a third party, where they connected their account. */
+  | { type: 'account'; code: string }
   | { type: 'result'; id: string; result: string }
   | { type: 'failure'; id: string; message: string }
 

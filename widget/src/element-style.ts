@@ -2,7 +2,8 @@
  * Styles the launcher, the panel and the note in place of the frame; the frame has its own style. A closed panel is
  * hidden instead of removed, so that the frame stays connected. Opening has no visibility transition, because hidden
  * elements can't be focused. Lengths are in pixels, because many pages change the size of a `rem`. The mark is brass
- * only on our own accent. On phones, the panel fills what the keyboard leaves of the screen, and has the only button
+ * only on our own accent. On phones, and on
+ * screens that are zoomed in, the panel fills what the keyboard leaves of the screen, and has the only button
  * to close it. The panel is above the launcher, because browsers count the launcher's shadow as covering the frame; a
  * panel without a frame is below it. Comments are here, not in the string, because every visitor loads it.
  */
@@ -35,7 +36,7 @@ iframe { flex: 1; width: 100%; min-width: 0; border: 0; color-scheme: inherit }
 .inline .panel { height: var(--inlay-height, max(var(--content-height, 0px), 192px)); max-height: var(--inlay-height, 640px) }
 .inline .launcher { display: none }
 
-.pip .panel, .fullscreen .panel { position: fixed; z-index: 2147483001; box-shadow: 0 1px 2px rgb(0 0 0 / .08), 0 12px 32px rgb(0 0 0 / .16) }
+.pip .panel, .fullscreen .panel { position: fixed; z-index: 2147483001; box-shadow: 0 1px 2px rgb(0 0 0 / .1), 0 12px 32px rgb(0 0 0 / .16) }
 .is-noted .panel { z-index: 2147483000 }
 .pip .panel {
   bottom: calc(var(--bottom) + 64px); width: min(var(--inlay-width, 400px), 100vw - 40px);
@@ -53,10 +54,10 @@ iframe { flex: 1; width: 100%; min-width: 0; border: 0; color-scheme: inherit }
 }
 .launcher, .pip .panel { right: 20px }
 .is-left .launcher, .pip.is-left .panel { right: auto; left: 20px }
-.launcher:hover { background: color-mix(in oklab, var(--accent) 88%, var(--text)) }
+.launcher:hover { filter: brightness(.9) }
 svg { width: 44px; height: 44px }
 .mark { fill: var(--mark); fill-rule: evenodd }
-.chevron { width: 24px; height: 24px; fill: none; stroke: var(--on-accent); stroke-width: 2; stroke-linecap: round; stroke-linejoin: round }
+.chevron { width: 24px; height: 24px; fill: none; stroke: var(--on-accent); stroke-width: 2; stroke-linecap: round }
 .is-open .mark, .agent:not(.is-open) .chevron { display: none }
 .badge {
   position: absolute; inset: -6px -6px auto auto; box-sizing: border-box; min-width: 20px; height: 20px; padding: 0 6px;
@@ -67,7 +68,7 @@ svg { width: 44px; height: 44px }
 .badge:empty { display: none }
 .fullscreen.is-open:not(.is-noted) .launcher { display: none }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
-@media (max-width: 30rem) {
+@media (max-width: 30rem), (max-height: 30rem) {
   .pip .panel.panel {
     inset: calc(var(--view-top, 0px) + var(--top)) 0 auto; width: auto; height: calc(var(--view-height, 100dvh) - var(--top));
     padding-bottom: env(safe-area-inset-bottom); border-width: 1px 0 0; border-radius: var(--radius) var(--radius) 0 0;
@@ -76,8 +77,7 @@ svg { width: 44px; height: 44px }
 }
 @media (prefers-reduced-motion: no-preference) {
   .panel { transition: opacity .15s ease-out, transform .15s ease-out }
-  .agent:not(.inline, .is-open) .panel { transition: opacity .15s ease-out, transform .15s ease-out, visibility 0s .15s }
-  .launcher { transition: background .12s ease-out }
+  .agent:not(.inline, .is-open) .panel { transition: .15s ease-out, visibility 0s .15s }
 }
 @media (forced-colors: active) {
   .mark { fill: ButtonText }

@@ -82,6 +82,7 @@ export class InlayAgent extends PageElement {
     this.#changes.observe(document.head, { subtree: true, childList: true, characterData: true })
     this.#changes.observe(document.documentElement, { attributeFilter: ['lang', 'dir'] })
     this.#render()
+    this.#takeAccountCode()
     this.#start()
   }
 
@@ -337,7 +338,7 @@ export class InlayAgent extends PageElement {
   #request(message: ToFrame): void {
     if (this.#port) this.#send(message)
     else if (this.#waiting.length < maxWaiting) this.#waiting.push(message)
-    else throw new RangeError("The agent isn't connected, and too many requests are waiting for it.")
+    else throw new RangeError('Too many requests are waiting for the agent.')
   }
 
   #leave(): void {
@@ -427,6 +428,17 @@ export class InlayAgent extends PageElement {
 
   #dispatch<Name extends keyof InlayEvents>(name: Name, detail: InlayEvents[Name]['detail']): void {
     this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }))
+  }
+
+  /** Takes the parameter of the URL with which users return from a third party. Removed, because it works once. */
+  #takeAccountCode(): void {
+    const url = new URL(location.href)
+    const code = url.searchParams.get('inlay_connect')
+    if (!code) return
+    url.searchParams.delete('inlay_connect')
+    history.replaceState(history.state, '', url)
+    this.#request({ type: 'account', code })
+    this.#reveal()
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Look } from './channel.ts'
+import { chooseStrings } from './element-strings.ts'
 import type { DisplayMode, HostContext } from './public-types.ts'
 
 /** Custom properties that reach the frame, which checks their values. */
@@ -17,6 +18,7 @@ export function readLook(
   })
   const title = element.getAttribute('agent-title')
   const greeting = element.getAttribute('greeting')
+  const language = languageOf(element)
   return {
     theme: getComputedStyle(probe).color === 'rgb(0, 0, 0)' ? 'dark' : 'light',
     canClose: element.displayMode !== 'inline',
@@ -24,8 +26,9 @@ export function readLook(
     styles: { font: style.fontFamily, ...Object.fromEntries(given) },
     ...(title && { title }),
     ...(greeting && { greeting }),
-    language: languageOf(element),
+    language,
     strings,
+    loading: chooseStrings(language, strings).agentConnecting,
   }
 }
 

@@ -1,6 +1,5 @@
 /** @jsxImportSource react */
 import { createRef } from 'react'
-// @ts-expect-error Its types aren't installed, because only one line uses them.
 import { renderToString } from 'react-dom/server'
 import { expect, expectTypeOf, test } from 'vitest'
 import type { InlayAgent as InlayAgentElement, InlayEvents } from './inlay-agent.ts'

@@ -4,7 +4,6 @@ test('the package can be imported on a server for server-side rendering', async 
   expect(globalThis.HTMLElement).toBeUndefined()
   expect(await import('./define.ts')).toBeDefined()
   const { InlayAgent } = await import('./react.ts')
-  // @ts-expect-error Its types aren't installed, because only one line uses them.
   const { renderToString } = await import('react-dom/server')
   const { createElement } = await import('react')
   const html = renderToString(createElement(InlayAgent, { publishableKey: 'pk_test_x', displayMode: 'inline' }))

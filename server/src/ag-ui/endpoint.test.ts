@@ -4,26 +4,24 @@ import type { AddressInfo } from 'node:net'
 import { HttpAgent, type RunAgentParameters } from '@ag-ui/client'
 import type { BaseEvent } from '@ag-ui/core'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { offer, pageOrigin } from '../../test/page.ts'
-import { type Script, type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
+import type { Script, ScriptedModel } from '../../test/scripted-model.ts'
 import { member, type Person, type Shop, startShop } from '../../test/shop.ts'
 import { createHttpServer, splitAddress } from '../http/connections.ts'
 import { createObserver } from '../http/observation.ts'
 import { newId } from '../lib/ids.ts'
 import { type AgUi, createAgUi } from './endpoint.ts'
 
-let shop: Shop
+let shop: AgentShop
 let model: ScriptedModel
 let url: string
 beforeAll(async () => {
-  model = await startScriptedModel(() => ({ text: ['Hello'] }))
-  shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
+  shop = await startAgentShop()
+  model = shop.model
   url = `${shop.local}/ag-ui`
 })
-afterAll(async () => {
-  await shop.close()
-  model.close()
-})
+afterAll(() => shop.close())
 beforeEach(() => follow(() => ({ text: ['Hello'] })))
 
 function follow(script: Script): void {
@@ -126,7 +124,7 @@ async function openAgent({ token, to = url, threadId }: { token?: string; to?: s
 }
 
 /** The thread's last run. */
-async function runOf(threadId: string, of = shop): Promise<{ id: string; status: string } | undefined> {
+async function runOf(threadId: string, of: Shop = shop): Promise<{ id: string; status: string } | undefined> {
   const [run] = await of.service.database.asOrg(
     await of.organization('demo'),
     (sql) => sql<{ id: string; status: string }>`

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import { completeConsent, createConnectLinks } from '../consent/end-user-consents.ts'
 import type { Service } from '../foundation/service.ts'
 import { isJson, readText, sendJson } from '../http/connections.ts'
 import type { Observation } from '../http/observation.ts'
@@ -9,13 +10,13 @@ import type { Runs, Speaker } from '../runs/runs.ts'
 import { checkStanding } from '../tickets/standing.ts'
 import { createAttendance } from './attendance.ts'
 import { Follower } from './follower.ts'
-import { readRunRequest, readStopRequest } from './request.ts'
+import { readConnectRequest, readRunRequest, readStopRequest } from './request.ts'
 import type { AgentSession, AgentSessions } from './sessions.ts'
 import { EventStream } from './stream.ts'
 
 /** Clients send the whole conversation with every request. */
 const bodyLimit = 1024 * 1024
-const stopBodyLimit = 4 * 1024
+const shortBodyLimit = 4 * 1024
 
 /** Serves AG-UI 1.0 at `/ag-ui`. */
 export interface AgUi {
@@ -32,7 +33,7 @@ export async function createAgUi(
   graceMs?: number,
 ): Promise<AgUi> {
   const attendance = await createAttendance(service, graceMs)
-  const needs = { ...service, attendance }
+  const needs = { ...service, attendance, links: createConnectLinks(service) }
   const open = new Set<Follower>()
 
   const speakerOf = ({ holder, visitor }: AgentSession, request: IncomingMessage): Speaker => ({
@@ -61,14 +62,26 @@ export async function createAgUi(
   }
 
   async function stop(session: AgentSession, request: IncomingMessage, response: ServerResponse, seen: Observation) {
-    const { thread } = readStopRequest(readJson(await readText(request, stopBodyLimit)))
+    const { thread } = readStopRequest(readJson(await readText(request, shortBodyLimit)))
     await service.runs.stop(speakerOf(session, request), thread)
     response.writeHead(204, seen.headers).end()
+  }
+
+  async function connect(
+    { holder }: AgentSession,
+    request: IncomingMessage,
+    response: ServerResponse,
+    seen: Observation,
+  ) {
+    const { code } = readConnectRequest(readJson(await readText(request, shortBodyLimit)))
+    const connector = await completeConsent(service, holder, code)
+    sendJson(response, 200, seen.headers, JSON.stringify({ connector }))
   }
 
   const actions = new Map([
     ['/ag-ui', { name: 'ag-ui', act: run }],
     ['/ag-ui/stop', { name: 'ag-ui.stop', act: stop }],
+    ['/ag-ui/connect', { name: 'ag-ui.connect', act: connect }],
   ])
 
   return {

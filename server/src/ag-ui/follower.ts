@@ -1,7 +1,10 @@
 import type { Event } from '@ag-ui/core'
 import type { UIMessageChunk } from 'ai'
+import type { ConnectLinks } from '../consent/end-user-consents.ts'
 import type { Service } from '../foundation/service.ts'
 import { Failure, notFound, serviceUnavailable } from '../lib/errors.ts'
+import { explainEnd, unknownOutcome } from '../run-feeds/chunks.ts'
+import { selectLateResults } from '../runs/late-results.ts'
 import type { RunError, RunStatus } from '../runs/run.ts'
 import type { Position, Runs, Speaker, Viewer } from '../runs/runs.ts'
 import type { Attendance } from './attendance.ts'
@@ -9,7 +12,11 @@ import { Projection } from './projection.ts'
 import type { RunRequest } from './request.ts'
 import type { EventStream } from './stream.ts'
 
-type Needs = Pick<Service, 'log'> & { runs: Runs; attendance: Attendance }
+type Needs = Pick<Service, 'log' | 'config' | 'database'> & {
+  runs: Runs
+  attendance: Attendance
+  links: ConnectLinks
+}
 
 /** Nodes respond to each other within a few milliseconds. */
 const arrivalMs = 5_000
@@ -52,16 +59,24 @@ export class Follower implements Viewer {
     this.#speaker = speaker
     this.#request = request
     this.#stream = stream
-    this.#projection = new Projection({ threadId, runId, view, origin: speaker.holder.origin })
+    this.#projection = new Projection({
+      threadId,
+      runId,
+      view,
+      publicUrl: service.config.publicUrl,
+      origin: speaker.holder.origin,
+    })
     this.#thread = `${speaker.holder.organization_id}:${request.thread}`
   }
 
   /** Throws if the client's message or answers are refused, before anything is sent. */
   async begin(): Promise<void> {
     const { decisions, results, message } = this.#request
+    let late = new Map<string, string>()
     try {
       if (!message || decisions.length > 0 || results.length > 0) await this.#answer()
       if (message) await this.#say(message)
+      late = await this.#findLateResults()
     } catch (error) {
       this.#endWatch?.()
       throw error
@@ -70,7 +85,7 @@ export class Follower implements Viewer {
     this.#stream.open()
     this.#service.attendance.attach(this.#thread)
     this.#stream.onClose(() => this.#closed())
-    this.#stream.send([...this.#projection.start(), ...this.#early])
+    this.#stream.send([...this.#projection.start(late), ...this.#early])
     this.#early = []
     this.#endIfRested()
   }
@@ -86,7 +101,8 @@ export class Follower implements Viewer {
     if (run.id !== this.#runId || this.#state === 'ended') return
     this.#rest = undefined
     this.#arrival.resolve()
-    const events = this.#projection.take(run, n, chunks)
+    const { organization_id } = this.#speaker.holder
+    const events = this.#projection.take(run, n, this.#service.links.addTo(organization_id, chunks))
     if (this.#state === 'beginning') this.#early.push(...events)
     else if (this.#state === 'streaming') this.#stream.send(events)
   }
@@ -131,6 +147,17 @@ export class Follower implements Viewer {
     if (settled.length === 0) return
     await runs.settleClientCalls(this.#speaker, thread, settled, { run_id: runId, tools })
     for (const { call_id } of settled) this.#settled.add(call_id)
+  }
+
+  /** Results that have arrived since the client was told that the outcome is unknown. */
+  async #findLateResults(): Promise<Map<string, string>> {
+    const { view, thread } = this.#request
+    const unknown = view.filter(({ role, content }) => role === 'tool' && content === unknownOutcome)
+    if (unknown.length === 0) return new Map()
+    const ids = unknown.map(({ toolCallId = '' }) => toolCallId)
+    const { organization_id } = this.#speaker.holder
+    const calls = await this.#service.database.asOrg(organization_id, (sql) => selectLateResults(sql, thread, ids))
+    return new Map(calls.map((call) => [call.id, explainEnd(call)]))
   }
 
   /** Returns false for a thread that the client's message will start. */

@@ -8,6 +8,7 @@ import { readRunRequest } from './request.ts'
 
 const origin = 'https://shop.example'
 const ids = { threadId: '01900000-0000-7000-8000-000000000001', runId: 'client-run' }
+const publicUrl = 'https://inlay.example'
 const hello: Message = { id: 'u1', role: 'user', content: 'Hello' }
 
 const text = (id: string, ...deltas: string[]): UIMessageChunk[] => [
@@ -410,13 +411,13 @@ describe.each(Object.entries(scenarios))('%s', (_, scenario) => {
 })
 
 test('chunks of an older attempt are ignored', () => {
-  const projection = new Projection({ ...ids, view: [], origin })
+  const projection = new Projection({ ...ids, publicUrl, view: [], origin })
   projection.take({ id: 'R', attempt: 2 }, 0, [step])
   expect(projection.take({ id: 'R', attempt: 1 }, 0, text('a', 'old'))).toEqual([])
 })
 
 test('a log that is read from the rows continues in other chunks', () => {
-  const projection = new Projection({ ...ids, view: [], origin })
+  const projection = new Projection({ ...ids, publicUrl, view: [], origin })
   const run = { id: 'R', attempt: 1 }
   projection.take(run, 0, [step, ...text('a', 'He', 'll', 'o ', 'th', 'er').slice(0, -1)])
   const events = projection.take(run, 0, [step, ...text('a', 'Hello there.'), endStep])
@@ -429,7 +430,7 @@ test('a log that is read from the rows continues in other chunks', () => {
 })
 
 test('a failure of the server ends what is open', () => {
-  const projection = new Projection({ ...ids, view: [], origin })
+  const projection = new Projection({ ...ids, publicUrl, view: [], origin })
   projection.take({ id: 'R', attempt: 1 }, 0, text('a', 'Hi').slice(0, 2))
   expect(projection.fail('SERVER_RESTARTING', 'The server restarts.').map(describeEvent)).toEqual([
     'TEXT_MESSAGE_END R.1',
@@ -443,7 +444,7 @@ function project(
   split: (chunks: UIMessageChunk[]) => UIMessageChunk[][],
 ): Event[] {
   const request = readRunRequest({ ...ids, messages: view })
-  const projection = new Projection({ ...ids, view: request.view, origin })
+  const projection = new Projection({ ...ids, publicUrl, view: request.view, origin })
   const events = [...projection.start()]
   for (const [index, chunks] of attempts.entries()) {
     const run = { id: 'R', attempt: index + 1 }

@@ -18,6 +18,8 @@ export interface ProjectedRequest {
   runId: string
   /** The messages that the client shows. */
   view: readonly ViewMessage[]
+  /** Inlay's own URL. */
+  publicUrl: string
   /** The session's origin. Questions about tools of other origins can't be answered over AG-UI. */
   origin: string | undefined
 }
@@ -36,6 +38,8 @@ interface SeenCall {
   state: 'open' | 'asking' | 'done'
   /** Why the user is asked. */
   question?: string
+  /** Where the user connects the account that the call needs. */
+  connectUrl?: string
 }
 
 /** The texts, the calls with their arguments, and the results that the client shows. */
@@ -76,8 +80,15 @@ export class Projection {
     this.#shown = readView(request.view)
   }
 
-  start(): Event[] {
-    return [{ type: EventType.RUN_STARTED, ...this.#ids, protocolVersion: PROTOCOL_VERSION }]
+  /** `late` are results by their call that replace what the client shows of these calls. */
+  start(late: ReadonlyMap<string, string> = new Map()): Event[] {
+    const started: Event = { type: EventType.RUN_STARTED, ...this.#ids, protocolVersion: PROTOCOL_VERSION }
+    if (late.size === 0) return [started]
+    this.#view = this.#view.map((message) => {
+      const content = message.role === 'tool' ? late.get(message.toolCallId ?? '') : undefined
+      return content === undefined ? message : { ...message, content }
+    })
+    return [started, this.#snapshot()]
   }
 
   /** `n` is the position of the first chunk. A batch from 0 replaces the log so far, and has all finished steps. */
@@ -153,7 +164,11 @@ export class Projection {
   #removeMessages(run: RunPosition): void {
     this.#view = withoutRun(this.#view, run)
     this.#shown = readView(this.#view)
-    this.#events.push({ type: EventType.MESSAGES_SNAPSHOT, messages: [...this.#view] as object[] as Message[] })
+    this.#events.push(this.#snapshot())
+  }
+
+  #snapshot(): Event {
+    return { type: EventType.MESSAGES_SNAPSHOT, messages: [...this.#view] as object[] as Message[] }
   }
 
   #project(chunk: UIMessageChunk): void {
@@ -182,6 +197,9 @@ export class Projection {
       case 'tool-approval-response':
         // The id of an approval is the id of its call.
         this.#decide(chunk.approvalId)
+        return
+      case 'data-connect':
+        this.#connect(chunk.id ?? '', chunk.data)
         return
       case 'tool-output-available':
         this.#settle(chunk.toolCallId, chunk.output)
@@ -265,13 +283,20 @@ export class Projection {
     if (call?.state === 'asking') call.state = 'open'
   }
 
+  #connect(id: string, data: unknown): void {
+    const call = this.#calls.get(id)
+    const { path } = (data ?? {}) as { path?: string }
+    if (call && path) call.connectUrl = this.#request.publicUrl + path
+  }
+
   #settle(id: string, output: unknown): void {
     const call = this.#calls.get(id)
     if (!call) return
     call.state = 'done'
     if (this.#shown.results.has(id)) return
     this.#shown.results.add(id)
-    const content = typeof output === 'string' ? output : JSON.stringify(output ?? null)
+    const text = typeof output === 'string' ? output : JSON.stringify(output ?? null)
+    const content = call.connectUrl === undefined ? text : `${text}\n\nConnect: ${call.connectUrl}`
     const messageId = `${this.#run?.id}.${id}`
     this.#events.push({ type: EventType.TOOL_CALL_RESULT, messageId, toolCallId: id, content, role: 'tool' })
   }

@@ -90,6 +90,10 @@ export const readStopRequest = (body: unknown): { thread: string } => ({
   thread: check(StopInput, body).threadId.toLowerCase(),
 })
 
+const ConnectInput = z.object({ code: z.string().min(1).max(128) })
+
+export const readConnectRequest = (body: unknown): { code: string } => check(ConnectInput, body)
+
 export function readRunRequest(body: unknown): RunRequest {
   const { threadId, runId, messages, tools = [], resume = [] } = check(RunInput, body)
   const thread = threadId.toLowerCase()

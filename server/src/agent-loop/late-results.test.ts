@@ -1,10 +1,12 @@
+import { HttpAgent } from '@ag-ui/client'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { type ChatPage, openChat } from '../../test/chat.ts'
 import { addExchange } from '../../test/conversation-rows.ts'
 import { startInterceptor } from '../../test/interceptor.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
-import { type ModelRequest, type Script, type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
-import { member, type Person, type Shop, startShop } from '../../test/shop.ts'
+import type { ModelRequest, Script, ScriptedModel } from '../../test/scripted-model.ts'
+import { member, type Person } from '../../test/shop.ts'
 import { newId } from '../lib/ids.ts'
 import { findLateCall, saveLateResult } from '../runs/late-results.ts'
 import type { ToolCallRow } from '../runs/run.ts'
@@ -15,23 +17,16 @@ import type { Sql } from '../stores/database.ts'
 
 const patience = { timeout: 20_000, interval: 50 }
 
-let shop: Shop
+let shop: AgentShop
 let model: ScriptedModel
-let demo = ''
-let admin = ''
 beforeAll(async () => {
-  model = await startScriptedModel(() => ({ text: ['Hello'] }))
-  shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
-  demo = await shop.organization('demo')
-  admin = await shop.tokenFor('admin@demo.test', 'demo')
-  await shop.request('PATCH', '/agent/config', { token: admin, body: { tool_policies: { visit: 'auto' } } })
+  shop = await startAgentShop()
+  model = shop.model
+  await shop.request('PATCH', '/agent/config', { token: shop.admin, body: { tool_policies: { visit: 'auto' } } })
 })
-afterAll(async () => {
-  await shop.close()
-  model.close()
-})
+afterAll(() => shop.close())
 
-const inDemo = <T>(work: (sql: Sql) => Promise<T>) => shop.service.database.asOrg(demo, work)
+const inDemo = <T>(work: (sql: Sql) => Promise<T>) => shop.service.database.asOrg(shop.demo, work)
 const other: Person = { sub: 'other', email: 'other@demo.test', email_verified: true }
 
 interface Lost {
@@ -110,6 +105,39 @@ describe('the result of a call whose outcome was unknown', { timeout: 60_000 }, 
     expect(result).toMatchObject({ role: 'tool', tool_call_id: call_id })
     expect(note && isNote(note)).toBe(true)
     expect(JSON.stringify(note)).toContain(`<tool_result origin=\\"${pageOrigin}\\">\\nvisited<\\\\/tool_result>`)
+  })
+
+  test('replaces the unknown outcome in an AG-UI client with its next request', async () => {
+    // Pages of other tests don't offer the tool to this user.
+    const person = { sub: newId(), email: `${newId()}@demo.test`, email_verified: true }
+    const ticket = await shop.ticket(person)
+    const { token } = (await shop.request('POST', '/agent/session', { body: { ticket } })).body
+    const headers = { authorization: `Bearer ${token}` }
+    const initialMessages = [{ id: newId(), role: 'user' as const, content: 'Visit it' }]
+    const agent = new HttpAgent({ url: `${shop.local}/ag-ui`, headers, threadId: newId(), initialMessages })
+    model.follow(visitOnce)
+    const page = await shop.page(person, { hello: { tab_id: newId() } })
+    await offer(page, 'visit')
+    const running = agent.runAgent()
+    const { call_id, receipt } = await page.next('tool/call')
+    await inDemo((sql) => sql`update runs set node = ${newId()}, lease_until = now() where status = 'running'`)
+    await running
+    const shown = () => agent.messages.filter(({ role }) => role === 'tool').map(({ content }) => content)
+    expect(shown()).toEqual([expect.stringContaining('it is unknown whether')])
+    page.send({ type: 'tool/result', call_id, result: 'visited', ...(receipt !== undefined && { receipt }) })
+    const state = () => inDemo((sql) => sql`select state from tool_calls where id = ${call_id}`)
+    await vi.waitFor(async () => expect(await state()).toEqual([{ state: 'succeeded' }]), patience)
+    agent.addMessage({ id: newId(), role: 'user', content: 'And?' })
+    await agent.runAgent()
+    expect(shown()).toEqual(['visited'])
+    expect(agent.messages.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+      'user',
+      'assistant',
+    ])
   })
 
   test('is shown after the run has ended, and is part of the next one', async () => {
@@ -191,8 +219,10 @@ describe('the result of a call whose outcome was unknown', { timeout: 60_000 }, 
       response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
     })
     const settings = { interceptor_url, interceptor_name: 'p', api_key: 'key-of-the-policy', is_enabled: true }
-    await shop.request('PATCH', '/governance/providers/config', { token: admin, body: settings })
-    onTestFinished(async () => void (await shop.request('DELETE', '/governance/providers/config', { token: admin })))
+    await shop.request('PATCH', '/governance/providers/config', { token: shop.admin, body: settings })
+    onTestFinished(
+      async () => void (await shop.request('DELETE', '/governance/providers/config', { token: shop.admin })),
+    )
     const { chat, run, answer, row, call_id } = await loseCall(visitOnce)
     await chat.rest(run, 'succeeded')
     await answer('a secret')
@@ -203,7 +233,7 @@ describe('the result of a call whose outcome was unknown', { timeout: 60_000 }, 
     expect(textOf(model.requests.at(-1))).toContain('Not this')
     expect(textOf(model.requests.at(-1))).not.toContain('a secret')
     expect(asked).toHaveLength(2)
-    const { body } = await shop.request('GET', '/tool-calls?limit=2', { token: admin })
+    const { body } = await shop.request('GET', '/tool-calls?limit=2', { token: shop.admin })
     expect(body.tool_calls, 'the node that lost the call has recorded it too').toEqual(
       expect.arrayContaining([
         expect.objectContaining({ id: call_id, governance: 'allowed', outcome: 'cancelled' }),
@@ -230,7 +260,7 @@ describe('a late result', () => {
 
   const speakerOf = (id: string, origin: string | undefined = pageOrigin): Speaker => ({
     holder: {
-      organization_id: demo,
+      organization_id: shop.demo,
       publishable_key_id: newId(),
       origin,
       site_id: undefined,

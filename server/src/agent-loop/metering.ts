@@ -70,10 +70,10 @@ export async function settleModelCall(
   sql: Sql,
   { holder, threadId }: Pick<Run, 'holder' | 'threadId'>,
   { id, model, price, reserved, started_at }: ModelCall,
-  { prompt_tokens, completion_tokens, is_estimated }: Tokens,
+  { prompt_tokens, completion_tokens, cached_tokens = 0, is_estimated }: Tokens,
   finishReason: string,
 ): Promise<string[]> {
-  const cost_micro_usd = price && costOf(price, { prompt_tokens, completion_tokens })
+  const cost_micro_usd = price && costOf(price, { prompt_tokens, completion_tokens, cached_tokens })
   const [settled] = await sql<{ settled_at: string }>`
     update model_calls set prompt_tokens = ${prompt_tokens}, completion_tokens = ${completion_tokens},
       is_estimated = ${is_estimated}, cost_micro_usd = ${cost_micro_usd}, finish_reason = ${finishReason},

@@ -1,24 +1,18 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
 import { startModelServer } from '../../test/model-server.ts'
 import { type Script, type ScriptedModel, type ScriptedReply, startScriptedModel } from '../../test/scripted-model.ts'
-import { member, type Shop, startShop } from '../../test/shop.ts'
+import { member } from '../../test/shop.ts'
 
-let shop: Shop
+let shop: AgentShop
 let model: ScriptedModel
 beforeAll(async () => {
-  model = await startScriptedModel(() => ({ text: ['Hello'] }))
-  shop = await startShop({
-    MODEL_URL: model.url,
-    MODEL_NAME: 'scripted',
-    MODEL_SILENCE_SECONDS: '1',
-    INLAY_ALLOWED_PRIVATE_NETWORKS: '127.0.0.0/8',
-  })
+  const env = { MODEL_SILENCE_SECONDS: '1', INLAY_ALLOWED_PRIVATE_NETWORKS: '127.0.0.0/8' }
+  shop = await startAgentShop(undefined, env)
+  model = shop.model
 })
-afterAll(async () => {
-  await shop.close()
-  model.close()
-})
+afterAll(() => shop.close())
 
 async function ask(script: Script) {
   model.follow(script)

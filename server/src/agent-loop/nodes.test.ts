@@ -82,7 +82,7 @@ function hold() {
 
 const reported = { prompt_tokens: 100, completion_tokens: 10, is_estimated: false, finish_reason: 'stop' }
 
-describe.skipIf(!redisUrl)('a run on another node', { timeout: 60_000 }, () => {
+describe.skipIf(!redisUrl)('a run on another node', { timeout: 120_000 }, () => {
   test('is shown as it goes on, with the same text, also to a client that joins late', async () => {
     const [first, second] = [hold(), hold()]
     const { one, two, pageOf, join } = await startNodes(() => ({
@@ -190,7 +190,7 @@ describe.skipIf(!redisUrl)('a run on another node', { timeout: 60_000 }, () => {
   })
 })
 
-describe.skipIf(!redisUrl)('lost messages about a run on another node', { timeout: 60_000 }, () => {
+describe.skipIf(!redisUrl)('lost messages about a run on another node', { timeout: 120_000 }, () => {
   test('in its middle are made up for with the next one', async () => {
     const [first, second] = [hold(), hold()]
     const { one, two, pageOf, join, proxy } = await startNodes(() => ({
@@ -346,7 +346,8 @@ describe.skipIf(!redisUrl)('the process that works on a run', { timeout: 180_000
   const calling: Script = ({ messages }) =>
     messages.some(({ role }) => role === 'tool') ? { text: ['I don’t know'] } : { calls: [{ name: 'visit', args: {} }] }
 
-  test('is suspended during a call: its result is accepted after another one has reported it as unknown', async () => {
+  /** The first process is suspended during a call to a page of the second. */
+  async function suspendDuringCall() {
     const { one, two, page, resume, read } = await startProcesses(calling)
     const shop = await page(two, { hello: { tab_id: 'tab-2' } })
     await offer(shop, 'visit')
@@ -354,44 +355,52 @@ describe.skipIf(!redisUrl)('the process that works on a run', { timeout: 180_000
     const run = await here.say('Visit it')
     const { call_id } = await shop.next('tool/call')
     one.signal('SIGSTOP')
-    const there = (await resume(two, here.thread, run)).chat
+    return {
+      shop,
+      here,
+      run,
+      call_id,
+      read,
+      continue: () => one.signal('SIGCONT'),
+      join: async () => (await resume(two, here.thread, run)).chat,
+      async expectResult() {
+        one.signal('SIGTERM')
+        expect((await one.finished).code).toBe(0)
+        expect(await read('select id, state, result from tool_calls')).toEqual([
+          { id: call_id, state: 'succeeded', result: 'visited' },
+        ])
+        expect(shop.unread('tool/call')).toEqual([])
+      },
+    }
+  }
+
+  test('is suspended during a call: its result is accepted after another one has reported it as unknown', async () => {
+    const suspended = await suspendDuringCall()
+    const { shop, here, run, call_id, read } = suspended
+    const there = await suspended.join()
     await there.rest(run, 'succeeded')
     expect(await read('select state from tool_calls')).toEqual([{ state: 'unknown' }])
-    one.signal('SIGCONT')
+    suspended.continue()
     await here.rest(run, 'succeeded')
     shop.send({ type: 'tool/result', call_id, result: 'visited' })
     for (const chat of [here, there]) {
       const shown = await chat.until(run, ({ calls, end }) => calls[0]?.output === 'visited' && end !== undefined)
       expect(shown).toMatchObject({ texts: ['I don’t know'], end: { status: 'succeeded' } })
     }
-    one.signal('SIGTERM')
-    expect((await one.finished).code).toBe(0)
-    expect(await read('select id, state, result from tool_calls')).toEqual([
-      { id: call_id, state: 'succeeded', result: 'visited' },
-    ])
-    expect([shop.unread('tool/call'), shop.unread('tool/cancel')]).toEqual([[], []])
+    await suspended.expectResult()
+    expect(shop.unread('tool/cancel')).toEqual([])
   })
 
   test('is suspended before the result arrives: it isn’t lost', async () => {
-    const { one, two, page, resume, read } = await startProcesses(calling)
-    const shop = await page(two, { hello: { tab_id: 'tab-2' } })
-    await offer(shop, 'visit')
-    const here = openChat(await page(one))
-    const run = await here.say('Visit it')
-    const { call_id } = await shop.next('tool/call')
-    one.signal('SIGSTOP')
+    const suspended = await suspendDuringCall()
+    const { shop, here, run, call_id } = suspended
     shop.send({ type: 'tool/result', call_id, result: 'visited' })
-    const there = (await resume(two, here.thread, run)).chat
+    const there = await suspended.join()
     await there.until(run, ({ calls }) => calls[0]?.output === 'visited')
     await there.rest(run, 'succeeded')
-    one.signal('SIGCONT')
+    suspended.continue()
     await here.until(run, ({ calls, end }) => calls[0]?.output === 'visited' && end?.status === 'succeeded')
-    one.signal('SIGTERM')
-    expect((await one.finished).code).toBe(0)
-    expect(await read('select id, state, result from tool_calls')).toEqual([
-      { id: call_id, state: 'succeeded', result: 'visited' },
-    ])
-    expect(shop.unread('tool/call')).toEqual([])
+    await suspended.expectResult()
   })
 
   test('is killed together with the page’s session: the result is accepted from the page’s next session', async () => {

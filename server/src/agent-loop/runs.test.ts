@@ -1,23 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
-import { type Script, type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
-import { member, type Person, type Shop, startShop } from '../../test/shop.ts'
+import type { Script, ScriptedModel } from '../../test/scripted-model.ts'
+import { member, type Person } from '../../test/shop.ts'
 import { countTokens } from '../models/tokens.ts'
 
-let shop: Shop
+let shop: AgentShop
 let model: ScriptedModel
-let demo = ''
 beforeAll(async () => {
-  model = await startScriptedModel(() => ({ text: ['Hello'] }))
-  shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
-  demo = await shop.organization('demo')
+  shop = await startAgentShop()
+  model = shop.model
 })
-afterAll(async () => {
-  await shop.close()
-  model.close()
-})
+afterAll(() => shop.close())
 
 /** A signed-in user's page with a conversation, and what the model says in it. */
 async function converse(script: Script, person: Person = member) {
@@ -34,7 +30,7 @@ function hold() {
 }
 
 const rows = <Row>(read: Parameters<typeof shop.service.database.asOrg<Row[]>>[1]) =>
-  shop.service.database.asOrg(demo, read)
+  shop.service.database.asOrg(shop.demo, read)
 const usageOf = (runId: string) =>
   rows<Record<string, unknown>>(
     (sql) => sql`

@@ -1,31 +1,22 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
-import { type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
-import { member, type Shop, startShop } from '../../test/shop.ts'
+import { member } from '../../test/shop.ts'
 import type { RunStatus } from '../runs/run.ts'
 import type { Speaker } from '../runs/runs.ts'
 import { runLimits } from './work.ts'
 
-let shop: Shop
-let model: ScriptedModel
-let token = ''
-let demo = ''
+let shop: AgentShop
 beforeAll(async () => {
-  model = await startScriptedModel(() => ({ text: ['Hello'] }))
-  shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
-  token = await shop.tokenFor('admin@demo.test', 'demo')
-  demo = await shop.organization('demo')
+  shop = await startAgentShop()
 })
-afterAll(async () => {
-  await shop.close()
-  model.close()
-})
+afterAll(() => shop.close())
 const none = { day_tokens: null, month_tokens: null, day_cost_micro_usd: null, month_cost_micro_usd: null }
 afterEach(() => change('/budgets', { organization: none, end_user_default: none, anonymous: none }))
 
 async function change(path: string, body: object): Promise<void> {
-  const { status, body: answer } = await shop.request('PATCH', path, { token, body })
+  const { status, body: answer } = await shop.request('PATCH', path, { token: shop.admin, body })
   expect(status, JSON.stringify(answer)).toBe(200)
 }
 
@@ -50,16 +41,16 @@ describe('a budget', () => {
   test('at its edge lets exactly one of two runs through, and says when it resets', async () => {
     // Room for one request: its prompt, and the longest answer that it may get.
     await change('/budgets', { end_user_default: { ...none, day_tokens: Math.round(1.5 * runLimits.outputTokens) } })
-    model.requests.length = 0
+    shop.model.requests.length = 0
     // The first run ends after the second one was refused, so that both are there at the same time.
     const { promise: refusal, resolve: onFailed } = Promise.withResolvers<void>()
-    model.follow(() => ({ text: ['Hello', refusal] }))
-    onTestFinished(() => model.follow(() => ({ text: ['Hello'] })))
+    shop.model.follow(() => ({ text: ['Hello', refusal] }))
+    onTestFinished(() => shop.model.follow(() => ({ text: ['Hello'] })))
     const ends = await converseAtOnce(2, undefined, onFailed)
     expect(ends.map((end) => end?.status).sort()).toEqual(['failed', 'succeeded'])
     const [refused] = ends.filter((end) => end?.status === 'failed')
     expect(refused?.error).toMatchObject({ code: 'BUDGET_REACHED', message: expect.stringMatching(/00:00|UTC|reset/i) })
-    expect(model.requests).toHaveLength(1)
+    expect(shop.model.requests).toHaveLength(1)
   })
 
   test('is charged with what was used, and not with what was reserved', async () => {
@@ -74,11 +65,11 @@ describe('a budget', () => {
   test('of which 80 % are used warns the user once', async () => {
     await change('/budgets', { end_user_default: { ...none, day_tokens: 2 * runLimits.outputTokens } })
     const usage = { prompt_tokens: Math.round(1.7 * runLimits.outputTokens), completion_tokens: 5 }
-    model.follow(() => ({ text: ['Hello'], usage }))
+    shop.model.follow(() => ({ text: ['Hello'], usage }))
     const page = await shop.page({ sub: randomUUID(), email: 'warned@demo.test' })
     const chat = openChat(page)
     await chat.rest(await chat.say('Hi'))
-    model.follow(() => ({ text: ['Hello'] }))
+    shop.model.follow(() => ({ text: ['Hello'] }))
     const notices = page
       .unread('chat/chunk')
       .flatMap(({ chunks }) => chunks.filter(({ type }) => type === 'data-notice'))
@@ -94,10 +85,10 @@ describe('a budget', () => {
   test('releases what a failed request had reserved', async () => {
     await change('/budgets', { end_user_default: { ...none, day_tokens: Math.round(1.5 * runLimits.outputTokens) } })
     const person = { sub: randomUUID(), email: 'unlucky@demo.test' }
-    model.follow(() => ({ status: 400, error: 'No' }))
+    shop.model.follow(() => ({ status: 400, error: 'No' }))
     const [failed] = await converseAtOnce(1, person)
     expect(failed?.error?.code).toBe('MODEL_FAILED')
-    model.follow(() => ({ text: ['Hello'] }))
+    shop.model.follow(() => ({ text: ['Hello'] }))
     const [end] = await converseAtOnce(1, person)
     expect(end?.status).toBe('succeeded')
   })
@@ -143,7 +134,7 @@ describe('anonymous visitors', () => {
     expect((await signedIn.request(read, 'chat/message-list')).messages).toHaveLength(2)
     expect(await chat.refusal(read)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
     const [thread] = await shop.service.database.asOrg(
-      demo,
+      shop.demo,
       (sql) => sql`select origins, allowed_tools, visitor_fingerprint from threads where id = ${chat.thread}`,
     )
     expect(thread).toEqual({ origins: ['https://shop.example'], allowed_tools: [], visitor_fingerprint: null })
@@ -168,7 +159,7 @@ describe('anonymous visitors', () => {
     const cap = 3 * runLimits.outputTokens
     await change('/budgets', { anonymous: { ...none, day_tokens: cap } })
     const holder = {
-      organization_id: demo,
+      organization_id: shop.demo,
       publishable_key_id: shop.keyId,
       origin: 'https://shop.example',
       site_id: undefined,
@@ -195,7 +186,7 @@ describe('anonymous visitors', () => {
 
   const spent = async () => {
     const [sum] = await shop.service.database.asOrg(
-      demo,
+      shop.demo,
       (sql) => sql<{ tokens: number }>`
         select coalesce(sum(prompt_tokens + completion_tokens), 0) as tokens from usage_events
         where end_user_id is null`,

@@ -132,12 +132,12 @@ async function make({ toolbox }: RunParts, work: Work, call: ToolCallRow): Promi
   // An AG-UI client runs its own tools, and sends their results with its next request.
   if (!sending || sending.tool?.kind === 'client') return
   const toolTrace = trace?.startToolCall(sending)
-  const { state, result, origin } = await toolbox.call(run, sending, lease)
+  const { state, result, origin, connectTo = null } = await toolbox.call(run, sending, lease)
   toolTrace?.end({ state, result })
   const [ended] = await lease.write(async (sql) => {
     if (origin !== null) await addOrigins(sql, run.threadId, [origin])
     return sql<ToolCallRow>`
-      update tool_calls set state = ${state}, result = ${result}, ended_at = now()
+      update tool_calls set state = ${state}, result = ${result}, connect_to = ${connectTo}, ended_at = now()
       where id = ${call.id} and state = 'running' returning *`
   })
   if (ended) showProgress(work, [ended])

@@ -1,3 +1,4 @@
+import { disconnectEndUser } from '../consent/end-user-consents.ts'
 import type { Service } from '../foundation/service.ts'
 import { Failure } from '../lib/errors.ts'
 import { isId } from '../lib/ids.ts'
@@ -7,14 +8,25 @@ import { selectSkillBody } from '../skills/agent-skills.ts'
 import { contentLimit, parseSkillDocument } from '../skills/skill-document.ts'
 import { hostOfRun } from './agent-user.ts'
 import { findArgumentProblem } from './argument-problems.ts'
+import { connectFirst } from './call-outcomes.ts'
 import { searchTools } from './tool-search.ts'
 import type { AgentTool, ToolOutcome } from './toolbox.ts'
 
 /** What built-in tools need. `offered` are all tools that the run's user can call, whether or not the model has them. */
 export interface BuiltInContext {
-  service: Pick<Service, 'database'>
+  service: Service
   run: Run
   offered(): Promise<AgentTool[]>
+  accounts(): Promise<Account[]>
+}
+
+/** A third party's server where the user connects their own account. */
+export interface Account {
+  /** The connector's ID. */
+  id: string
+  name: string
+  origin: string
+  consent: 'given' | 'needed' | 'none'
 }
 
 /** Arguments that fit the tool's schema. */
@@ -110,11 +122,50 @@ export const readFoundTools = (calls: readonly ToolCallRow[]): string[] =>
     .toReversed()
     .flatMap(({ result }) => result?.split(/\s+/) ?? [])
 
+/** One tool for each account: until it's connected, nothing else is known of the server's tools. */
+export const describeAccountTools = (accounts: readonly Account[]): Omit<AgentTool, 'name' | 'policy'>[] =>
+  accounts
+    .filter(({ consent }) => consent !== 'none')
+    .map(({ name, origin, consent }) => {
+      const isConnected = consent === 'given'
+      const tool = `${isConnected ? 'disconnect' : 'connect'}_${name}`
+      return {
+        title: undefined,
+        description: isConnected
+          ? `Disconnects the user’s account at ${name} (${origin}). Call it only if the user asks for that.`
+          : `Lets the user connect their account at ${name} (${origin}): shows them a link. Its tools can only be used after that, so call this first if the user wants something there.`,
+        inputSchema: { type: 'object', properties: {}, additionalProperties: false },
+        ref: { kind: 'built_in', name: tool },
+        definitionHash: `built-in ${tool}`,
+        isWriting: isConnected,
+      }
+    })
+
+async function callAccountTool(
+  { service, run, accounts }: BuiltInContext,
+  action: string,
+  name: string,
+): Promise<ToolOutcome> {
+  const account = (await accounts()).find((each) => each.name === name)
+  const endUserId = run.holder.end_user?.id
+  if (!account || endUserId === undefined) return failed('This server is no longer available.')
+  if (action === 'connect') {
+    const isConnected = account.consent === 'given'
+    return isConnected
+      ? succeeded(`The account is connected. Use the tools of ${name}.`)
+      : { ...connectFirst(name, account.id), state: 'succeeded' }
+  }
+  await disconnectEndUser(service, run.organizationId, account.id, endUserId)
+  return succeeded(`The user’s account at ${name} is disconnected.`)
+}
+
 export async function callBuiltIn(
   context: BuiltInContext,
   { name }: ToolRef & { kind: 'built_in' },
   args: Record<string, unknown>,
 ): Promise<ToolOutcome> {
+  const [, action, account] = /^(connect|disconnect)_(.+)$/.exec(name) ?? []
+  if (action && account) return callAccountTool(context, action, account)
   const tool = Object.hasOwn(builtIns, name) ? builtIns[name] : undefined
   if (!tool) return failed('There is no tool with this name.')
   const { properties, required, run } = tool

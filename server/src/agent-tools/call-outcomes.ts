@@ -40,11 +40,20 @@ const explanations: Record<string, string> = {
   CALL_TIMED_OUT: 'There was no result in time. The tool may or may not have run.',
 }
 
+/** The user gets a link with the call, which the model doesn't see. */
+export const connectFirst = (name: string, connectTo: string): ToolOutcome => ({
+  state: 'failed',
+  result: `Nothing was done, because the user hasn’t connected their account at ${name}, or has to connect it again. They see a link for this now. Ask them to follow it and to tell you when they are done. Then use the tools of ${name}.`,
+  origin: null,
+  connectTo,
+})
+
 /** Why a call has no result, for the model; undefined if the error isn't one that users may read. */
 export function explainFailure(error: unknown, origin: string | null): ToolOutcome | undefined {
   if (!(error instanceof Failure)) return undefined
   const { code: outer, message, data } = error.envelope
   const code = String(data?.code ?? outer)
+  if (code === 'CONSENT_NEEDED') return connectFirst(String(data?.connector), String(data?.connector_id))
   const result = Object.hasOwn(explanations, code) ? (explanations[code] as string) : message
   return { state: code === 'CALL_REFUSED' ? 'refused' : 'failed', result, origin }
 }

@@ -17,9 +17,9 @@ type Caller = Parameters<Toolbox['call']>[2]
 /** `readRules` is called before every decision and call, so it should be fast. */
 export function createToolbox(service: Offering, readRules: (organizationId: string) => Promise<ToolRules>): Toolbox {
   const { database, hub, log } = service
-  const findOffered = createOfferedTools(service, builtInToolNames)
+  const offering = createOfferedTools(service, builtInToolNames)
 
-  const offeredTo = (run: Run, rules: ToolRules) => findOffered(run, userOfRun(run, rules.name), rules)
+  const offeredTo = (run: Run, rules: ToolRules) => offering.find(run, userOfRun(run, rules.name), rules)
 
   /** Calls a tool of a page or connector. The hub asks the governance provider, and records the call. */
   async function callThroughHub(
@@ -52,7 +52,12 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
     if (tool.kind === 'client') return failed('This tool can only run in the client that declared it.')
     const rules = await readRules(run.organizationId)
     if (tool.kind !== 'built_in') return callThroughHub(run, rules, call, tool, caller)
-    const context = { service, run, offered: () => offeredTo(run, rules) }
+    const context = {
+      service,
+      run,
+      offered: () => offeredTo(run, rules),
+      accounts: () => offering.accounts(run, userOfRun(run, rules.name)),
+    }
     return callBuiltIn(context, tool, call.edited_args ?? call.args)
   }
 

@@ -11,6 +11,7 @@ const pageTool: ToolRef = { kind: 'page', name: 'add', origin: shop, source_id: 
 const connectorTool: ToolRef = { kind: 'connector', name: 'crm.add', origin: crm, connector: 'crm' }
 const clientTool: ToolRef = { kind: 'client', name: 'add', origin: shop }
 const builtInTool: ToolRef = { kind: 'built_in', name: 'read_result' }
+const reading = { ref: builtInTool, isWriting: false }
 
 function judge({
   ref = pageTool,
@@ -56,7 +57,8 @@ describe('without text of other origins', () => {
       { ref: clientTool, ...policies({ [`${shop} add`]: 'ask' }) },
       'ask',
     ],
-    ['a built-in tool runs', { ref: builtInTool, ...policies({ read_result: 'never' }) }, 'run'],
+    ['a built-in tool runs', { ...reading, ...policies({ read_result: 'never' }) }, 'run'],
+    ['a built-in tool that ends access asks', { ref: builtInTool, trust: { allowed_tools: ['h'] } }, 'ask'],
     ['an inherited name is no policy', { ref: { ...pageTool, name: 'constructor' } }, 'ask'],
   ])('%s', (_, given, verdict) => {
     expect(judge(given)).toEqual({ verdict, reason: expect.stringMatching(/^[A-Z].+\.$/) })
@@ -74,7 +76,7 @@ describe('with text of another origin', () => {
     ['a connector’s call with arguments asks', { ref: connectorTool, isWriting: false }, 'ask'],
     ['a client’s call with arguments asks', { ref: clientTool, isWriting: false }, 'ask'],
     ['a forbidden tool stays forbidden', policies({ add: 'never' }), 'refuse'],
-    ['a built-in tool runs', { ref: builtInTool }, 'run'],
+    ['a built-in tool runs', reading, 'run'],
     ['a group of both origins lets it run', { isWriting: false, rules: { origin_groups: [[shop, bank]] } }, 'run'],
     [
       'groups aren’t chained',

@@ -36,7 +36,8 @@ export function decideCall(
   args: Record<string, unknown>,
   trust: ThreadTrust,
 ): Verdict {
-  if (ref.kind === 'built_in') return run('It’s a built-in tool.')
+  if (ref.kind === 'built_in')
+    return isWriting ? ask('This ends the agent’s access to your account.') : run('It’s a built-in tool.')
   const policy = policyFor(rules, ref)
   if (policy === 'never') return { verdict: 'refuse', reason: neverReason }
   const strangers = trust.origins.filter((origin) => !mayReach(rules, origin, ref.origin))

@@ -9,6 +9,7 @@ import { type FoundSource, type KeptTool, topics } from '../stores/bus-messages.
 import { FreshCache } from '../stores/fresh-cache.ts'
 import { onlyReads, sortMembers } from '../untrusted/definitions.ts'
 import { originOfRun } from './agent-user.ts'
+import { type Account, describeAccountTools } from './built-in-tools.ts'
 import { policyFor, type ToolRules } from './decisions.ts'
 import { nameTools } from './model-names.ts'
 import type { AgentTool } from './toolbox.ts'
@@ -29,7 +30,7 @@ interface CachedList {
 const cachedLists = 500
 const maxCachedBytes = 128 * 1024
 
-/** Finds all tools that a run's user can call now, except built-in ones. `reserved` are the names of those. */
+/** Finds what a run's user can use now. `reserved` are the names of built-in tools. */
 export function createOfferedTools({ changes, clock, hub, remoteTools }: Offering, reserved: readonly string[]) {
   const lists = new FreshCache<CachedList>({
     changes,
@@ -39,6 +40,7 @@ export function createOfferedTools({ changes, clock, hub, remoteTools }: Offerin
       topics.connectors(organizationId),
       topics.identityProvider(organizationId),
       topics.endUser(id),
+      topics.consents(id),
     ],
     isKept: ({ connectors }) =>
       connectors.flatMap(({ tools }) => tools).reduce((sum, { bytes }) => sum + bytes, 0) <= maxCachedBytes,
@@ -52,16 +54,27 @@ export function createOfferedTools({ changes, clock, hub, remoteTools }: Offerin
     return found?.connectors ?? []
   }
 
-  return async (run: Run, user: ToolUser, rules: ToolRules): Promise<AgentTool[]> => {
+  /** Users return to the page's origin after they have connected an account, so there must be one. */
+  const accountsOf = (run: Run, connectors: readonly CachedConnector[]): readonly Account[] =>
+    originOfRun(run) === '' ? [] : connectors
+
+  async function find(run: Run, user: ToolUser, rules: ToolRules): Promise<AgentTool[]> {
     const [connectors, sources] = await Promise.all([listConnectors(user), hub.switchboard.find(user.owner, 'tools')])
     const isRemote = (name: string) => connectors.some((connector) => isToolOf(connector, name))
     // The first tool keeps a name that several have, so a page can't take the name of a connector's tool.
     const tools = [
+      ...describeAccountTools(accountsOf(run, connectors)),
       ...connectors.flatMap(describeConnector),
       ...describePages(run, sources).filter(({ ref }) => !isRemote(ref.name)),
       ...describeClient(run),
     ]
     return nameTools(tools, reserved).map((tool) => ({ ...tool, policy: policyFor(rules, tool.ref) }))
+  }
+
+  return {
+    /** All tools of pages, connectors and clients, and those for the user's accounts. */
+    find,
+    accounts: async (run: Run, user: ToolUser) => [...accountsOf(run, await listConnectors(user))],
   }
 }
 

@@ -391,13 +391,14 @@ describe('a call to a connector', () => {
     const [organizationId, userId] = [run.organizationId, await memberId()]
     const token = { access_token: 'the member’s', expires_at: world.clock.now + 3_600_000, scopes: [] }
     await world.service.kv.set(`token:${organizationId}:${id}:${userId}`, token, 3_600)
-    expect(await names()).toEqual(builtIn)
+    expect(await names()).toEqual([...builtIn, `connect_${name}`].sort())
     const { origin } = new URL(world.tools.url)
     const ref = { kind: 'connector' as const, name: `${name}.whoami`, origin, connector: name }
     const changes = { tool: ref, definition_hash: `h@${origin}` }
     expect(await call(run, await tool('read_result'), changes)).toMatchObject({
       state: 'failed',
-      result: expect.stringContaining('The agent can’t use it.'),
+      result: expect.stringContaining('hasn’t connected their account'),
+      connectTo: id,
     })
     expect(world.tools.asked).toEqual([])
 

@@ -29,6 +29,8 @@ export interface ToolOutcome {
   result: string
   /** The origin that the text comes from; null for built-in tools. */
   origin: string | null
+  /** The ID of the connector that the user has to connect their account to. */
+  connectTo?: string
 }
 
 /** A skill in the index that the model sees. */

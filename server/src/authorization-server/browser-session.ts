@@ -3,7 +3,7 @@ import type { Provider } from 'oidc-provider'
 import { signInOfSession } from '../access/records.ts'
 import type { Service } from '../foundation/service.ts'
 import type { BrowserSession } from '../http/browser-session.ts'
-import { ownPagesClientId } from './clients/own-pages.ts'
+import { ownPagesClientId } from './clients/own-clients.ts'
 import { findSignedInUser } from './grants.ts'
 
 export const createBrowserSession = (service: Service, currentOidcServer: () => Promise<Provider>): BrowserSession => ({

@@ -5,8 +5,9 @@ import type { Service } from '../foundation/service.ts'
 import { scope } from '../http/protected-resources.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { listMyInvitations } from '../organizations/invitations.ts'
+import { listOrganizations } from '../organizations/organizations.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
-import { ownPagesClientId } from './clients/own-pages.ts'
+import { dashboardClientId, ownPagesClientId } from './clients/own-clients.ts'
 import { isOnThisComputer } from './clients/redirect-uris.ts'
 
 /** The organization and resources that a user allowed a client. */
@@ -53,6 +54,10 @@ export async function loadGrant(service: Service, { oidc }: KoaContextWithOIDC):
     await grant.save()
     return grant
   }
+  if (client?.clientId === dashboardClientId && account && session?.accountId && !oidc.promptPending('login')) {
+    const who = { userId: account.accountId, clientId: dashboardClientId, signIn: signInOfSession(session) }
+    return provider.Grant.find(await saveGrant(provider, who, await allowDashboard(service, who, params?.organization)))
+  }
   // Any program on the user's computer can impersonate the client that was allowed (RFC 8252, section 8.6).
   if (!client || !account || !session?.accountId || isAsked || isOnThisComputer(String(params?.redirect_uri)))
     return undefined
@@ -64,6 +69,18 @@ export async function loadGrant(service: Service, { oidc }: KoaContextWithOIDC):
   // must not interrupt a client.
   if (result?.login && (await listMyInvitations(service, { user: { id: who.userId } })).length > 0) return undefined
   return provider.Grant.find(await saveGrant(provider, who, consent))
+}
+
+/** Chooses the organization that was asked for, or the last one, or any. A user may have none yet. */
+async function allowDashboard(service: Service, who: Who, asked: unknown): Promise<Consent> {
+  const organizations = await listOrganizations(service, { user: { id: who.userId } })
+  const last = (await readConsent(service, who))?.organization_id
+  const chosen = asked
+    ? organizations.find(({ slug }) => slug === asked)
+    : (organizations.find(({ id }) => id === last) ?? organizations[0])
+  const consent = { organization_id: chosen?.id, resources: [service.config.publicUrl] }
+  if (chosen && chosen.id !== last) await saveConsent(service, who, consent)
+  return consent
 }
 
 /** Audits that a client revoked its own grant. */

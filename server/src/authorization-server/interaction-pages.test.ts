@@ -44,7 +44,7 @@ describe('pages', () => {
       if (step) await browser.press(step)
       const { headers } = browser.page ?? { headers: new Headers() }
       expect(headers.get('content-security-policy')).toBe(
-        "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; form-action 'self' https://app.example.com; frame-ancestors 'none'; base-uri 'none'",
+        "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; font-src 'self'; form-action 'self' https://app.example.com; frame-ancestors 'none'; base-uri 'none'",
       )
       expect(headers.get('x-frame-options')).toBe('DENY')
       expect(headers.get('cache-control')).toBe('no-store')

@@ -25,10 +25,15 @@ export interface OrganizationView {
 }
 
 export const style = `
-h2 { margin: 2rem 0 0; font-size: 1.1rem } ul { margin: .25rem 0 0; padding-left: 1.2rem } li { margin: .25rem 0 }
-.choices { padding: 0; list-style: none } .choices li { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem; margin: .75rem 0 }
-.choices .button { margin: 0 }
-button + p { margin: .25rem 0 0 }`
+h2 { margin: 24px 0 0; padding-top: 16px; font-size: 14px; line-height: 20px; font-weight: 600; border-top: 1px solid var(--line) }
+dd ul { display: grid; gap: 8px; margin: 6px 0 0; padding: 0; list-style: none; font-weight: 450 }
+dd li { position: relative; padding-left: 24px }
+dd li::before { content: ""; position: absolute; left: 5px; top: 6px; width: 7px; height: 7px; rotate: 45deg; background: var(--accent); border-radius: 1px }
+.choices { display: grid; gap: 8px; margin: 0 0 12px; padding: 0; list-style: none }
+.choices li { display: flex; flex-wrap: wrap; align-items: center; gap: 10px }
+.choices .button { margin: 0 } .demo { display: grid; grid-template-columns: auto 1fr; gap: 8px 12px; align-items: center; margin-top: 12px }
+.demo button { margin: 0; justify-content: start } .demo p { margin: 0; font-size: 13px; line-height: 18px }
+.decision { display: grid; grid-template-columns: 1fr 1fr; gap: 8px }`
 
 const form = ({ path, token }: PageContext, step: string, html: string) =>
   `<form method="post" action="${escapeHtml(path)}/${step}">${tokenField(token)}${html}</form>`
@@ -46,7 +51,7 @@ export function signInPage(context: PageContext, client: ClientView, methods: Si
     ${problemText(context.problem)}
     ${methods.external ? `<p><a href="${escapeHtml(context.path)}">Try again</a></p>` : ''}
     ${methods.local ? form(context, 'sign-in', local) : ''}
-    ${demo.length > 0 ? `<h2>Demo users</h2>${form(context, 'sign-in', demo.join(''))}` : ''}`
+    ${demo.length > 0 ? `<h2>Demo users</h2>${form(context, 'sign-in', `<div class="demo">${demo.join('')}</div>`)}` : ''}`
 }
 
 export function organizationPage(
@@ -111,7 +116,7 @@ export function consentPage(context: PageContext, view: ConsentView): string {
     ['Access ends', 'when you sign out of the app or leave the organization, or after one year'],
   ]
   const buttons = `<input type="hidden" name="organization" value="${escapeHtml(organization?.id ?? 'none')}">
-    <button name="decision" value="allow">Allow</button> <button name="decision" value="cancel">Cancel</button>`
+    <div class="decision"><button name="decision" value="cancel">Cancel</button> <button name="decision" value="allow">Allow</button></div>`
   return `<h1>Allow ${escapeHtml(client.name)}?</h1>
     ${provenHost ? '' : '<p>The app chose this name itself. Allow it only if you just started this yourself.</p>'}
     ${problemText(context.problem)}

@@ -136,7 +136,7 @@ describe('the page', () => {
       await browser.open(`/oauth/logout${query}`)
       const { headers } = browser.page ?? { headers: new Headers() }
       expect(headers.get('content-security-policy')).toBe(
-        `default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; form-action ${target}; frame-ancestors 'none'; base-uri 'none'`,
+        `default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; font-src 'self'; form-action ${target}; frame-ancestors 'none'; base-uri 'none'`,
       )
       expect(headers.get('x-frame-options')).toBe('DENY')
       expect(headers.get('cache-control')).toBe('no-store')

@@ -10,7 +10,7 @@ import { resources, scope } from '../http/protected-resources.ts'
 import { type Failure, isUnavailable } from '../lib/errors.ts'
 import { fetchDocument, keepDocument, offersClientDocuments } from './clients/client-documents.ts'
 import { checkNewClient, knownScopes, leaveOutUnknown } from './clients/new-clients.ts'
-import { ownPagesClient, ownPagesClientId } from './clients/own-pages.ts'
+import { dashboardClientId, isOwnClient, ownClients } from './clients/own-clients.ts'
 import { findRedirectProblem, isNative } from './clients/redirect-uris.ts'
 import { findSignedInUser, loadGrant, organizationOf, recordRevocation } from './grants.ts'
 import { createKvAdapter } from './kv-adapter.ts'
@@ -21,6 +21,7 @@ import { deriveSuccessors } from './refresh-tokens.ts'
 const accessTokenSeconds = 60 * 60
 const longestAssertionSeconds = 60 * 60
 const day = 24 * 60 * 60
+const sessionSeconds = 14 * day
 
 /**
  * OAuth 2.1 for users of this installation: the authorization code flow with PKCE, and no other. The library calls an
@@ -34,7 +35,7 @@ export function createOidcServer(service: Service, key: Awaited<ReturnType<Signi
 
   const configuration: Configuration = {
     adapter: createKvAdapter(service),
-    clients: [ownPagesClient(publicUrl)],
+    clients: ownClients(publicUrl),
     jwks: { keys: [{ ...key.privateKey.export({ format: 'jwk' }), kid: key.kid, use: 'sig', alg: 'EdDSA' }] as never },
     routes: {
       authorization: '/oauth/authorize',
@@ -56,6 +57,8 @@ export function createOidcServer(service: Service, key: Awaited<ReturnType<Signi
       keys: secrets.derive('oauth cookies').map((derived) => derived.key.toString('base64url')),
     },
     scopes: knownScopes,
+    // The dashboard names the organization to work in by its slug.
+    extraParams: ['organization'],
     responseTypes: ['code'],
     pkce: { required: () => true },
     clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post', 'private_key_jwt'],
@@ -129,12 +132,13 @@ export function createOidcServer(service: Service, key: Awaited<ReturnType<Signi
     ttl: {
       AccessToken: accessTokenSeconds,
       AuthorizationCode: 60,
-      Grant: grantSeconds,
+      // The dashboard is issued a grant each time it's opened.
+      Grant: (_, { clientId }) => (clientId === dashboardClientId ? sessionSeconds : grantSeconds),
       IdToken: accessTokenSeconds,
       Interaction: 60 * 60,
-      RefreshToken: 30 * day,
+      RefreshToken: (_, { clientId }) => (clientId === dashboardClientId ? sessionSeconds : 30 * day),
       // An anonymous session lasts as long as a page may stay open.
-      Session: (_, { accountId }) => (accountId ? 14 * day : 60 * 60),
+      Session: (_, { accountId }) => (accountId ? sessionSeconds : 60 * 60),
     },
     rotateRefreshToken: true,
     expiresWithSession: async () => false,
@@ -261,7 +265,7 @@ function checkClient(metadata: ClientMetadata): void {
     if (problem) throw new errors.InvalidClientMetadata(`post_logout_${problem}`)
   }
   // Many native programs register without `application_type`; it lets them choose their loopback port.
-  const isProgram = metadata.client_id !== ownPagesClientId && uris.some((uri) => isNative(String(uri)))
+  const isProgram = !isOwnClient(metadata.client_id) && uris.some((uri) => isNative(String(uri)))
   if (isProgram) metadata.application_type = 'native'
   metadata.response_modes = ['query']
 }

@@ -1,23 +1,18 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
 import type { Page } from '../../test/page.ts'
-import { type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
-import { member, type Shop, startShop } from '../../test/shop.ts'
+import { member } from '../../test/shop.ts'
 
 /** What clients learn about calls beyond the AI SDK's fields. */
 
-let shop: Shop
-let model: ScriptedModel
+let shop: AgentShop
 beforeAll(async () => {
-  model = await startScriptedModel(({ messages }) =>
+  shop = await startAgentShop(({ messages }) =>
     messages.at(-1)?.role === 'tool' ? { text: ['Done'] } : { calls: [{ name: 'add', args: { count: 2 } }] },
   )
-  shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
 })
-afterAll(async () => {
-  await shop.close()
-  model.close()
-})
+afterAll(() => shop.close())
 
 const chunksOf = (page: Page) => page.unread('chat/chunk').flatMap(({ chunks }) => chunks)
 

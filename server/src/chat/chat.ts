@@ -1,7 +1,9 @@
 import type { ClientMessage, ServerMessage } from '@inlay/protocol'
+import { type ConnectLinks, completeConsent, createConnectLinks } from '../consent/end-user-consents.ts'
 import type { Service } from '../foundation/service.ts'
 import { Failure } from '../lib/errors.ts'
 import { fingerprint } from '../lib/secrets.ts'
+import type { Chunk } from '../run-feeds/chunks.ts'
 import type { RunPage } from '../runs/run.ts'
 import type { Runs, Speaker, Viewer } from '../runs/runs.ts'
 import { type AboutAgent, describeAgent } from './about.ts'
@@ -29,6 +31,7 @@ const mostRequests = 8
 
 export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat {
   const { log, runs } = service
+  const links = createConnectLinks(service)
   /** The thread that a session shows. */
   const shown = new WeakMap<ChatClient, { threadId: string; end: () => void }>()
   const busy = new WeakMap<ChatClient, number>()
@@ -36,7 +39,7 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
 
   /** Shows the thread's runs to the session, in place of another thread's. */
   async function show(client: ChatClient, threadId: string, have: Parameters<Runs['watch']>[3]) {
-    const { run, end } = await runs.watch(client.speaker(), threadId, viewerOf(client, threadId), have)
+    const { run, end } = await runs.watch(client.speaker(), threadId, viewerOf(client, threadId, links), have)
     shown.get(client)?.end()
     if (gone.has(client)) end()
     else shown.set(client, { threadId, end })
@@ -84,11 +87,21 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
       case 'chat/delete-thread':
         await deleteThread(service, speaker, message)
         return client.say({ type: 'chat/done', request_id })
-      case 'chat/messages':
-        return client.say({ type: 'chat/message-list', request_id, ...(await readMessages(service, speaker, message)) })
+      case 'chat/messages': {
+        const list = await readMessages(service, speaker, message)
+        const { organization_id } = speaker.holder
+        const messages = list.messages.map((each) =>
+          each.role === 'user' ? each : { ...each, chunks: [...links.addTo(organization_id, each.chunks as Chunk[])] },
+        )
+        return client.say({ type: 'chat/message-list', request_id, ...list, messages })
+      }
       case 'chat/adopt':
         await runs.adopt(speaker, message.thread_id, fingerprint(message.visitor_secret))
         return client.say({ type: 'chat/done', request_id })
+      case 'chat/connect': {
+        const connector = await completeConsent(service, speaker.holder, message.code)
+        return client.say({ type: 'chat/connected', request_id, connector })
+      }
       case 'chat/feedback':
         await rateMessage(service, speaker, message)
         return client.say({ type: 'chat/done', request_id })
@@ -149,9 +162,10 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
   }
 }
 
-const viewerOf = (client: ChatClient, thread_id: string): Viewer => ({
+const viewerOf = (client: ChatClient, thread_id: string, links: ConnectLinks): Viewer => ({
   chunks({ id, attempt }, n, chunks) {
-    client.say({ type: 'chat/chunk', thread_id, run_id: id, attempt, n, chunks: [...chunks] })
+    const shown = links.addTo(client.speaker().holder.organization_id, chunks)
+    client.say({ type: 'chat/chunk', thread_id, run_id: id, attempt, n, chunks: [...shown] })
   },
   rested({ id, ...rest }) {
     client.say({ type: 'chat/end', thread_id, run_id: id, ...rest })

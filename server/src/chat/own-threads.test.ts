@@ -1,30 +1,22 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { type ChatPage, openChat } from '../../test/chat.ts'
 import { pageOrigin } from '../../test/page.ts'
-import { type Script, type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
-import { type Person, type Shop, startShop } from '../../test/shop.ts'
+import type { Script } from '../../test/scripted-model.ts'
+import type { Person } from '../../test/shop.ts'
 import type { Sql } from '../stores/database.ts'
 
-let shop: Shop
-let model: ScriptedModel
-let token = ''
-let demo = ''
+let shop: AgentShop
 beforeAll(async () => {
-  model = await startScriptedModel(() => ({ text: ['Hello'] }))
-  shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
-  token = await shop.tokenFor('admin@demo.test', 'demo')
-  demo = await shop.organization('demo')
+  shop = await startAgentShop()
 })
-afterAll(async () => {
-  await shop.close()
-  model.close()
-})
+afterAll(() => shop.close())
 beforeEach(() => configure({ are_contents_visible: false, anonymous: { is_enabled: true, runs_per_minute: 60 } }))
 
-const configure = (body: unknown) => shop.request('PATCH', '/agent/config', { token, body })
-const asDemo = <T>(work: (sql: Sql) => Promise<T>) => shop.service.database.asOrg(demo, work)
-const read = async (path: string) => (await shop.request('GET', path, { token })).body
+const configure = (body: unknown) => shop.request('PATCH', '/agent/config', { token: shop.admin, body })
+const asDemo = <T>(work: (sql: Sql) => Promise<T>) => shop.service.database.asOrg(shop.demo, work)
+const read = async (path: string) => (await shop.request('GET', path, { token: shop.admin })).body
 const auditOf = (thread: string) =>
   asDemo((sql) => sql`select actor, action, data from audit_events where target = ${thread} order by sequence`)
 
@@ -33,7 +25,7 @@ const someone = (): Person => ({ sub: randomUUID(), email: `${randomUUID()}@demo
 
 /** A conversation in which the user has said these things. */
 async function converse(texts: string[], script: Script = () => ({ text: ['Fine.'] }), person = someone()) {
-  model.follow(script)
+  shop.model.follow(script)
   const chat = openChat(await shop.page(person))
   for (const text of texts) await chat.rest(await chat.say(text), 'succeeded')
   return chat
@@ -64,7 +56,7 @@ describe('a user can', () => {
 
   test('rename a thread that a member of the organization has named', async () => {
     const chat = await converse(['Hi'])
-    await shop.request('PATCH', `/threads/${chat.thread}`, { token, body: { title: 'Ours' } })
+    await shop.request('PATCH', `/threads/${chat.thread}`, { token: shop.admin, body: { title: 'Ours' } })
     expect(await list(chat)).toMatchObject([{ title: 'Ours' }])
     await change(chat, { title: 'Mine' })
     expect(await list(chat)).toMatchObject([{ title: 'Mine' }])
@@ -136,14 +128,14 @@ describe('a user can', () => {
   test('delete a thread while the agent works in it, which other tabs see', async () => {
     const person = someone()
     const chat = await converse([], () => ({ text: ['Once upon '], ending: 'stall' }), person)
-    const aborted = model.aborted()
+    const aborted = shop.model.aborted()
     const run = await chat.say('Tell me a story')
     const other = openChat(await shop.page(person), chat.thread)
     await other.request({ type: 'chat/resume', thread_id: chat.thread }, 'chat/start')
     await other.until(run, ({ texts }) => texts.join('') !== '')
     await erase(chat)
     for (const tab of [chat, other]) await tab.rest(run, 'stopped')
-    await vi.waitFor(() => expect(model.aborted()).toBe(aborted + 1))
+    await vi.waitFor(() => expect(shop.model.aborted()).toBe(aborted + 1))
     const usage = await asDemo(
       (sql) => sql`select is_estimated, finish_reason from usage_events where thread_id = ${chat.thread}`,
     )
@@ -153,7 +145,7 @@ describe('a user can', () => {
   })
 
   test('delete a thread in which the agent waits for an approval', async () => {
-    model.follow(() => ({ calls: [{ name: 'order', args: {} }] }))
+    shop.model.follow(() => ({ calls: [{ name: 'order', args: {} }] }))
     const page = await shop.page(someone())
     page.send({ type: 'tools/list', tools: [{ name: 'order', description: 'Orders' }] })
     await page.next('tools/accepted')
@@ -213,7 +205,7 @@ describe('threads of others can’t be changed, deleted or found', () => {
   })
 
   test('by a visitor with another secret', async () => {
-    model.follow(() => ({ text: ['Fine.'] }))
+    shop.model.follow(() => ({ text: ['Fine.'] }))
     const mine = secret()
     const chat = await visit(mine)
     await chat.rest(await chat.say('canary'), 'succeeded')

@@ -1,22 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ChatState, Entry } from '../../../widget/src/chat/state.ts'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { type ChatTab, openChatTab, openTab } from '../../test/chat-client.ts'
 import { offer, type Page } from '../../test/page.ts'
-import { type Script, type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
-import { type Person, type Shop, startShop } from '../../test/shop.ts'
+import type { Script, ScriptedModel } from '../../test/scripted-model.ts'
+import type { Person } from '../../test/shop.ts'
 
-let shop: Shop
+let shop: AgentShop
 let model: ScriptedModel
 beforeAll(async () => {
-  model = await startScriptedModel(() => ({ text: ['Hello'] }))
-  shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
-  const token = await shop.tokenFor('admin@demo.test', 'demo')
-  await shop.request('PATCH', '/agent/config', { token, body: { anonymous: { is_enabled: true } } })
+  shop = await startAgentShop()
+  model = shop.model
+  await shop.request('PATCH', '/agent/config', { token: shop.admin, body: { anonymous: { is_enabled: true } } })
 })
-afterAll(async () => {
-  await shop.close()
-  model.close()
-})
+afterAll(() => shop.close())
 
 let people = 0
 /** Each test has its own user, with no threads yet. */
@@ -503,14 +500,17 @@ describe('a visitor', () => {
     chat.session.send('Hi')
     const { threadId } = await chat.until(isResting)
     chat.drop()
+    chat.session.send('And this?')
+    chat.session.setDraft('Half a sentence')
     const again = openChatTab(shop, tab)
     const person = newPerson()
     await again.connect(person)
-    expect(again.session.state).toMatchObject({ canAdopt: true, entries: [] })
+    expect(again.session.state).toMatchObject({ canAdopt: true, entries: [], draft: 'Half a sentence' })
     again.session.adopt(true)
-    await again.until(isResting)
-    expect(again.session.state).toMatchObject({ canAdopt: false, threadId })
-    expect(shown(again.session)).toEqual(['delivered: Hi', 'succeeded: Hello visitor'])
+    await again.until((state) => isResting(state) && state.entries.length === 4)
+    expect(again.session.state).toMatchObject({ canAdopt: false, threadId, draft: 'Half a sentence' })
+    const answer = 'succeeded: Hello visitor'
+    expect(shown(again.session)).toEqual(['delivered: Hi', answer, 'delivered: And this?', answer])
     expect(again.secret.read()).not.toBe(secret)
   })
 

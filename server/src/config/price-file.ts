@@ -19,6 +19,8 @@ const ModelPrice = z.strictObject({
   /** 3000000 is 3 USD for a million tokens. */
   prompt_micro_usd_per_million: Price,
   completion_micro_usd_per_million: Price,
+  /** Of prompt tokens that the provider had cached. Without it, they cost the same as others. */
+  cached_prompt_micro_usd_per_million: Price.optional(),
   /** The longest prompt that the model accepts at this price. */
   context_tokens: Limit.optional(),
   max_output_tokens: Limit.optional(),

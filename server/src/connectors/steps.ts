@@ -37,6 +37,15 @@ export class StepFailed extends Error {
   }
 }
 
+/** The user has to connect their account at a third party's server first, or again. */
+export class ConsentNeeded extends StepFailed {
+  override name = 'ConsentNeeded'
+
+  constructor(message: string, found?: { expected: string; seen: string }) {
+    super('consent', message, found)
+  }
+}
+
 /** Records a failed step for the administrator and returns the recorded message. */
 export function keepFailure(
   { refused }: Activity,

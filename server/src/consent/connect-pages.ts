@@ -1,15 +1,15 @@
 import { type Context, Hono } from 'hono'
 import { selectStoredConnectors } from '../connectors/connectors.ts'
-import { StepFailed } from '../connectors/steps.ts'
 import type { Caller } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { BrowserSession, NodeEnv } from '../http/browser-session.ts'
 import { limitForm, ownPagesOnly, problemText, readForm, tokenField } from '../http/forms.ts'
-import { escapeHtml, page, pageHeaders } from '../http/pages.ts'
+import { escapeHtml } from '../http/pages.ts'
 import { isId } from '../lib/ids.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { oneTime } from '../stores/one-time.ts'
+import { serveAgentLinks } from './agent-links.ts'
 import {
   beginConsent,
   type Consenting,
@@ -18,7 +18,10 @@ import {
   finishConsent,
   readToken,
   takeVisit,
+  type Visit,
 } from './consent.ts'
+import { sendBack } from './end-user-consents.ts'
+import { describeProblem, showConnectPage, showFacts, showInvalidLink, showTarget } from './page-parts.ts'
 import { disconnect } from './revocation.ts'
 
 /** A third party's server, as shown to the user who is signed in. */
@@ -59,7 +62,7 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
     const held = await readToken(service, seen)
     const isConnected = held !== undefined
     const token = await formToken.issue(service.kv, formOf(seen))
-    const rows = [
+    const rows: [string, string][] = [
       ['Server', connector.server_url],
       ['Added by', `an administrator of ${organizationName}`],
       isConnected
@@ -68,14 +71,14 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
       ['Status', isConnected ? 'Connected' : 'Not connected'],
     ]
     const disconnectButton = isConnected ? ' <button name="decision" value="disconnect">Disconnect</button>' : ''
-    return show(
+    return showConnectPage(
       c,
       isConnected ? 'Connected' : 'Connect',
       `<h1>${isConnected ? 'You’re connected to' : 'Connect'} ${escapeHtml(connector.name)}${isConnected ? '' : '?'}</h1>
        ${notice && `<p role="status">${notice}</p>`}
        <p>Agents and MCP clients that act for you ${isConnected ? 'can' : 'will be able to'} use its tools as you. A third party runs this server and sees every call.</p>
        ${problemText(problem)}
-       <dl>${rows.map(([term, text]) => `<dt>${term}</dt><dd>${escapeHtml(text ?? '')}</dd>`).join('')}</dl>
+       ${showFacts(rows)}
        <form method="post" action="/connect/${connector.id}">${tokenField(token)}
          <button name="decision" value="connect">${isConnected ? 'Reconnect' : 'Connect'}</button>${disconnectButton}</form>
        <p>Signed in as ${escapeHtml(user.email)}. <a href="/oauth/logout">Sign out</a></p>`,
@@ -98,6 +101,7 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
   app.get('/connect/callback', async (c) => {
     const { state = '', code, iss } = c.req.query()
     const visit = await takeVisit(service, state)
+    if (visit?.return_to !== undefined) return returnEndUser(c, { ...visit, return_to: visit.return_to }, code, iss)
     const user = visit && (await session.find(c))
     const seen = user?.id === visit?.user_id && user && (await find(user, visit?.connector_id ?? ''))
     if (!visit || !seen || seen.organizationId !== visit.organization_id) return showNothing(c)
@@ -131,46 +135,45 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
       return showConnector(c, seen, { notice: 'You’re disconnected.' })
     }
     try {
-      return showTarget(c, seen, await beginConsent(service, seen))
+      const back = `<p><a href="/connect/${seen.connector.id}">Back</a></p>`
+      return showTarget(c, seen, await beginConsent(service, seen), back)
     } catch (error) {
       return showConnector(c, seen, { problem: describeProblem(error) })
     }
   })
+
+  /** An end user's page completes the consent, because the user isn't signed in here. */
+  async function returnEndUser(
+    c: Context<NodeEnv>,
+    visit: Visit & { return_to: string },
+    code: string | undefined,
+    iss: string | undefined,
+  ): Promise<Response> {
+    if (code === undefined) return showConnectPage(c, 'Not connected', notConnected, 400)
+    const target = await sendBack(service, visit, { code, iss })
+    // Not a redirect: the third party's page may only allow redirects to Inlay after its form (`form-action`).
+    c.header('refresh', `0; url=${target}`)
+    const name = escapeHtml(new URL(target).origin)
+    return showConnectPage(
+      c,
+      'Almost done',
+      `<h1>Almost done</h1><p>You’ll be redirected to ${name}, where the agent completes the connection.</p>
+       <p><a class="button" href="${escapeHtml(target)}">Continue to ${name}</a></p>`,
+    )
+  }
 
   const record = ({ organizationId, connector, user }: Seen, action: string) =>
     service.database.asOrg(organizationId, (sql) =>
       recordAudit(sql, { organizationId, actor: user.email }, action, connector.id, { name: connector.name }),
     )
 
+  serveAgentLinks(service, app)
   return app
 }
 
-/** Shows users where they're redirected to before they leave. */
-const showTarget = (c: Context, { connector }: Seen, target: URL): Response =>
-  show(
-    c,
-    'Connect',
-    `<h1>Continue to ${escapeHtml(target.host)}?</h1>
-     <p>You’ll sign in to ${escapeHtml(connector.name)} and allow access there. Continue only if you recognize this address.</p>
-     <p><a class="button" href="${escapeHtml(target.href)}">Continue to ${escapeHtml(target.host)}</a></p>
-     <p><a href="/connect/${connector.id}">Back</a></p>`,
-  )
+const notConnected = `<h1>You’re not connected</h1>
+  <p>The server denied access. Close this tab, and ask the agent again if you want to connect your account.</p>`
 
-const showNothing = (c: Context): Response =>
-  show(
-    c,
-    'Link not valid',
-    '<h1>This link isn’t valid</h1><p>It has expired, was already used, or is for another user. Ask an administrator of your organization for help.</p>',
-    404,
-  )
-
-const show = (c: Context, title: string, html: string, status: 200 | 400 | 404 = 200): Response =>
-  // Without a referrer, browsers don't send the origin that `ownPagesOnly` checks.
-  c.body(page(title, html), status, { ...pageHeaders, 'referrer-policy': 'same-origin' })
+const showNothing = (c: Context): Response => showInvalidLink(c, 'Ask an administrator of your organization for help.')
 
 const formOf = ({ connector, userId }: Consenting) => `${userId} ${connector.id}`
-
-function describeProblem(error: unknown): string {
-  if (error instanceof StepFailed) return error.message
-  throw error
-}

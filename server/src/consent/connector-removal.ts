@@ -13,16 +13,19 @@ export async function deleteConnector(
   { id }: Input<typeof contract>,
 ): Promise<Output<typeof contract>> {
   const organizationId = caller.organization.id
-  const { connector, members } = await service.database.asOrg(organizationId, async (sql) => {
+  const { connector, userIds } = await service.database.asOrg(organizationId, async (sql) => {
     const [connector] = await selectStoredConnectors(sql, id)
     if (!connector) throw notFound('connector', id)
-    return { connector, members: await sql<{ user_id: string }>`select user_id from members` }
+    const users = await sql<{ id: string }>`
+      select user_id as id from members
+      union all select end_user_id from end_user_consents where connector_id = ${id}`
+    return { connector, userIds: users.map((user) => user.id) }
   })
   // Tokens are revoked first, so that a failed deletion can be retried. Delegated tokens expire soon anyway.
   if (connector.kind === 'oauth')
     await disconnect(
       service,
-      members.map(({ user_id }) => ({ organizationId, connector, userId: user_id })),
+      userIds.map((userId) => ({ organizationId, connector, userId })),
     )
   await changeConnectors(service, caller, async (sql) => {
     const [deleted] = await sql`delete from connectors where id = ${id} returning id`

@@ -24,7 +24,10 @@ import { SafeFetchError } from '../net/safe-fetch.ts'
 export interface Consenting {
   organizationId: string
   connector: StoredConnector
+  /** A member's user ID, or an end user's ID. */
   userId: string
+  /** The identity provider settings that an end user was verified with. Undefined for members. */
+  provider?: string | undefined
 }
 
 /** Issued by the third party. Stored only in the key-value store, encrypted, with the same keys as other tokens. */
@@ -37,16 +40,18 @@ export interface ConsentedToken {
   /** The authorization server that issued the token; no other accepts it. */
   issuer?: string
   /** The identity provider settings that the user was verified with; if they change, the token isn't used. */
-  provider?: string
+  provider?: string | undefined
 }
 
 /** Kept while the user is at the third party. */
-interface Visit {
+export interface Visit {
   organization_id: string
   connector_id: string
   user_id: string
   code_verifier: string
   discovery: OAuthDiscoveryState | undefined
+  /** The page that an end user returns to, where the consent is completed. Undefined for members. */
+  return_to?: string | undefined
 }
 
 type Working = Pick<Service, 'fetch' | 'kv' | 'clock' | 'secrets' | 'config'>
@@ -83,7 +88,7 @@ export const describeClient = (publicUrl: string) => ({
 })
 
 /** Returns the URL to send the browser to for consent. Nothing is cached, because the server may have a new owner. */
-export async function beginConsent(service: Working, who: Consenting): Promise<URL> {
+export async function beginConsent(service: Working, who: Consenting, returnTo?: string): Promise<URL> {
   const state = randomBytes(32).toString('base64url')
   const visit: Visit = {
     organization_id: who.organizationId,
@@ -91,6 +96,7 @@ export async function beginConsent(service: Working, who: Consenting): Promise<U
     user_id: who.userId,
     code_verifier: '',
     discovery: undefined,
+    return_to: returnTo,
   }
   const targets: URL[] = []
   const client = createClient(service, who, visit, { state, redirect: (url) => targets.push(url) })
@@ -130,7 +136,7 @@ export async function finishConsent(
  */
 export async function renewToken(service: Working, who: Consenting): Promise<ConsentedToken | undefined> {
   const before = await readToken(service, who)
-  if (!before?.refresh_token) return undefined
+  if (!before?.refresh_token || before.provider !== who.provider) return undefined
   const lock = `connect-renewing:${consentKey(who)}`
   if (!(await service.kv.setIfAbsent(lock, true, renewWithinMs / 1000))) return waitForAnother(service, who, before)
   try {
@@ -329,6 +335,7 @@ function createClient(
         // RFC 6749, section 5.1: an omitted scope equals the requested or previous one.
         scopes: scope === undefined ? [...(before?.scopes ?? connector.scopes)] : splitScopes(scope),
         ...(issuer !== undefined && { issuer }),
+        provider: who.provider,
       }
       await kv.set(consentKey(who), token, refresh_token === undefined ? seconds : keepSeconds)
     },

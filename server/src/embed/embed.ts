@@ -45,6 +45,8 @@ export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<N
     c.header('x-frame-options', undefined)
     // Only pages that aren't in a frame have openers.
     c.header('cross-origin-opener-policy', undefined)
+    // Every visitor loads the frame, so it has no header that nobody needs.
+    c.header('x-request-id', undefined)
     return c.body(framePage(service.config.mode, isRefused, script), 200, {
       'content-type': 'text/html; charset=utf-8',
       'cache-control': 'no-store',
@@ -91,10 +93,9 @@ function createReader({ config }: Service) {
   }
 }
 
-const framePage = (mode: string, isRefused: boolean, script: string) => `<!doctype html>
-<html lang="en" data-mode="${mode}"${isRefused ? ' data-refused' : ''}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<title>Agent</title></head>
-<body><p role="status">Loading…</p><script src="/embed/${script}"></script></body></html>`
+/** Without the tags that HTML doesn't require, because every visitor loads it. */
+const framePage = (mode: string, isRefused: boolean, script: string) =>
+  `<!doctype html><html lang="en" data-mode="${mode}"${isRefused ? ' data-refused' : ''}><meta name="color-scheme" content="light dark"><title>Agent</title><p role="status" tabindex="0"></p><script src="/embed/${script}"></script>`
 
 function framePolicy({ config }: Service, ancestors: string): string {
   const socket = config.publicUrl.replace(/^http/, 'ws')

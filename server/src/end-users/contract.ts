@@ -29,11 +29,21 @@ export const listEndUsers = operation({
   access: 'org',
   summary: 'List end users',
   description:
-    'End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included.',
-  query: Page,
+    'End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included. With `search`, returns only end users whose email address or external ID begins with the text.',
+  query: Page.extend({
+    search: z
+      .string()
+      .trim()
+      .min(1)
+      .max(200)
+      .optional()
+      .describe(
+        'Beginning of an email address or external ID, 1 to 200 characters. Upper and lower case are the same in email addresses.',
+      ),
+  }),
   response: z.strictObject({
     users: z.array(EndUser).describe('The end users of this page of the list'),
-    total: z.int().describe('Number of end users in the organization'),
+    total: z.int().describe('Number of end users in the organization, or that match the search'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
 })

@@ -65,6 +65,43 @@ describe('the list', () => {
   })
 
   test.each([
+    ['the beginning of an email address', 'search=user-11', 'user-11, user-110 to user-119'],
+    ['in any case', 'search=%20USER-7%40Example', 'user-7'],
+    ['the whole external ID', 'search=user-119', 'user-119'],
+    ['part of the matches', 'search=user-11&limit=1&offset=10', 'user-119'],
+    ['wildcards as characters', 'search=user-1%25', ''],
+    ['no other part', 'search=example.com', ''],
+  ])('finds %s', async (_, query, expected) => {
+    const { body } = await list(`?${query}`)
+    const names = body.users.map(({ external_id }: { external_id: string }) => external_id)
+    const tens = Array.from({ length: 10 }, (_, n) => `user-11${n}`)
+    expect(names).toEqual(expected.endsWith('to user-119') ? ['user-11', ...tens] : expected ? [expected] : [])
+    expect(body.total).toBe(query.includes('user-11&') ? 11 : names.length)
+  })
+
+  test('finds external IDs and email addresses that differ', async () => {
+    const app = await useTestService()
+    const token = await app.tokenFor('member@demo.test', 'demo')
+    await app.service.database.asOrg(
+      await app.organization('demo'),
+      (sql) => sql`
+        insert into end_users (organization_id, id, external_id, email)
+        values (current_organization(), gen_random_uuid(), 'auth0|Zoë', 'Ann@example.com'),
+               (current_organization(), gen_random_uuid(), 'Ann', '')`,
+    )
+    const find = async (search: string) => {
+      const { body } = await app.request('GET', `/end-users?search=${encodeURIComponent(search)}`, { token })
+      return body.users.map(({ external_id }: { external_id: string }) => external_id).sort()
+    }
+    expect(await find('ann')).toEqual(['auth0|Zoë'])
+    expect(await find('Ann')).toEqual(['Ann', 'auth0|Zoë'])
+    expect(await find('auth0|Zo')).toEqual(['auth0|Zoë'])
+    expect(await find('\u{10ffff}')).toEqual([])
+  })
+
+  test.each([
+    ['search=', 'search'],
+    [`search=${'x'.repeat(201)}`, 'search'],
     ['limit=0', 'limit'],
     ['limit=101', 'limit'],
     ['limit=1.5', 'limit'],

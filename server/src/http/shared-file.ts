@@ -22,10 +22,10 @@ export class SharedFile {
   readonly #bytes: Buffer
   readonly #bodies = new Map<Encoding, Promise<Buffer>>()
 
-  constructor(text: string, type: string) {
-    this.version = fingerprint(text).slice(0, 22)
+  constructor(content: string | Buffer, type: string) {
+    this.version = fingerprint(content).slice(0, 22)
     this.type = type
-    this.#bytes = Buffer.from(text)
+    this.#bytes = Buffer.from(content)
   }
 
   encode(encoding: Encoding): Promise<Buffer> {

@@ -80,6 +80,6 @@ function decode(text: string): Buffer {
 }
 
 /** Stored instead of values that are looked up but never shown: keys, tokens, tickets. */
-export const fingerprint = (value: string): string => hash('sha256', value, 'base64url')
+export const fingerprint = (value: string | Buffer): string => hash('sha256', value, 'base64url')
 
 const hkdf = (secret: string, info: string): Buffer => Buffer.from(hkdfSync('sha256', secret, 'inlay', info, 32))

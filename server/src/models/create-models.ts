@@ -81,5 +81,6 @@ async function callOnce({ language }: Model, timeoutMs: number): Promise<ModelTe
   }
   if (!finish || ['error', 'interrupted'].includes(finish.finishReason.unified)) throw new Error('The stream broke off')
   const latency_ms = Math.round(performance.now() - started)
-  return { latency_ms, ...(await measureTokens(finish.usage, testPrompt, text)) }
+  const { prompt_tokens, completion_tokens, is_estimated } = await measureTokens(finish.usage, testPrompt, text)
+  return { latency_ms, prompt_tokens, completion_tokens, is_estimated }
 }

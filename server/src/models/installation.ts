@@ -28,7 +28,7 @@ export async function chooseInstallationModel({ mode, model, ollamaUrl }: Config
     return {
       source: 'ollama',
       settings: { provider: 'openai_compatible', url: `${ollamaUrl}/v1`, name: ollama.name, key: undefined },
-      reason: `No model is configured, and Ollama runs at ${ollamaUrl}; this is its first model.`,
+      reason: `Ollama runs at ${ollamaUrl}; this is its first model.`,
     }
   }
   const problem = ollama.problem ? `, and ${ollama.problem}` : ''

@@ -110,7 +110,7 @@ describe('the installation’s model', () => {
       'OPENAI_API_KEY is set, so requests go to api.openai.com.',
     ],
     ['nothing', none, false, demo, 'No model is configured, and no Ollama runs at OLLAMA.'],
-    ['Ollama', none, true, local, 'No model is configured, and Ollama runs at OLLAMA; this is its first model.'],
+    ['Ollama', none, true, local, 'Ollama runs at OLLAMA; this is its first model.'],
   ]
   const modes = [
     ['development', {}],

@@ -34,7 +34,7 @@ export interface Models {
   close(): Promise<void>
 }
 
-export interface ModelTest extends Tokens {
+export interface ModelTest extends Omit<Tokens, 'cached_tokens'> {
   latency_ms: number
 }
 

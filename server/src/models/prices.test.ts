@@ -133,14 +133,17 @@ describe('the cost of a call', () => {
   })
 
   test('is rounded up exactly, for every price and every call', () => {
+    const amount = fc.nat(1_000_000_000)
     fc.assert(
       fc.property(
-        fc.record({ prompt: fc.nat(1_000_000_000), completion: fc.nat(1_000_000_000) }),
-        fc.record({ prompt_tokens: fc.nat(2_000_000), completion_tokens: fc.nat(1_000_000) }),
-        (price, tokens) => {
+        fc.record({ prompt: amount, completion: amount, cachedPrompt: amount }),
+        fc.record({ cached_tokens: fc.nat(1_000_000), more: fc.nat(1_000_000), completion_tokens: fc.nat(1_000_000) }),
+        (price, { cached_tokens, more, completion_tokens }) => {
+          const tokens = { prompt_tokens: cached_tokens + more, cached_tokens, completion_tokens }
           const exact =
-            BigInt(price.prompt) * BigInt(tokens.prompt_tokens) +
-            BigInt(price.completion) * BigInt(tokens.completion_tokens)
+            BigInt(price.prompt) * BigInt(more) +
+            BigInt(price.cachedPrompt) * BigInt(cached_tokens) +
+            BigInt(price.completion) * BigInt(completion_tokens)
           expect(BigInt(costOf(price, tokens))).toBe((exact + 999_999n) / 1_000_000n)
         },
       ),

@@ -8,6 +8,8 @@ import type { Tokens } from './tokens.ts'
 export interface Price {
   prompt: number
   completion: number
+  /** For prompt tokens that the provider had cached, if that price differs. */
+  cachedPrompt?: number | undefined
 }
 
 export interface ModelFacts {
@@ -48,7 +50,13 @@ export function createPrices({ modelPrices }: Pick<Config, 'modelPrices'>): Pric
 }
 
 const priceOf = (entry: ModelPrice | undefined): Price | null =>
-  entry ? { prompt: entry.prompt_micro_usd_per_million, completion: entry.completion_micro_usd_per_million } : null
+  entry
+    ? {
+        prompt: entry.prompt_micro_usd_per_million,
+        completion: entry.completion_micro_usd_per_million,
+        cachedPrompt: entry.cached_prompt_micro_usd_per_million,
+      }
+    : null
 
 /** The entry with exactly this name, otherwise the one with the longest beginning of it. */
 function findPrice(prices: readonly ModelPrice[], name: string): ModelPrice | undefined {
@@ -66,5 +74,14 @@ function findPrice(prices: readonly ModelPrice[], name: string): ModelPrice | un
 }
 
 /** The cost of a call in micro-USD, rounded up. */
-export const costOf = (price: Price, tokens: Pick<Tokens, 'prompt_tokens' | 'completion_tokens'>): number =>
-  Math.ceil((tokens.prompt_tokens * price.prompt + tokens.completion_tokens * price.completion) / 1_000_000)
+export function costOf(
+  { prompt, completion, cachedPrompt = prompt }: Price,
+  {
+    prompt_tokens,
+    completion_tokens,
+    cached_tokens = 0,
+  }: Pick<Tokens, 'prompt_tokens' | 'completion_tokens' | 'cached_tokens'>,
+): number {
+  const uncached = prompt_tokens - cached_tokens
+  return Math.ceil((uncached * prompt + cached_tokens * cachedPrompt + completion_tokens * completion) / 1_000_000)
+}

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { countPromptTokens, countTokens, measureTokens, type Prompt } from './tokens.ts'
 
 const prompt: Prompt = { prompt: [{ role: 'user', content: [{ type: 'text', text: 'Hello, world' }] }] }
-const usage = (input: number | undefined, output: number | undefined) => ({
-  inputTokens: { total: input, noCache: undefined, cacheRead: undefined, cacheWrite: undefined },
+const usage = (input: number | undefined, output: number | undefined, cacheRead?: number) => ({
+  inputTokens: { total: input, noCache: undefined, cacheRead, cacheWrite: undefined },
   outputTokens: { total: output, text: undefined, reasoning: undefined },
 })
 
@@ -56,6 +56,16 @@ test('every part of a prompt counts: instructions, messages, calls, results and 
 
 test.each([
   ['reported numbers', usage(11, 2), { prompt_tokens: 11, completion_tokens: 2, is_estimated: false }],
+  [
+    'cached tokens',
+    usage(11, 2, 9),
+    { prompt_tokens: 11, completion_tokens: 2, cached_tokens: 9, is_estimated: false },
+  ],
+  [
+    'more cached tokens than there are',
+    usage(11, 2, 12),
+    { prompt_tokens: 11, completion_tokens: 2, cached_tokens: 11, is_estimated: false },
+  ],
   ['an empty completion', usage(11, 0), { prompt_tokens: 11, completion_tokens: 0, is_estimated: false }],
   ['no numbers', usage(undefined, undefined), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
   ['half of the numbers', usage(11, undefined), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],

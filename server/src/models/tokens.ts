@@ -6,6 +6,8 @@ import { LRUCache } from 'lru-cache'
 export interface Tokens {
   prompt_tokens: number
   completion_tokens: number
+  /** How many of the prompt's tokens the provider had cached, if it reported that. */
+  cached_tokens?: number
   /** True if the provider didn't report its usage. */
   is_estimated: boolean
 }
@@ -19,10 +21,11 @@ export async function measureTokens(
   prompt: Prompt,
   completion: string,
 ): Promise<Tokens> {
-  const { total: prompt_tokens } = usage?.inputTokens ?? {}
+  const { total: prompt_tokens, cacheRead = 0 } = usage?.inputTokens ?? {}
   const { total: completion_tokens } = usage?.outputTokens ?? {}
   if (prompt_tokens && completion_tokens !== undefined) {
-    return { prompt_tokens, completion_tokens, is_estimated: false }
+    const cached_tokens = Math.min(Math.max(0, cacheRead), prompt_tokens)
+    return { prompt_tokens, completion_tokens, ...(cached_tokens > 0 && { cached_tokens }), is_estimated: false }
   }
   return {
     prompt_tokens: await countPromptTokens(prompt),

@@ -2,7 +2,6 @@ import { type Config, describeUnknownSettings } from '../config/config.ts'
 import { demoUsers } from '../demo/demo.ts'
 import { startDemoExamples } from '../demo/examples.ts'
 import { type RunningServer, startServer } from '../main.ts'
-import { howToConfigure } from '../models/installation.ts'
 import { CommandFailed } from './command-failed.ts'
 import { explainStores } from './stores.ts'
 
@@ -63,17 +62,18 @@ function banner(
   shopUrl: string | undefined,
 ): string {
   const { model, reason } = service.models.installation()
+  const isReal = model && model.source !== 'demo'
   const lines = [
     '',
     `Inlay is ready on ${url}  (${config.mode}, ${seconds.toFixed(1)} s)`,
     '',
     ...(config.publicUrl ? [`  Listens on   port ${port}, plain HTTP`] : []),
+    `  Dashboard    ${url}        everything that an administrator sets up and looks at`,
     `  API          ${url}/api        reference: ${url}/api/docs`,
     `  MCP          ${url}/mcp        for any MCP client; it asks you to sign in`,
     ...(shopUrl ? [`  Widget       ${shopUrl}        a demo shop with the widget`] : []),
     `  Health       ${url}/readyz`,
-    `  Model        ${model?.name ?? 'none'}: ${reason}`,
-    ...(!model || model.source === 'demo' ? [`               ${howToConfigure}`] : []),
+    `  Model        ${model?.name ?? 'none'}        ${isReal ? reason : 'docs/agent.md: how to use a real model'}`,
     `  Data         ${config.databaseUrl ? 'PostgreSQL at DATABASE_URL' : `${config.dataDir} (embedded PostgreSQL)`}${config.redisUrl ? ', Redis' : ''}`,
   ]
   if (config.mode === 'development') {

@@ -11,7 +11,7 @@ type Organization = Output<typeof contract.getOrganization>
 
 export async function listOrganizations(
   { database }: Service,
-  { user }: Pick<Caller, 'user'>,
+  { user }: { user: Pick<Caller['user'], 'id'> },
 ): Promise<Organization[]> {
   return database.asUser(user.id, (sql) => selectOrganizations(sql, user.id))
 }

@@ -70,6 +70,24 @@ export const getPlanInfo = operation({
   errors: [],
 })
 
+export const getPlanUsage = operation({
+  ...plans,
+  id: 'getPlanUsage',
+  method: 'get',
+  path: '/plan-tiers/usage',
+  summary: 'Get how much of each limit is used',
+  description: 'Returns the number that counts towards each limit of the organization’s plan.',
+  response: z
+    .strictObject({
+      seats: z.int().describe('Members and open invitations'),
+      end_users: z.int().describe('End users'),
+      sites: z.int().describe('Allowed origins'),
+      skills: z.int().describe('Active skills'),
+    })
+    .meta({ id: 'PlanUsage' }),
+  errors: [],
+})
+
 export const checkFeature = operation({
   ...plans,
   id: 'checkFeature',

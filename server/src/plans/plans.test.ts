@@ -57,6 +57,15 @@ describe('the current plan', () => {
     expect(body.data).toMatchObject({ code: 'VALIDATION_ERROR', field })
   })
 
+  test('has the usage of every limit', async () => {
+    const content = '---\nname: counted\ndescription: Counts.\n---\n'
+    const skill = await app.request('POST', '/organization-skills', { token: tokens.other, body: { content } })
+    const read = async () => (await app.request('GET', '/plan-tiers/usage', { token: tokens.other })).body
+    expect(await read()).toEqual({ seats: 2, end_users: 0, sites: 0, skills: 1 })
+    await app.request('DELETE', `/organization-skills/${skill.body.id}`, { token: tokens.other })
+    expect(await read()).toMatchObject({ skills: 0 })
+  })
+
   test('counts invitations as seats, and shows when all seats are in use', async () => {
     const invite = await app.request('POST', '/organizations/current/invitations', {
       token: tokens.other,

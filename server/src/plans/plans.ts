@@ -50,6 +50,21 @@ export async function getPlanInfo(
   }
 }
 
+export async function getPlanUsage(
+  { database }: Service,
+  { organization }: OrgCaller,
+): Promise<Output<typeof contract.getPlanUsage>> {
+  return database.asOrg(organization.id, async (sql) => {
+    const [seats, end_users, sites, skills] = await Promise.all([
+      countUsed(sql, 'seats'),
+      countUsed(sql, 'end_users'),
+      countUsed(sql, 'sites'),
+      countUsed(sql, 'skills'),
+    ])
+    return { seats, end_users, sites, skills }
+  })
+}
+
 export async function checkFeature(
   { database, config: { plans } }: Service,
   { organization }: OrgCaller,

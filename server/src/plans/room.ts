@@ -13,6 +13,7 @@ export const plansRoom: Room<Service> = {
   routes: [
     route(contract.listPlans, plans.listPlans),
     route(contract.getPlanInfo, plans.getPlanInfo),
+    route(contract.getPlanUsage, plans.getPlanUsage),
     route(contract.checkFeature, plans.checkFeature),
   ],
   tools: [tools.listPlans, tools.getPlanInfo, tools.checkFeature],

@@ -4,6 +4,7 @@ import type * as contract from './contract.ts'
 export const operationSamples: OperationSamples<typeof contract> = {
   listPlans: {},
   getPlanInfo: {},
+  getPlanUsage: {},
   checkFeature: { body: () => ({ feature: 'sso' }) },
 }
 

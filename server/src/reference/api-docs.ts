@@ -334,7 +334,7 @@ const methodTag = (method: string) => `<b class="method ${escapeHtml(method)}">$
 const style = `
 :root { --get: light-dark(#0b6e4f, #6fd6ae); --post: light-dark(#2f4fc4, #9db2ff); --patch: light-dark(#8a5300, #f0bd6a);
   --delete: light-dark(#b42318, #ff9c92); scroll-padding-top: 1rem }
-body { display: grid; grid-template-columns: 17rem minmax(0, 1fr); padding: 0 }
+body { grid-template-columns: 17rem minmax(0, 1fr); place-items: start stretch; padding: 0 }
 nav { position: sticky; top: 0; height: 100vh; overflow-y: auto; padding: 1.25rem 1.5rem; font-size: .875rem;
   background: var(--card); border-right: 1px solid var(--line) }
 nav h2 { margin: 1rem 0 .25rem; font-size: .875rem } nav h2 a { color: var(--ink) }

@@ -146,6 +146,7 @@ const values: Record<string, unknown> = {
   'createInvitation.email': 'grace@example.com',
   embedding_origin: 'https://app.example.com',
   end_user_id: endUserId,
+  end_user_name: 'ada@example.com',
   end_users_used: 1280,
   'PlanLimits.end_users': 5000,
   'PlanLimits.seats': 25,
@@ -347,6 +348,7 @@ const ownBudget = {
 const thread = {
   id: threadId,
   end_user_id: endUserId,
+  end_user_name: 'ada@example.com',
   site_id: siteId,
   title: 'Where is my order?',
   status: 'regular',
@@ -404,12 +406,62 @@ const messages = [
   },
 ]
 
+const run = {
+  id: messageId,
+  status: 'succeeded',
+  error_code: null,
+  error_message: null,
+  worked_ms: 3390,
+  created_at: '2026-11-14T16:05:12.510Z',
+  ended_at: '2026-11-14T16:05:15.900Z',
+  replaced_at: null,
+  steps: [
+    {
+      step: 0,
+      finish_reason: 'tool-calls',
+      model_calls: [
+        {
+          id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1014',
+          purpose: 'step',
+          model: 'gpt-5-mini',
+          prompt_tokens: 1520,
+          completion_tokens: 310,
+          is_estimated: false,
+          cost_micro_usd: 1240,
+          finish_reason: 'tool-calls',
+          started_at: '2026-11-14T16:05:12.520Z',
+          ended_at: '2026-11-14T16:05:13.690Z',
+        },
+      ],
+      tool_calls: [
+        {
+          id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1013',
+          name: 'crm.search',
+          source_type: 'connector',
+          source: 'crm',
+          verdict: 'run',
+          reason: null,
+          decision: 'not_needed',
+          state: 'succeeded',
+          is_edited: false,
+          is_late: false,
+          asked_at: null,
+          decided_at: null,
+          started_at: '2026-11-14T16:05:13.700Z',
+          ended_at: '2026-11-14T16:05:14.120Z',
+        },
+      ],
+    },
+  ],
+}
+
 /** Requests and responses whose fields depend on each other, and those that aren't objects. */
 const wholeExamples: Record<string, unknown> = {
   'getAgentConfig response': agentConfig,
   'updateAgentConfig request': { ...agentTexts, model: { ...agentModel, key: 'sk-EXAMPLE-4f2a' } },
   'updateAgentConfig response': { ...agentConfig, fallback_models: [] },
   'listThreadMessages response': { messages, contents_visible: true, next_cursor: null },
+  'listThreadRuns response': { runs: [run], next_cursor: null },
   'exportThread response': { thread, messages },
   'listFeedback response': {
     feedback: [
@@ -417,6 +469,7 @@ const wholeExamples: Record<string, unknown> = {
         message_id: messageId,
         thread_id: threadId,
         end_user_id: endUserId,
+        end_user_name: 'ada@example.com',
         rating: 'up',
         comment: 'Quick!',
         created_at: '2026-11-14T16:05:58.300Z',

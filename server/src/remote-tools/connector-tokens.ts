@@ -1,5 +1,5 @@
 import { openConnector } from '../connectors/connectors.ts'
-import { StepFailed } from '../connectors/steps.ts'
+import { ConsentNeeded } from '../connectors/steps.ts'
 import { type ConsentedToken, consentKey, expireToken, isAllowed, readToken, renewToken } from '../consent/consent.ts'
 import { type IssuedToken, redeemAssertion, requestAssertion } from '../delegation/token-exchange.ts'
 import type { Service } from '../foundation/service.ts'
@@ -30,7 +30,7 @@ export function createAccessTokens(service: Service): AccessTokens {
       access_token,
       expires_at: clock() + readLifetime(expires_in) * 1000,
       scopes,
-      provider: delegate.vouched.identity.provider,
+      provider: delegate.provider,
     }
     const seconds = timeToLive(expires_in)
     const calls = running.get(delegateKey(delegate))
@@ -49,30 +49,27 @@ export function createAccessTokens(service: Service): AccessTokens {
   }
 
   async function renew(delegate: Delegate): Promise<string> {
-    const { connector } = delegate
-    const page = `${config.publicUrl}/connect/${connector.id}`
+    const { connector, provider } = delegate
+    // End users get a link of their own; see consent/end-user-consents.ts.
+    const page = provider === undefined ? `: ${config.publicUrl}/connect/${connector.id}` : '.'
     const first = await renewToken(service, delegate)
     // The first renewal may return scopes that are no longer allowed; the second one requests only allowed scopes.
     const renewed = first && !isAllowed(first.scopes, connector) ? await renewToken(service, delegate) : first
-    if (!renewed) throw new StepFailed('consent', `Connect your account in your browser first: ${page}`)
+    if (!renewed) throw new ConsentNeeded(`Connect your account in your browser first${page}`)
     if (isAllowed(renewed.scopes, connector)) return renewed.access_token
-    throw new StepFailed(
-      'consent',
-      `The server granted more scopes than an administrator allows. Connect again: ${page}`,
-      {
-        expected: connector.scopes.join(' '),
-        seen: renewed.scopes.join(' '),
-      },
-    )
+    throw new ConsentNeeded(`The server granted more scopes than an administrator allows. Connect again${page}`, {
+      expected: connector.scopes.join(' '),
+      seen: renewed.scopes.join(' '),
+    })
   }
 
   return {
     async get(delegate) {
-      const { connector, vouched } = delegate
+      const { connector, provider } = delegate
       const flight = delegateKey(delegate)
       const stored = delegate.token ?? (await readToken(service, delegate))
       const cached = running.get(flight)?.token ?? stored
-      const isCurrent = cached && cached.expires_at > clock() && cached.provider === vouched?.identity.provider
+      const isCurrent = cached && cached.expires_at > clock() && cached.provider === provider
       // The allowed scopes may have been reduced since the token was issued.
       if (isCurrent && isAllowed(cached.scopes, connector)) return cached.access_token
       // The next request of the same call must not use it again.

@@ -28,7 +28,7 @@ export interface Vouched {
 
 /** Cache key of a user at a connector. It changes with the connector's and the provider's settings. */
 export const delegateKey = (delegate: Delegate): string =>
-  [consentKey(delegate), delegate.connector.updated_at, delegate.vouched?.identity.provider].join(' ')
+  [consentKey(delegate), delegate.connector.updated_at, delegate.provider].join(' ')
 
 /** An organization's connectors and identity provider. */
 export interface Setup {
@@ -71,24 +71,27 @@ export async function requireDelegate(
   connector: StoredConnector,
 ): Promise<Delegate> {
   const at = { organizationId: user.organizationId, connector }
-  if (connector.kind === 'oauth') return { ...at, userId: requireMember(user), vouched: undefined }
+  if (connector.kind === 'oauth') return { ...at, ...requireConsenting(user, setup), vouched: undefined }
   const guess = user.endUserId ?? setup.endUserIds.get(user.email)
   const reading = guess === undefined ? undefined : readToken(service, { ...at, userId: guess })
   const [vouched, token] = await Promise.all([requireIdentity(service, user, setup), reading])
   const userId = vouched.identity.end_user_id
-  return { ...at, userId, vouched, token: userId === guess ? token : undefined }
+  const { provider } = vouched.identity
+  return { ...at, userId, provider, vouched, token: userId === guess ? token : undefined }
 }
 
 /**
- * Members consent in their own account. An end user isn't treated as the member with the same address here: the
+ * Members and end users each consent for themselves. An end user isn't treated as the member with the same address: the
  * organization's identity provider vouches for the address, and must not get hold of what a member allowed in person.
  */
-function requireMember({ member }: ToolUser): string {
-  if (member) return member.user.id
-  throw new StepFailed(
-    'consent',
-    'This server needs each user’s own consent, which members give for their MCP clients. The agent can’t use it.',
-  )
+function requireConsenting(
+  { member, endUserId }: ToolUser,
+  { trusted }: Setup,
+): Pick<Consenting, 'userId' | 'provider'> {
+  if (member) return { userId: member.user.id }
+  if (endUserId === undefined || !trusted)
+    throw noIdentity('You aren’t signed in. Sign in on this page, and try again.')
+  return { userId: endUserId, provider: describeIdentityProvider(trusted) }
 }
 
 /**

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type Approval, callDeadlineMs, longestCallMs, maxTitleLength, ToolDefinition } from '@inlay/protocol'
 import { type Progress, ProtocolError } from '@modelcontextprotocol/client'
 import type { StoredConnector } from '../connectors/connectors.ts'
-import { keepFailure, StepFailed } from '../connectors/steps.ts'
+import { ConsentNeeded, keepFailure, StepFailed } from '../connectors/steps.ts'
 import { consentKey } from '../consent/consent.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Relayed, ToolCall } from '../foundation/tool.ts'
@@ -30,10 +30,13 @@ export interface RemoteTools {
 }
 
 export interface ListedConnector {
+  id: string
   name: string
   origin: string
   /** Names of tools that an administrator marked as read-only, without the connector's name. */
   readOnlyTools: readonly string[]
+  /** Whether the user has connected their account, if the server needs that. `none` also if the server fails. */
+  consent: 'given' | 'needed' | 'none'
   tools: PageTool[]
 }
 
@@ -91,10 +94,13 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
     ((await setups.load(organizationId, () => readSetup(service, organizationId))) as Setup)
 
   /** Records a failed step for the administrator and returns the error for the caller. */
-  function report(organizationId: string, connector: StoredConnector, error: unknown): unknown {
+  function report({ organizationId, member }: ToolUser, { id, name }: StoredConnector, error: unknown): unknown {
     if (!(error instanceof StepFailed)) return error
-    const told = keepFailure(activity, organizationId, connector.name, error)
-    const data = { connector: connector.name, step: error.step }
+    const told = keepFailure(activity, organizationId, name, error)
+    // The agent gives its user a link.
+    if (error instanceof ConsentNeeded && !member)
+      return failure(502, 'CONSENT_NEEDED', told, { data: { connector: name, connector_id: id }, cause: error })
+    const data = { connector: name, step: error.step }
     return failure(502, 'DELEGATION_FAILED', told, { data, cause: error })
   }
 
@@ -142,14 +148,19 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
     }
   }
 
-  async function listFor(user: ToolUser, setup: Setup, connector: StoredConnector): Promise<PageTool[]> {
+  async function listFor(
+    user: ToolUser,
+    setup: Setup,
+    connector: StoredConnector,
+  ): Promise<Pick<ListedConnector, 'consent' | 'tools'>> {
     try {
-      return await inTime(listOf(await requireDelegate(service, user, setup, connector)))
+      const tools = await inTime(listOf(await requireDelegate(service, user, setup, connector)))
+      return { consent: connector.kind === 'oauth' ? 'given' : 'none', tools }
     } catch (error) {
       if (!(error instanceof StepFailed)) throw error
       // A user who hasn't connected yet isn't a failure, so lists don't report it.
-      if (error.step !== 'identity' && error.step !== 'consent') report(user.organizationId, connector, error)
-      return []
+      if (error.step !== 'identity' && error.step !== 'consent') report(user, connector, error)
+      return { consent: error instanceof ConsentNeeded ? 'needed' : 'none', tools: [] }
     }
   }
 
@@ -157,10 +168,11 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
     async list(user) {
       const setup = await setupOf(user.organizationId)
       const listing = setup.connectors.filter(isActive).map(async (connector) => ({
+        id: connector.id,
         name: connector.name,
         origin: originOf(connector),
         readOnlyTools: connector.read_only_tools,
-        tools: await listFor(user, setup, connector),
+        ...(await listFor(user, setup, connector)),
       }))
       return Promise.all(listing)
     },
@@ -181,7 +193,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
           delegate ??= requireDelegate(service, user, setup, connector)
           return await work(await delegate)
         } catch (error) {
-          throw report(organizationId, connector, error)
+          throw report(user, connector, error)
         }
       }
       return {

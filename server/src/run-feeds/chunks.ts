@@ -79,11 +79,16 @@ export function describeProgress(call: ToolCallRow): Chunk[] {
     const durationMs = Math.max(0, Date.parse(ended_at) - Date.parse(dispatched_at))
     chunks.push({ type: 'data-timing', id, data: { durationMs } })
   }
+  if (call.connect_to !== null) chunks.push({ type: 'data-connect', id, data: { connector: connectorOf(call) } })
   if (state === 'succeeded') chunks.push({ type: 'tool-output-available', toolCallId: id, output: call.result ?? '' })
   else if (state === 'declined') chunks.push({ type: 'tool-output-denied', toolCallId: id })
   else if (hasEnded(call)) chunks.push({ type: 'tool-output-error', toolCallId: id, errorText: explainEnd(call) })
   return chunks
 }
+
+/** The connector that the user has to connect their account to. The link is added for each client; see ConnectLinks. */
+const connectorOf = ({ tool }: ToolCallRow): string =>
+  tool?.kind === 'connector' ? tool.connector : (tool?.name.replace(/^connect_/, '') ?? '')
 
 /** What the model and the user are told about a call without a result. */
 export function explainEnd({ state, result, reason }: ToolCallRow): string {

@@ -1,18 +1,16 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
-import { type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
-import { member, type Shop, startShop } from '../../test/shop.ts'
+import type { ScriptedModel } from '../../test/scripted-model.ts'
+import { member } from '../../test/shop.ts'
 
-let shop: Shop
+let shop: AgentShop
 let model: ScriptedModel
 beforeAll(async () => {
-  model = await startScriptedModel(() => ({ text: ['Hello'] }))
-  shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
+  shop = await startAgentShop()
+  model = shop.model
 })
-afterAll(async () => {
-  await shop.close()
-  model.close()
-})
+afterAll(() => shop.close())
 
 /** A run that goes on until the test ends, or until `release`. */
 async function startRun() {

@@ -98,6 +98,11 @@ export async function findLateCall(sql: Sql, speaker: Speaker, callId: string) {
   return call && (await ownsThread(sql, speaker, call.thread_id)) ? call : undefined
 }
 
+/** The results of these calls of a thread that arrived late. The caller must have checked whose thread it is. */
+export const selectLateResults = (sql: Sql, threadId: string, callIds: readonly string[]) => sql<ToolCallRow>`
+  select c.* from tool_calls c join runs r on r.organization_id = c.organization_id and r.id = c.run_id
+  where r.thread_id = ${threadId} and c.id = any(${callIds.filter(isId)}::uuid[]) and c.late_step is not null`
+
 /**
  * Stores a late result once, whichever node works on the run: that one locks the thread too before it writes. Returns
  * false if the call is no longer open.

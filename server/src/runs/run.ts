@@ -93,6 +93,8 @@ export interface ToolCallRow {
   ended_at: string | null
   /** Set if the result arrived after the outcome had been reported as unknown: the run's last step by then. */
   late_step: number | null
+  /** The connector that the user has to connect their account to before the call can be made. */
+  connect_to: string | null
 }
 
 /**

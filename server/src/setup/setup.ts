@@ -65,7 +65,9 @@ export function serveSetup(service: Service): Hono {
       c,
       200,
       'Done',
-      `<h1>${escapeHtml(organization)} is ready</h1><p>${escapeHtml(email)} is its administrator. To get a first access token, run this on the server:</p>
+      `<h1>${escapeHtml(organization)} is ready</h1><p>${escapeHtml(email)} is its administrator. Sign in with your new password to set up the agent.</p>
+       <p><a class="button" href="/o/${escapeHtml(slug)}">Open the dashboard</a></p>
+       <p>For scripts, this prints an access token on the server:</p>
        <pre>npx inlay token --email ${escapeHtml(email)} --org ${escapeHtml(slug)}</pre>`,
     )
   })

@@ -34,6 +34,8 @@ export const topics = {
   /** An organization's identity provider or allowed domains. */
   identityProvider: (organizationId: string) => `identity-provider:${organizationId}` as const,
   endUser: (id: string) => `end-user:${id}` as const,
+  /** An end user has connected or disconnected their account at a third party. */
+  consents: (endUserId: string) => `consents:${endUserId}` as const,
   connectors: (organizationId: string) => `connectors:${organizationId}` as const,
   governance: (organizationId: string) => `governance:${organizationId}` as const,
   toolCallSettings: (organizationId: string) => `tool-call-settings:${organizationId}` as const,

@@ -78,6 +78,30 @@ export const getSubscriptionStatus = operation({
   errors: [],
 })
 
+export const listProducts = operation({
+  ...subscriptions,
+  id: 'listProducts',
+  method: 'get',
+  path: '/subscriptions/products',
+  access: 'org',
+  summary: 'List the plans that can be bought',
+  description:
+    'Returns the plans that the billing provider sells, with the product ID that a checkout needs. The list is empty if this installation has no billing provider.',
+  response: z.strictObject({
+    products: z
+      .array(
+        z
+          .strictObject({
+            product_id: z.string().describe('ID of the product at the billing provider'),
+            plan_id: z.string().describe('ID of the plan'),
+          })
+          .meta({ id: 'Product' }),
+      )
+      .describe('The products, smallest plan first'),
+  }),
+  errors: [],
+})
+
 export const getCheckoutUrl = operation({
   ...subscriptions,
   id: 'getCheckoutUrl',

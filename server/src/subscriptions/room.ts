@@ -13,6 +13,7 @@ export const subscriptionsRoom: Room<Service & Billing> = {
   routes: [
     route(contract.getSubscription, subscriptions.getSubscription),
     route(contract.getSubscriptionStatus, subscriptions.getSubscriptionStatus),
+    route(contract.listProducts, subscriptions.listProducts),
     route(contract.getCheckoutUrl, subscriptions.getCheckoutUrl),
     route(contract.getPortalUrl, subscriptions.getPortalUrl),
     route(contract.syncSubscription, subscriptions.syncSubscription),

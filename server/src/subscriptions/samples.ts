@@ -15,6 +15,7 @@ export const fillTables = (app: TestService, slug: Slug) =>
 export const operationSamples: OperationSamples<typeof contract> = {
   getSubscription: {},
   getSubscriptionStatus: {},
+  listProducts: {},
   getCheckoutUrl: { query: { product_id: 'inlay_team' } },
   getPortalUrl: {},
   syncSubscription: {},

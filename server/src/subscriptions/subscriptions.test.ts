@@ -87,6 +87,15 @@ describe('without a subscription', () => {
   })
 })
 
+test('the products are the plans that are sold', async () => {
+  expect(await (await makeCustomer()).request('GET', '/subscriptions/products')).toEqual({
+    products: [
+      { product_id: 'inlay_team', plan_id: 'team' },
+      { product_id: 'inlay_enterprise', plan_id: 'enterprise' },
+    ],
+  })
+})
+
 describe('the checkout URL', () => {
   test('contains the product and the organization', async () => {
     const customer = await makeCustomer()
@@ -415,6 +424,7 @@ describe('a sync', () => {
 test('production has no local billing', async () => {
   const app = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
   const token = await app.tokenFor('admin@demo.test', 'demo')
+  expect((await app.request('GET', '/subscriptions/products', { token })).body).toEqual({ products: [] })
   for (const [method, path] of [
     ['GET', '/subscriptions/checkout?product_id=inlay_team'],
     ['GET', '/subscriptions/portal'],

@@ -43,6 +43,14 @@ export async function getSubscriptionStatus(
   })
 }
 
+export async function listProducts({
+  billing,
+  config: { plans },
+}: Service & Billing): Promise<Output<typeof contract.listProducts>> {
+  const sold = billing ? plans : []
+  return { products: sold.flatMap(({ id, product_id }) => (product_id ? { product_id, plan_id: id } : [])) }
+}
+
 export async function getCheckoutUrl(
   service: Service & Billing,
   { organization }: OrgCaller,

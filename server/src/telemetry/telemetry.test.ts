@@ -36,14 +36,11 @@ async function converse(script: Script, where = shop, person: Person = member) {
 /** The spans of a run, oldest first, once the node's work on it has ended `times` times. */
 async function traceOf(runId: string, { times = 1, from = collector } = {}) {
   const ofRun = () => from.spans.filter(({ traceId }) => traceId === runId.replaceAll('-', ''))
-  const roots = await vi.waitFor(
-    () => {
-      const found = ofRun().filter(({ parentId }) => parentId === undefined)
-      expect(found).toHaveLength(times)
-      return found
-    },
-    { timeout: 10_000 },
-  )
+  const roots = await vi.waitFor(() => {
+    const found = ofRun().filter(({ parentId }) => parentId === undefined)
+    expect(found).toHaveLength(times)
+    return found
+  })
   const spans = ofRun().sort((a, b) => Number(a.start - b.start))
   return { roots, spans, [Symbol.iterator]: () => spans[Symbol.iterator]() }
 }

@@ -10,6 +10,10 @@ const Thread = z
   .strictObject({
     id: z.string().describe('ID of the thread'),
     end_user_id: z.string().nullable().describe('ID of the end user; null for an anonymous visitor'),
+    end_user_name: z
+      .string()
+      .nullable()
+      .describe('Email address of the end user, or their external ID if they have none; null for an anonymous visitor'),
     site_id: z
       .string()
       .nullable()
@@ -287,6 +291,10 @@ const Feedback = z
     message_id: z.string().describe('ID of the agent’s message'),
     thread_id: z.string().describe('ID of the thread'),
     end_user_id: z.string().nullable().describe('ID of the end user; null for an anonymous visitor'),
+    end_user_name: z
+      .string()
+      .nullable()
+      .describe('Email address of the end user, or their external ID if they have none; null for an anonymous visitor'),
     rating: Rating.describe('`up` or `down`'),
     comment: z.string().nullable().describe(`The user’s comment; null if there is none, and ${visibleText}`),
     created_at: Timestamp.describe('When the user first rated the message'),

@@ -1,35 +1,27 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
-import { type Script, type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
-import { member, type Shop, startShop } from '../../test/shop.ts'
+import type { Script } from '../../test/scripted-model.ts'
+import { member } from '../../test/shop.ts'
 import type { Sql } from '../stores/database.ts'
 import { keepErasing } from './retention.ts'
 
 /** Conversations that the agent really had, as administrators see them. */
 
-let shop: Shop
-let model: ScriptedModel
-let token = ''
-let demo = ''
+let shop: AgentShop
 beforeAll(async () => {
-  model = await startScriptedModel(() => ({ text: ['Hello'] }))
-  shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
-  token = await shop.tokenFor('admin@demo.test', 'demo')
-  demo = await shop.organization('demo')
+  shop = await startAgentShop()
 })
-afterAll(async () => {
-  await shop.close()
-  model.close()
-})
+afterAll(() => shop.close())
 beforeEach(() => configure({ are_contents_visible: true, retention_days: null }))
 
-const configure = (body: unknown) => shop.request('PATCH', '/agent/config', { token, body })
-const read = async (path: string) => (await shop.request('GET', path, { token })).body
-const asDemo = <T>(work: (sql: Sql) => Promise<T>) => shop.service.database.asOrg(demo, work)
+const configure = (body: unknown) => shop.request('PATCH', '/agent/config', { token: shop.admin, body })
+const read = async (path: string) => (await shop.request('GET', path, { token: shop.admin })).body
+const asDemo = <T>(work: (sql: Sql) => Promise<T>) => shop.service.database.asOrg(shop.demo, work)
 
 async function converse(script: Script) {
-  model.follow(script)
-  model.requests.length = 0
+  shop.model.follow(script)
+  shop.model.requests.length = 0
   const page = await shop.page(member)
   page.send({
     type: 'tools/list',
@@ -85,7 +77,7 @@ test('a conversation is listed, counted, found and exported as it happened', asy
   })
   expect((await read('/threads?search=it+THREE')).threads).toMatchObject([{ id: chat.thread }])
   expect((await read(`/feedback?thread_id=${chat.thread}`)).feedback).toMatchObject([{ message_id: run }])
-  const headers = { authorization: `Bearer ${token}` }
+  const headers = { authorization: `Bearer ${shop.admin}` }
   const markdown = await (await shop.fetch(`/api/threads/${chat.thread}/export?format=markdown`, { headers })).text()
   expect(markdown).toMatch(/What is in my cart\?.*Let me look\..*> \*\*Tool read\\_cart\*\*.*It has three\./s)
 })
@@ -109,7 +101,7 @@ test('a user can go on with a conversation whose beginning was erased', async ()
   await keepErasing(shop.service).close()
   expect((await read(`/threads/${chat.thread}/messages`)).messages).toEqual([])
   await chat.rest(await chat.say('Still there?'), 'succeeded')
-  expect(JSON.stringify(model.requests.at(-1))).not.toContain('canary')
+  expect(JSON.stringify(shop.model.requests.at(-1))).not.toContain('canary')
   expect(await read(`/threads/${chat.thread}`)).toMatchObject({ title: 'Still there?', message_count: 4 })
 })
 
@@ -119,7 +111,7 @@ test('erasing an end user in the middle of an answer leaves nothing of the conve
   const run = await chat.say('Tell me a story')
   await chat.until(run, ({ texts }) => texts.join('') !== '')
   const { end_user_id } = await read(`/threads/${chat.thread}`)
-  expect((await shop.request('DELETE', `/end-users/${end_user_id}`, { token })).status).toBe(200)
+  expect((await shop.request('DELETE', `/end-users/${end_user_id}`, { token: shop.admin })).status).toBe(200)
   gate.resolve()
   const left = () =>
     asDemo(

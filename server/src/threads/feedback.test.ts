@@ -59,6 +59,7 @@ describe('saving feedback', () => {
           message_id: runId,
           thread_id: threadId,
           end_user_id: isEndUser ? endUserId : null,
+          end_user_name: isEndUser ? `${endUserId}@example.com` : null,
           rating: 'down',
           comment: 'Too slow\nfor me',
           created_at: expect.any(String),

@@ -55,7 +55,9 @@ export async function listFeedback(
   return database.asOrg(caller.organization.id, async (sql) => {
     const contents_visible = await areContentsVisible(sql)
     const found = await sql<FeedbackList['feedback'][number]>`
-      select run_id as message_id, thread_id, threads.end_user_id, rating,
+      select run_id as message_id, thread_id, threads.end_user_id,
+             (select coalesce(nullif(email, ''), external_id) from end_users u where u.id = threads.end_user_id)
+               as end_user_name, rating,
              case when ${contents_visible}::boolean then comment end as comment,
              feedback.created_at, feedback.updated_at
       from feedback join threads on threads.id = thread_id

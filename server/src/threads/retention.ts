@@ -1,4 +1,5 @@
 import type { Service } from '../foundation/service.ts'
+import { keepDoing } from '../lib/clock.ts'
 import type { Database, Sql } from '../stores/database.ts'
 
 const eraseEveryMs = 10 * 60_000
@@ -20,17 +21,7 @@ export function keepErasing({ database, log }: Pick<Service, 'database' | 'log'>
     }
   }
   const run = () => erase().catch((error) => log.warn({ err: error }, 'Could not erase old conversations; retrying'))
-  let running = run()
-  const timer = setInterval(() => {
-    running = running.then(run)
-  }, everyMs)
-  timer.unref()
-  return {
-    async close() {
-      clearInterval(timer)
-      await running
-    },
-  }
+  return keepDoing(run, everyMs)
 }
 
 async function eraseOld({ asOrg }: Database, organizationId: string): Promise<void> {

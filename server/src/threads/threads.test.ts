@@ -30,6 +30,7 @@ test('a new thread starts without messages, and each message updates its counts'
   expect(fresh).toEqual({
     id,
     end_user_id: endUser,
+    end_user_name: `${endUser}@example.com`,
     site_id: site,
     title: null,
     status: 'regular',

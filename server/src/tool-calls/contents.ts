@@ -1,6 +1,7 @@
 import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
+import { keepDoing } from '../lib/clock.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
@@ -157,15 +158,5 @@ export function keepExpiring({ database, log }: Service, everyMs = expireEveryMs
   }
   const run = () =>
     expire().catch((error) => log.warn({ err: error }, 'Could not delete expired tool call contents; retrying'))
-  let running = run()
-  const timer = setInterval(() => {
-    running = running.then(run)
-  }, everyMs)
-  timer.unref()
-  return {
-    async close() {
-      clearInterval(timer)
-      await running
-    },
-  }
+  return keepDoing(run, everyMs)
 }

@@ -3,15 +3,12 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
-import { afterAll, onTestFinished } from 'vitest'
+import { onTestFinished } from 'vitest'
 
 const repository = join(import.meta.dirname, '../../..')
 
-/** Started once per test file, with its first page. */
+/** Started once per test worker, with its first page. They end with the worker. */
 const browsers = new Map<string, Promise<Browser>>()
-afterAll(async () => {
-  for (const browser of browsers.values()) await (await browser).close()
-})
 
 export interface PageOptions extends BrowserContextOptions {
   /** Options of the browser beyond the defaults. */
@@ -25,6 +22,8 @@ export async function usePage({ feature, initScript, ...options }: PageOptions =
   const browser = browsers.get(feature ?? '') ?? launch(feature ? [`--enable-features=${feature}`] : [])
   browsers.set(feature ?? '', browser)
   const context = await (await browser).newContext(options)
+  // The machine may be busy.
+  context.setDefaultTimeout(60_000)
   if (initScript) await context.addInitScript(initScript)
   const page = await context.newPage()
   onTestFinished(async ({ task }) => {

@@ -8,7 +8,7 @@ import { startTestProvider } from '../oidc-provider.ts'
 import { useInstallation } from '../processes.ts'
 import { readSnippets, runInShell, type Snippet } from '../snippets.ts'
 import { usePage } from './chromium.ts'
-import { frameOf, waitUntilConnected } from './widget/shop.ts'
+import { clickChoice, frameOf, waitUntilConnected } from './widget/shop.ts'
 
 const repository = join(import.meta.dirname, '../../..')
 
@@ -59,7 +59,7 @@ async function startApplication(idToken: () => Promise<string>) {
 
 const module = (text: string) => `<script type="module">${text}</script>`
 
-test('a new user who follows the guides gets an assistant that uses their own page', { timeout: 120_000 }, async () => {
+test('a new user who follows the guides gets an assistant that uses their own page', async () => {
   const inlay = useInstallation()
   const server = await inlay.start()
   const provider = await startTestProvider()
@@ -141,13 +141,13 @@ test('a new user who follows the guides gets an assistant that uses their own pa
   const question = frameOf(page).getByRole('alertdialog')
   const called = client.callTool(callIn(callOnce))
   await question.getByText('"ink-blue"').waitFor()
-  await question.getByRole('button', { name: 'Allow once' }).click()
+  await clickChoice(question.getByRole('button', { name: 'Allow once' }))
   expect((await called).structuredContent).toEqual({ cart: ['ink-blue'] })
 
   const named = { ...callSource, text: textOf(callSource).replace('"source_id": "…"', `"source_id": "${source}"`) }
   const again = run([define, named] as Snippet[])
   await question.getByText('"ink-blue"').waitFor()
-  await question.getByRole('button', { name: 'Allow once' }).click()
+  await clickChoice(question.getByRole('button', { name: 'Allow once' }))
   const [{ result }] = await again
   expect(result.structuredContent).toEqual({ cart: ['ink-blue', 'ink-blue'] })
 

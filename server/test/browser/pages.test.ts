@@ -100,7 +100,7 @@ describe('signing in', () => {
     await press(page, 'Set password')
     await seeHeading(page, 'Your password is set')
     await follow(page, 'Continue to Inlay')
-    await seeHeading(page, 'Inlay is running')
+    await seeHeading(page, 'Sign in')
     await page.goto(link)
     await seeHeading(page, 'This link isn’t valid')
     await arrive(app.url, { page })

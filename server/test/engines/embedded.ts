@@ -6,7 +6,7 @@ import { databaseUrl, makeRunFolder, makeTemplates } from './engines.ts'
 /** The engines of one machine: the embedded PostgreSQL, and a file for the key-value store. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = makeRunFolder('embedded')
-  const postgres = await openEmbeddedPostgres({ dataDir: folder.path, claim: 'own' })
+  const postgres = await openEmbeddedPostgres({ dataDir: folder.path, claim: 'own', connections: 200 })
   await forgoDurability(postgres.connection)
   const templates = await makeTemplates(postgres.connection)
   const { host = '', user = '' } = postgres.connection

@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { compileScript, parse } from '@vue/compiler-sfc'
+import { compile } from 'svelte/compiler'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { startExamples } from '../../../examples/examples.ts'
 import { Browser } from '../browser.ts'
@@ -74,6 +76,11 @@ const surroundings: Record<string, string> = {
     declare const token: string
     declare function show(text: string): void
     SNIPPET`,
+  'docs/agent.md: const url = new URL(location.href)': `
+    declare const token: string
+    declare function post(path: string, body: object, token: string): Promise<Response>
+    SNIPPET
+    export {}`,
   'docs/let-an-assistant-use-your-page.md: await document.modelContext.registerTool({': `
     import '@mcp-b/webmcp-types'
     declare function searchProducts(query: unknown): Promise<string>
@@ -134,8 +141,69 @@ test('JavaScript does too, as far as types can tell', () => {
   expect(checkTypes(of('js'), { strict: false })).toBe('')
 })
 
+describe('components', () => {
+  const scripts = { Vue: '<script setup lang="ts">', Svelte: '<script lang="ts">' }
+  const find = (script: string) => {
+    const [found, ...others] = of('html').filter(({ text }) => text.startsWith(script))
+    if (!found || others.length > 0) throw new Error(`There must be one snippet with ${script}`)
+    return found
+  }
+
+  test('the one for Vue compiles, and its template only uses names of its script', () => {
+    const compilerOptions = { isCustomElement: (tag: string) => tag === 'inlay-agent' }
+    const { descriptor, errors } = parse(find(scripts.Vue).text, { templateParseOptions: compilerOptions })
+    expect(errors).toEqual([])
+    const { content } = compileScript(descriptor, {
+      id: 'docs',
+      inlineTemplate: true,
+      templateOptions: { compilerOptions },
+    })
+    expect(content).toContain('onInlayMessage: onMessage')
+    expect(content, 'names that the script doesn’t define').not.toMatch(/_ctx\./)
+  })
+
+  test('the one for Svelte compiles without warnings', () => {
+    expect(compile(find(scripts.Svelte).text, { runes: true }).warnings).toEqual([])
+  })
+
+  test.each(Object.entries(scripts))(
+    'the script, the listeners and the calls of the one for %s have the right types',
+    (_, script) => {
+      const snippet = find(script)
+      const [, code = ''] = snippet.text.match(/^<script[^>]*>\n(.*?)<\/script>/s) ?? []
+      const listeners = [...snippet.text.matchAll(/(?:@|\bon)(inlay-[a-z-]+)=["{](\w+)/g)]
+      const calls = [...snippet.text.matchAll(/(?:@click="|onclick=\{\(\) => )([^"}]+)/g)]
+      expect([listeners.length, calls.length]).toEqual([1, 1])
+      const text = [
+        code.replace(/^ +/gm, ''),
+        ...listeners.map(
+          ([, name, handler]) =>
+            `export const element = (agent: InlayAgent) => agent.addEventListener('${name}', ${handler})`,
+        ),
+        ...calls.map(([, call]) => `export const click = (agent: InlayAgent | undefined) => ${call}`),
+      ].join('\n')
+      const bundler = { module: 'esnext', moduleResolution: 'bundler' }
+      expect(checkTypes([{ ...snippet, language: 'ts', text }], bundler, frameworkFiles)).toBe('')
+    },
+  )
+})
+
+/** What the components import, apart from the widget. Vue's own types would be 20 more packages. */
+const frameworkFiles = {
+  'session.ts': 'export const getIdToken = async () => ""',
+  'frameworks.d.ts': `
+    declare module 'vue' {
+      export function onMounted(run: () => unknown): void
+      export function useTemplateRef<Type>(name: string): { readonly value: Type | null }
+    }
+    declare module 'svelte' {
+      export function onMount(run: () => unknown): void
+    }
+    declare function $state<Type>(): Type | undefined`,
+}
+
 /** Returns the compiler's errors. */
-function checkTypes(snippets: Snippet[], options: object): string {
+function checkTypes(snippets: Snippet[], options: object, files: Record<string, string> = {}): string {
   mkdirSync(join(repository, 'test-results'), { recursive: true })
   const folder = mkdtempSync(join(repository, 'test-results/snippets-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -143,6 +211,7 @@ function checkTypes(snippets: Snippet[], options: object): string {
   const paths = {
     '@inlay/tool-server': source('tool-server/src/tool-server.ts'),
     '@inlay/tool-server/*': source('tool-server/src/*.ts'),
+    '@inlay/widget': source('widget/src/inlay-agent.ts'),
     '@inlay/widget/*': source('widget/src/*.ts'),
   }
   // A separate application may be less strict than this one.
@@ -150,6 +219,7 @@ function checkTypes(snippets: Snippet[], options: object): string {
   const compilerOptions = { lib: ['esnext', 'dom'], jsx: 'react-jsx', ...lenient, paths, ...options }
   const config = { extends: '../../tsconfig.json', compilerOptions, include: ['*'] }
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   for (const [index, snippet] of snippets.entries()) {
     const around = surroundings[nameOf(snippet)] ?? 'SNIPPET'
     // Imports must be at the top, wherever the snippet goes.

@@ -21,6 +21,23 @@ const answer = (approved: boolean): Chunk => ({ type: 'tool-approval-response', 
 const edited: Chunk = { type: 'data-edited-arguments', id: 'call', data: { id: 8 } }
 const output = (output: unknown): Chunk => ({ type: 'tool-output-available', toolCallId: 'call', output })
 
+describe('a call that needs the user’s account', () => {
+  const connect = (path: unknown): Chunk => ({ type: 'data-connect', id: 'call', data: { connector: 'crm', path } })
+
+  test('has the link to Inlay’s page', () => {
+    const path = '/connect/agent/key.contents.signature'
+    expect(read(add, connect(path))).toMatchObject([{ connect: { service: 'crm', path } }])
+  })
+
+  test.each([
+    'https://evil.example/',
+    '//evil.example/connect/agent/a',
+    'javascript:alert(1)',
+    '/connect/agent/../x/y',
+    7,
+  ])('has no other link: %s', (path) => expect(read(add, connect(path))).toMatchObject([{ connect: undefined }]))
+})
+
 describe('chunks become parts', () => {
   test.each<[string, Chunk[], object[]]>([
     [

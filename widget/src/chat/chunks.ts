@@ -78,6 +78,9 @@ function addChunk(parts: EntryPart[], chunk: Chunk, pageOrigin: string): void {
     case 'tool-output-denied':
       changeCall(chunk.toolCallId, () => ({ state: 'declined', inputSchema: undefined }))
       break
+    case 'data-connect':
+      changeCall(chunk.id, () => ({ connect: readConnect(data) }))
+      break
     case 'data-timing':
       changeCall(chunk.id, () => ({ durationMs: typeof data.durationMs === 'number' ? data.durationMs : null }))
       break
@@ -118,6 +121,7 @@ function describeCall(chunk: Chunk, pageOrigin: string): ToolEntryPart {
     output: null,
     error: null,
     durationMs: null,
+    connect: undefined,
   }
   if (kind === 'page') return { ...call, place: source === pageOrigin ? 'page' : 'tab' }
   if (kind === 'built_in') return { ...call, place: 'built-in' }
@@ -131,6 +135,12 @@ function describeCall(chunk: Chunk, pageOrigin: string): ToolEntryPart {
     name: ownName.slice(dot + 1),
     source: toText(connector) || ownName.slice(0, dot),
   }
+}
+
+/** The path must be one of our own pages, because the user follows it. */
+function readConnect({ connector, path }: Record<string, unknown>): ToolEntryPart['connect'] {
+  const isOurs = /^\/connect\/agent\/[\w.-]+$/.test(toText(path))
+  return isOurs ? { service: toText(connector), path: toText(path) } : undefined
 }
 
 const toText = (value: unknown): string => (typeof value === 'string' ? value : '')

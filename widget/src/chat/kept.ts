@@ -19,6 +19,14 @@ export interface Outgoing {
   isRefused: boolean
 }
 
+/** What a visitor left in this tab for the user who signed in after them. */
+export interface Left {
+  /** The visitor's last thread, or empty if the server has none. */
+  threadId: string
+  /** Messages that couldn't be sent. */
+  messages: Outgoing[]
+}
+
 /** What survives a reload, for one user. Nothing that the agent wrote is kept. */
 export interface Kept {
   readThread(): string | undefined
@@ -27,6 +35,8 @@ export interface Kept {
   writeDraft(threadId: string, text: string): void
   readOutbox(): Outgoing[]
   writeOutbox(messages: readonly Outgoing[]): void
+  readLeft(): Left
+  writeLeft(left: Left): void
   /** The open thread's run, if it is in progress or waits for the user. */
   readActiveRun(): string | undefined
   writeActiveRun(runId: string | undefined): void
@@ -40,13 +50,18 @@ const maxDrafts = 20
 export const fitsOutbox = (messages: readonly Outgoing[]): boolean =>
   messages.length <= maxOutgoing && JSON.stringify(messages).length <= maxOutboxLength
 
-/** Keys are `<what>/<user>` or `<what>/<user>/<thread>`. Opening it removes what other users left in this browser. */
-export function openKept({ tab, browser }: ChatStorage, userId: string): Kept {
-  for (const store of [tab, browser])
+/** Opening it removes what other users left in this browser. */
+export function openKept(storage: ChatStorage, userId: string): Kept {
+  for (const store of [storage.tab, storage.browser])
     for (const key of store.keys()) {
       const [, owner] = key.split('/')
       if (owner !== undefined && owner !== userId) store.remove(key)
     }
+  return findKept(storage, userId)
+}
+
+/** Keys are `<what>/<user>` or `<what>/<user>/<thread>`. */
+export function findKept({ tab, browser }: ChatStorage, userId: string): Kept {
   const place = (what: string, ...more: string[]) => [what, userId, ...more].join('/')
   const draftPlace = (threadId: string) => place('draft', threadId)
   /** Threads with a draft, the newest last. */
@@ -66,10 +81,7 @@ export function openKept({ tab, browser }: ChatStorage, userId: string): Kept {
       for (const id of after.splice(0, after.length - maxDrafts)) browser.remove(draftPlace(id))
       if (after.length > 0 || before.length > 0) browser.write(place('drafts'), JSON.stringify(after))
     },
-    readOutbox: () =>
-      readList(tab.read(place('outbox')))
-        .filter(isOutgoing)
-        .slice(0, maxOutgoing),
+    readOutbox: () => readMessages(tab.read(place('outbox'))),
     writeOutbox(messages) {
       const kept = [...messages]
       // Refused messages are kept as long as there is room.
@@ -79,6 +91,11 @@ export function openKept({ tab, browser }: ChatStorage, userId: string): Kept {
       }
       writeOrRemove(tab, place('outbox'), kept.length > 0 ? JSON.stringify(kept) : undefined)
     },
+    readLeft() {
+      const [threadId = '', messages] = tab.read(place('left'))?.split('\n') ?? []
+      return { threadId, messages: readMessages(messages) }
+    },
+    writeLeft: ({ threadId, messages }) => tab.write(place('left'), `${threadId}\n${JSON.stringify(messages)}`),
     readActiveRun: () => tab.read(place(activePlace)),
     writeActiveRun: (runId) => writeOrRemove(tab, place(activePlace), runId),
   }
@@ -88,6 +105,8 @@ const activePlace = 'active'
 
 /** Whether the agent was working or waiting for the user before the reload, in this tab. */
 export const hadActiveRun = (tab: TextStore): boolean => tab.keys().some((key) => key.startsWith(`${activePlace}/`))
+
+const readMessages = (json: string | undefined) => readList(json).filter(isOutgoing).slice(0, maxOutgoing)
 
 function readList(json: string | undefined): unknown[] {
   try {

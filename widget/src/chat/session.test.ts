@@ -41,6 +41,8 @@ function useSession() {
   return { session, sent, connect, last, respond, draw, texts }
 }
 
+const visitor = { id: 'key', isAnonymous: true, isResumed: false }
+
 const user = (id: string, is_queued = false): Message => ({
   role: 'user',
   id,
@@ -98,10 +100,65 @@ describe('what the user types', () => {
     for (let count = 0; count < 20; count += 1) session.send(`${count}`)
     session.setDraft('One more')
     session.send('One more')
-    expect(session.state).toMatchObject({ draft: 'One more', problem: { code: 'TOO_MANY_WAITING' } })
+    expect(session.state).toMatchObject({ draft: 'One more', problem: { code: 'TOO_MANY_WAITING', message: '' } })
     session.send('x'.repeat(32_001))
     expect(session.state.problem?.code).toBe('MESSAGE_TOO_LONG')
     expect(texts().length).toBe(20)
+  })
+
+  test.each([undefined, null, 7, ['Hi'], { toString: 1, valueOf: 1 }])('is text, and %j is ignored', (text) => {
+    const { session, texts } = useSession()
+    session.send(text as never)
+    expect(texts()).toEqual([])
+  })
+
+  test('as a visitor is there after signing in: the draft at once, and messages with the conversation', () => {
+    const { session, connect, respond, last, texts } = useSession()
+    session.connected(visitor)
+    session.send('Hi')
+    const { threadId } = session.state
+    respond('chat/send', { type: 'chat/start', thread_id: threadId, run_id: 'run', is_queued: false })
+    session.disconnected()
+    session.send('And this?')
+    session.setDraft('Half a sent')
+    connect()
+    expect([texts(), session.state]).toMatchObject([[], { draft: 'Half a sent', canAdopt: true }])
+    session.setDraft('Half a sentence')
+    session.adopt(true)
+    respond('chat/adopt', { type: 'chat/adopted', thread_id: threadId })
+    respond('chat/messages', list([user('Hi'), run('run')]))
+    expect(texts()).toEqual(['delivered: Hi', 'run', 'sending: And this?'])
+    expect(session.state).toMatchObject({ threadId, draft: 'Half a sentence', canAdopt: false })
+    expect(last('chat/send')).toMatchObject({ thread_id: threadId, message: { text: 'And this?' } })
+  })
+
+  test.each([
+    ['moves to the user’s conversation, even if nothing was sent before', true, ['sending: Hi']],
+    ['is forgotten if the user doesn’t want it', false, []],
+  ])('as a visitor %s', (_, isWanted, expected) => {
+    const { session, connect, texts } = useSession()
+    session.connected(visitor)
+    session.disconnected()
+    session.send('Hi')
+    connect()
+    expect([texts(), session.state.canAdopt]).toEqual([[], true])
+    session.adopt(isWanted)
+    expect([texts(), session.state.canAdopt]).toEqual([expected, false])
+    session.connected(visitor)
+    connect()
+    expect([texts(), session.state.canAdopt], 'only once').toEqual([[], false])
+  })
+
+  test('as a user isn’t shown to the next one', () => {
+    const { session, connect, texts } = useSession()
+    connect()
+    session.disconnected()
+    session.send('Hi')
+    session.setDraft('Secret')
+    for (const id of ['key', 'bob']) {
+      session.connected({ id, isAnonymous: id === 'key', isResumed: false })
+      expect([texts(), session.state]).toMatchObject([[], { draft: '', canAdopt: false }])
+    }
   })
 
   test('can be edited while it waits', () => {
@@ -207,6 +264,26 @@ describe('a thread that is read again', () => {
       status: 'succeeded',
       parts: [{ text: 'One two', isStreaming: false }],
     })
+  })
+})
+
+describe('a message that was sent elsewhere', () => {
+  test.each<[string, Message[], string | undefined]>([
+    ['is marked if it is the last one', [user('a'), run('r1'), user('b'), run('r2')], 'b'],
+    ['is marked if it replaces the last one', [user('c'), run('r3')], 'c'],
+    ['is not marked if it was there', [user('a'), run('r1')], undefined],
+  ])('%s', (_, messages, expected) => {
+    const { session, connect, respond } = useSession()
+    connect()
+    session.openThread('thread')
+    respond('chat/messages', list([user('a'), run('r1')]))
+    expect(session.state.elsewhere).toBe(undefined)
+    session.disconnected()
+    connect()
+    respond('chat/messages', list(messages))
+    expect(session.state.elsewhere).toBe(expected)
+    session.send('mine')
+    expect(session.state.elsewhere).toBe(undefined)
   })
 })
 

@@ -2,11 +2,11 @@ import type { ClientMessageInput } from '@inlay/protocol'
 import { maxChatMessageLength } from '@inlay/protocol/values'
 import { newId } from '../kept/ids.ts'
 import type { VisitorSecret } from '../kept/visitor-secret.ts'
-import { type ChatStorage, fitsOutbox, type Kept, type Outgoing, openKept } from './kept.ts'
+import { type ChatStorage, findKept, fitsOutbox, type Kept, type Left, type Outgoing, openKept } from './kept.ts'
 import { isActive } from './merge.ts'
 import { createOpenThread } from './open-thread.ts'
 import { createRequests, type Refusal, type ResponseOf } from './requests.ts'
-import type { AgentEntry, AgentInfo, ChatSession, ChatState, ToolEntryPart, UserEntry } from './state.ts'
+import type { AgentEntry, AgentInfo, ChatSession, ChatState, OwnProblem, ToolEntryPart, UserEntry } from './state.ts'
 import { createThreads } from './thread-list.ts'
 
 /** What happens in conversations. Whether it is news depends on what the user sees. */
@@ -30,8 +30,10 @@ export interface ChatSessionOptions {
   onEvent(event: ChatEvent): void
 }
 
-/** Where a tab keeps the thread of a visitor, who may sign in. */
+/** Where a tab keeps the ID and the last thread of a visitor, who may sign in. */
+const visitorPlace = 'visitor'
 const visitorThreadPlace = 'visitor-thread'
+const nothing: Left = { threadId: '', messages: [] }
 const longestFallbackTitle = 80
 
 export function createChatSession(options: ChatSessionOptions): ChatSession {
@@ -48,7 +50,12 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
   let sendingId: string | undefined
   let isRegenerating = false
   let activeRun: string | undefined
-  let adoptable: string | undefined
+  /** With which the user is back from a third party. */
+  let accountCode: string | undefined
+  let left = nothing
+  /** The last message of the open thread that came from elsewhere. */
+  let elsewhere: string | undefined
+  let lastMine: string | undefined
   /** Calls that the user was asked about. */
   const asked = new Set<string>()
 
@@ -83,7 +90,9 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
     problem: undefined,
     threads: threads.list,
     draft: '',
+    connectedService: undefined,
     canAdopt: false,
+    elsewhere: undefined,
   }
   thread.open({ id: newId(), unsent: [], isNew: true })
 
@@ -101,6 +110,7 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
     const { id: threadId, entries, hasEarlier, isLoading } = thread
     const run = entries.findLast((entry) => entry.role === 'assistant')
     const questions = run && isActive(run) ? run.parts.filter(isQuestion) : []
+    findElsewhere()
     update({
       threadId,
       title: findTitle(),
@@ -108,6 +118,7 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
       hasEarlier,
       isLoading,
       isWorking: run?.status === 'running',
+      elsewhere,
       questions: isEqualList(questions, state.questions) ? state.questions : questions,
     })
     keepActiveRun(run && isActive(run) ? run.id : undefined)
@@ -116,6 +127,16 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
       asked.add(callId)
       options.onEvent({ type: 'asked', threadId, messageId: run?.id ?? '', callId })
     }
+  }
+
+  /** A message that this tab didn't send is the last one, and wasn't there when the thread was read. */
+  function findElsewhere(): void {
+    const mine = thread.entries.findLast((entry) => entry.role === 'user')
+    if (mine?.id === lastMine && thread.id === state.threadId) return
+    lastMine = mine?.id
+    const isSent = mine?.role === 'user' && (mine.delivery === 'delivered' || mine.delivery === 'queued')
+    const isRead = thread.id === state.threadId && !state.isLoading
+    elsewhere = isSent && isRead && !state.entries.some(({ id }) => id === mine.id) ? mine.id : undefined
   }
 
   function keepActiveRun(runId: string | undefined): void {
@@ -132,16 +153,15 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
     return first?.role === 'user' ? first.text.slice(0, longestFallbackTitle) : null
   }
 
-  function showProblem(code: string, message: string, retryAt?: number): void {
-    update({ problem: { code, message, ...(retryAt !== undefined && { retryAt }) } })
-  }
+  /** The panel has the texts of these problems. */
+  const showProblem = (code: OwnProblem) => update({ problem: { code, message: '' } })
 
-  function showRefusal({ code, message, retry_after_ms }: Refusal): void {
-    showProblem(code, message, retry_after_ms === undefined ? undefined : options.now() + retry_after_ms)
+  function showRefusal({ code, message, retry_after_ms: ms }: Refusal): void {
+    update({ problem: { code, message, ...(ms !== undefined && { retryAt: options.now() + ms }) } })
   }
 
   const forgetProblem = () => {
-    if (state.problem) update({ problem: undefined })
+    if (state.problem || state.connectedService) update({ problem: undefined, connectedService: undefined })
   }
 
   /** Opens a thread with what this browser has of it. */
@@ -161,12 +181,17 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
     const missing = thread.id
     if (outbox.some(({ id, threadId }) => threadId === missing && id === sendingId)) return
     const id = newId()
-    const { draft, problem } = state
     keepOutbox(outbox.map((one) => (one.threadId === missing ? { ...one, threadId: id, isEdit: false } : one)))
-    kept?.writeDraft(missing, '')
-    open(id, { isNew: true })
+    moveTo(id, true)
+  }
+
+  /** Opens a thread with what is typed now. */
+  function moveTo(id: string, isNew = false): void {
+    const { draft, problem } = state
+    kept?.writeDraft(thread.id, '')
+    open(id, { isNew })
     setDraft(draft)
-    if (problem) update({ problem })
+    update({ problem })
   }
 
   function setDraft(text: string): void {
@@ -193,14 +218,14 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
   /** Shows a message, and sends it after those that wait. Returns whether there was room for it. */
   function enqueue(text: string, skill: string | null, isEdit: boolean, unsent?: Outgoing): boolean {
     if (text.length > maxChatMessageLength) {
-      showProblem('MESSAGE_TOO_LONG', `The message is too long. It can have ${maxChatMessageLength} characters.`)
+      showProblem('MESSAGE_TOO_LONG')
       return false
     }
     const createdAt = new Date(options.now()).toISOString()
     const added: Outgoing = { id: newId(), threadId: thread.id, text, skill, createdAt, isEdit, isRefused: false }
     const others = outbox.filter((one) => one !== unsent)
     if (!fitsOutbox([...others.filter(({ isRefused }) => !isRefused), added])) {
-      showProblem('TOO_MANY_WAITING', 'Too many messages are waiting for the connection. Send this one later.')
+      showProblem('TOO_MANY_WAITING')
       return false
     }
     keepOutbox([...others, added])
@@ -264,7 +289,7 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
     if (threadId !== thread.id) return
     thread.changeMessage(id, 'refused')
     if (refusal.code === 'RESOURCE_NOT_FOUND') {
-      showProblem('CONVERSATION_GONE', 'This conversation was deleted. You can send the message in a new one.')
+      showProblem('CONVERSATION_GONE')
       leaveMissingThread()
       return
     }
@@ -276,11 +301,16 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
   /** The message at the end of the thread, if the server doesn't have it. */
   const findLastUnsent = () => outbox.find(({ id }) => id === thread.entries.at(-1)?.id && id !== sendingId)
 
-  /** Everything of the former user is removed, in this tab and in the browser. */
+  /** Everything of the former user is removed, in this tab and in the browser, except what a visitor has typed. */
   function startOver(next: { id: string; isAnonymous: boolean }): void {
     const isFirst = user === undefined
-    const { draft } = state
     const typed = isFirst ? outbox : []
+    const drafts = isFirst || (user?.isAnonymous && !next.isAnonymous) ? [state.draft] : []
+    const visitorId = next.isAnonymous ? undefined : storage.tab.read(visitorPlace)
+    const visitor = visitorId === undefined ? undefined : findKept(storage, visitorId)
+    // The page was reloaded for signing in.
+    if (isFirst && visitor) drafts.unshift(visitor.readDraft(visitor.readThread() ?? ''))
+    const messages = visitor?.readOutbox() ?? []
     requests.clear()
     sendingId = undefined
     isRegenerating = false
@@ -294,23 +324,35 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
     threads.clear()
     update({ agent: undefined })
     open(threadId, { isNew: known === undefined, activeRun })
-    if (isFirst && draft) setDraft(draft)
-    offerAdoption(next)
+    setDraft([state.draft, ...drafts].filter((text) => text !== '').join('\n'))
+    offerAdoption(kept, messages)
   }
 
-  /** A visitor's thread is only offered to the first user who signs in after it. */
-  function offerAdoption({ id, isAnonymous }: { id: string; isAnonymous: boolean }): void {
-    const [threadId, owner = id] = storage.tab.read(visitorThreadPlace)?.split(' ') ?? []
-    adoptable = !isAnonymous && owner === id ? threadId : undefined
-    if (!isAnonymous && owner !== id) storage.tab.remove(visitorThreadPlace)
-    if (adoptable) storage.tab.write(visitorThreadPlace, `${adoptable} ${id}`)
-    update({ canAdopt: adoptable !== undefined })
+  /** What a visitor leaves is only offered to the first user who signs in after it. */
+  function offerAdoption(mine: Kept, messages: Outgoing[]): void {
+    if (user?.isAnonymous) storage.tab.write(visitorPlace, user.id)
+    else {
+      const threadId = storage.tab.read(visitorThreadPlace) ?? ''
+      for (const place of [visitorPlace, visitorThreadPlace]) storage.tab.remove(place)
+      if (threadId || messages.length > 0) mine.writeLeft({ threadId, messages })
+    }
+    left = mine.readLeft()
+    update({ canAdopt: left.threadId !== '' || left.messages.length > 0 })
   }
 
-  function forgetVisitor(): void {
-    adoptable = undefined
-    storage.tab.remove(visitorThreadPlace)
+  function forgetLeft(): void {
+    left = nothing
+    kept?.writeLeft(nothing)
     update({ canAdopt: false })
+  }
+
+  /** Sends what the visitor couldn't send, in the open thread. */
+  function sendLeft(messages: readonly Outgoing[]): void {
+    forgetLeft()
+    const moved = messages.map((one) => ({ ...one, threadId: thread.id, isEdit: false }))
+    keepOutbox([...outbox, ...moved])
+    for (const one of moved) thread.addMessage(describeOutgoing(one))
+    flush()
   }
 
   /** Where the tab can't keep which thread was open, a reload continues the one in which the agent works or waits. */
@@ -335,6 +377,23 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
       {
         kind: 'read',
         onResponse: (response) => response.type === 'chat/agent' && update({ agent: describeAgent(response) }),
+        onRefusal: showRefusal,
+      },
+    )
+  }
+
+  /** Waits for the user whom the page signs in. */
+  function completeAccount(): void {
+    if (accountCode === undefined || !isConnected || user?.isAnonymous !== false) return
+    const code = accountCode
+    accountCode = undefined
+    requests.ask(
+      { type: 'chat/connect', code },
+      {
+        kind: 'once',
+        onResponse(response) {
+          if (response.type === 'chat/connected') update({ connectedService: response.connector })
+        },
         onRefusal: showRefusal,
       },
     )
@@ -374,12 +433,14 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
       thread.follow()
       threads.reload()
       flush()
+      completeAccount()
       if (isOther && !storage.tab.isLasting) findActiveThread()
     },
     disconnected: loseConnection,
 
     send(text, skill) {
-      const trimmed = text.trim()
+      // The page can send something else.
+      const trimmed = typeof text === 'string' && text.trim()
       if (!trimmed) return
       forgetProblem()
       if (enqueue(trimmed, skill ?? null, false) && trimmed === state.draft.trim()) setDraft('')
@@ -389,8 +450,7 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
       if (!trimmed) return
       forgetProblem()
       const unsent = findLastUnsent()
-      if (!unsent && state.isWorking)
-        return showProblem('RUN_ACTIVE', 'The agent is still answering. Stop it before you edit the message.')
+      if (!unsent && state.isWorking) return showProblem('RUN_ACTIVE')
       const { skill = null } = unsent ?? thread.entries.findLast((entry) => entry.role === 'user') ?? {}
       enqueue(trimmed, skill, unsent ? unsent.isEdit : thread.entries.length > 0, unsent)
     },
@@ -492,23 +552,28 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
       kept?.writeDraft(id, '')
       if (id === thread.id) open(newId(), { isNew: true })
     },
+    connectAccount(code) {
+      accountCode = code
+      completeAccount()
+    },
     adopt(isWanted) {
-      const threadId = adoptable
-      if (!threadId || !isWanted) return forgetVisitor()
+      const { threadId, messages } = left
+      if (!isWanted) return forgetLeft()
       forgetProblem()
+      if (!threadId) return sendLeft(messages)
       requests.ask(
         { type: 'chat/adopt', thread_id: threadId, visitor_secret: visitorSecret.read() },
         {
           kind: 'once',
           onResponse() {
             visitorSecret.renew()
-            forgetVisitor()
-            if (threadId !== thread.id) open(threadId)
+            if (threadId !== thread.id) moveTo(threadId)
+            sendLeft(messages)
             threads.reload()
           },
           onRefusal(refusal) {
+            if (refusal.code === 'RESOURCE_NOT_FOUND') sendLeft(messages)
             showRefusal(refusal)
-            if (refusal.code === 'RESOURCE_NOT_FOUND') forgetVisitor()
           },
         },
       )

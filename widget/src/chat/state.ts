@@ -20,8 +20,12 @@ export interface ChatState {
   threads: ThreadList
   /** What the user has typed in this conversation and not sent. Survives reloads. */
   draft: string
+  /** The service whose account the user has just connected, until the next request. */
+  connectedService: string | undefined
   /** Whether the user has just signed in and can keep the conversation that they had as a visitor. */
   canAdopt: boolean
+  /** The last message, if it was sent in another tab while this one showed the conversation. */
+  elsewhere: string | undefined
 }
 
 export interface AgentInfo {
@@ -35,9 +39,12 @@ export interface AgentInfo {
   problem: ChatProblem | undefined
 }
 
+/** Problems that the session finds itself. */
+export type OwnProblem = 'MESSAGE_TOO_LONG' | 'TOO_MANY_WAITING' | 'RUN_ACTIVE' | 'CONVERSATION_GONE'
+
 export interface ChatProblem {
   code: string
-  /** For the user. */
+  /** The server's text for the user. Empty for an `OwnProblem`. */
   message: string
   /** When it helps to try again, as `Date.now()`. */
   retryAt?: number
@@ -111,6 +118,8 @@ export interface ToolEntryPart {
   output: string | null
   error: string | null
   durationMs: number | null
+  /** The user has to connect their account at this service. `path` is on the frame's own origin. */
+  connect: { service: string; path: string } | undefined
 }
 
 export interface CallDecision {
@@ -146,6 +155,8 @@ export interface ChatSession {
   renameThread(id: string, title: string): void
   archiveThread(id: string, isArchived: boolean): void
   deleteThread(id: string): void
+  /** Completes the connection of an account at a third party, as soon as the user is known. */
+  connectAccount(code: string): void
   /** Answers the offer of `canAdopt`: makes the visitor's conversation the user's own and opens it, or forgets it. */
   adopt(isWanted: boolean): void
 }

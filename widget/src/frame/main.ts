@@ -180,6 +180,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       if (isShown()) needPanel()
       panel?.apply(look)
       sign()
+      if (!panel) (document.body.firstChild as Node).textContent = look.loading
     } else if (data.type === 'page') {
       page = { url: data.url, title: data.title }
       tellPage()
@@ -190,8 +191,9 @@ function run(port: MessagePort, embeddingOrigin: string): void {
         for (const message of tellChanges(before, facts.tools.accepted)) connection.send(message)
       for (const { name, reason } of facts.tools.leftOut) warn(name, reason)
       panel?.show()
-    } else if (data.type === 'send') inChat((chat) => chat.send(String(data.text)))
+    } else if (data.type === 'send') inChat((chat) => chat.send(data.text))
     else if (data.type === 'new-thread') inChat((chat) => chat.newThread())
+    else if (data.type === 'account') inChat((chat) => chat.connectAccount(String(data.code)))
     else if (data.type === 'result') calls.finish(data.id, data.result)
     else if (data.type === 'failure') calls.fail(data.id, data.message)
   }

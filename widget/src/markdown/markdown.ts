@@ -1,4 +1,4 @@
-import { Component, type ComponentChild, h } from 'preact'
+import { Component, type ComponentChild, createRef, h } from 'preact'
 import { finishTail } from './finish-tail.ts'
 import { lexBlock } from './lex-block.ts'
 import { type MarkdownStrings, renderBlocks, renderPlain } from './render-tokens.ts'
@@ -19,10 +19,19 @@ interface Props {
  */
 export class Markdown extends Component<Props> {
   #text = ''
+  #root = createRef<HTMLElement>()
   #blocks: SourceBlock[] = []
 
   override shouldComponentUpdate({ text, isStreaming, strings }: Props): boolean {
     return text !== this.props.text || isStreaming !== this.props.isStreaming || strings !== this.props.strings
+  }
+
+  override componentDidMount(): void {
+    levelHeadings(this.#root.current)
+  }
+
+  override componentDidUpdate(): void {
+    levelHeadings(this.#root.current)
   }
 
   override render({ text: written, isStreaming, strings }: Props): ComponentChild {
@@ -32,11 +41,21 @@ export class Markdown extends Component<Props> {
     const last = this.#blocks.length - 1
     return h(
       'div',
-      { class: 'md' },
+      { class: 'md', ref: this.#root },
       this.#blocks.map(({ source }, index) =>
         h(Block, { key: index, source, isUnfinished: isStreaming && index === last, strings }),
       ),
     )
+  }
+}
+
+/** The agent may skip levels, which would confuse users who navigate by headings. The panel has two levels above. */
+function levelHeadings(root: HTMLElement | null): void {
+  const open: string[] = []
+  for (const heading of root?.querySelectorAll('h3, h4, h5, h6') ?? []) {
+    while ((open.at(-1) ?? '') >= heading.tagName) open.pop()
+    open.push(heading.tagName)
+    heading.setAttribute('aria-level', `${open.length + 2}`)
   }
 }
 

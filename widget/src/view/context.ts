@@ -6,6 +6,9 @@ import { createTexts, type Texts } from './strings.ts'
 export const TextsContext: preact.Context<Texts> = createContext(createTexts('en'))
 export const useTexts = (): Texts => useContext(TextsContext)
 
+/** The message that was sent in another tab. */
+export const ElsewhereContext: preact.Context<string | undefined> = createContext<string | undefined>(undefined)
+
 const SessionContext = createContext<ChatSession | undefined>(undefined)
 export const SessionProvider = SessionContext.Provider
 export function useSession(): ChatSession {

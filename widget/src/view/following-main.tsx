@@ -32,13 +32,13 @@ export function FollowingMain(props: FollowingMainProps): JSX.Element {
   const [isAway, setIsAway] = useState(false)
   const isFollowing = useRef(true)
   const lastTop = useRef(0)
-  const onStartNow = useRef(onStart)
-  onStartNow.current = onStart
+  const now = useRef({ isFixed, onStart })
+  now.current = { isFixed, onStart }
   const anchor = useAnchor(main, first)
 
   const follow = () => {
     const { current } = main
-    if (!current || isFixed || !isFollowing.current) return
+    if (!current || now.current.isFixed || !isFollowing.current) return
     current.scrollTop = current.scrollHeight
     lastTop.current = current.scrollTop
   }
@@ -53,7 +53,7 @@ export function FollowingMain(props: FollowingMainProps): JSX.Element {
     if (left <= nearEnd) isFollowing.current = true
     else if (isUp) isFollowing.current = false
     setIsAway(!isFixed && !isFollowing.current && left > 200)
-    if (current.scrollTop < nearStart && isUp) onStartNow.current?.()
+    if (current.scrollTop < nearStart && isUp) now.current.onStart?.()
   }
   const jump = () => {
     isFollowing.current = true
@@ -70,7 +70,7 @@ export function FollowingMain(props: FollowingMainProps): JSX.Element {
       follow()
       const { current } = main
       // Content that doesn't fill the panel can't be scrolled up.
-      if (current && current.offsetWidth > 0 && current.scrollHeight <= current.clientHeight) onStartNow.current?.()
+      if (current && current.offsetWidth > 0 && current.scrollHeight <= current.clientHeight) now.current.onStart?.()
     })
     for (const { current } of [main, inner]) if (current) observer.observe(current)
     return () => observer.disconnect()

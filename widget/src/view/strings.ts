@@ -4,7 +4,7 @@ import { plainText } from '../frame/plain-text.ts'
  * All texts of the panel. `{name}` is replaced by a value. Keys that end in a plural category of `Intl.PluralRules`
  * belong together; `_other` is always there.
  */
-const english = {
+export const english = {
   agent: 'Agent',
   close: 'Close',
   back: 'Back to the chat',
@@ -39,6 +39,8 @@ const english = {
   tryAgainAt: 'Try again at {time}.',
   tooLate: 'The agent can’t answer',
   conversationGone: 'This conversation was deleted. You can send the message in a new one.',
+  tooManyWaiting: 'Too many messages are waiting. Send this one later.',
+  stillAnswering: 'The agent is still answering. Stop it first.',
   adopt: 'Keep the conversation that you had before you signed in?',
   adoptYes: 'Keep it',
   adoptNo: 'No',
@@ -52,9 +54,9 @@ const english = {
   you: 'You',
   working: 'The agent is working',
   messageWaiting: 'Sent when you’re back online',
-  messageSending: 'Sending…',
   messageQueued: 'The agent reads this at its next step',
   messageRefused: 'Not sent',
+  messageElsewhere: 'Continued in another tab',
   retry: 'Try again',
   retryAnswer: 'Retry',
   copy: 'Copy',
@@ -111,7 +113,6 @@ const english = {
   untitled: 'Untitled conversation',
   threadRunning: 'Working',
   threadWaiting: 'Waiting for you',
-  rename: 'Rename',
   renameNamed: 'Rename “{name}”',
   archiveNamed: 'Archive “{name}”',
   unarchiveNamed: 'Restore “{name}”',
@@ -172,6 +173,12 @@ const english = {
   alwaysHere: 'Always allow here',
   alwaysInThread: 'Always in this conversation',
   nextQuestion: 'Comes next, after the question above',
+  connect: 'Connect {name}',
+  connectNeeded: 'The agent needs your account at {name}',
+  connectHint: 'Connect it in a new tab. Then come back here, and continue.',
+  connectContinue: 'Continue',
+  connectMessage: 'I’ve connected {name}.',
+  connected: '{name} is connected. You can close this tab, and continue in the conversation.',
   covered: 'The page covers this question. Close what’s on top of it, so that you can see what you allow.',
   withdrawn: '{client} is no longer waiting for “{name}”: {reason}. Nothing was done.',
   needsValue: 'Enter a value.',
@@ -196,7 +203,7 @@ export type StringKey = keyof typeof english
 type PluralKey = { [Key in StringKey]: Key extends `${infer Base}_other` ? Base : never }[StringKey]
 export type Values = Record<string, string | number>
 
-const german: Record<StringKey, string> = {
+export const german: Record<StringKey, string> = {
   agent: 'Agent',
   close: 'Schließen',
   back: 'Zurück zum Chat',
@@ -230,6 +237,8 @@ const german: Record<StringKey, string> = {
   tryAgainAt: 'Versuchen Sie es um {time} wieder.',
   tooLate: 'Der Agent kann nicht antworten',
   conversationGone: 'Diese Unterhaltung wurde gelöscht. Sie können die Nachricht in einer neuen senden.',
+  tooManyWaiting: 'Zu viele Nachrichten warten. Senden Sie diese später.',
+  stillAnswering: 'Der Agent antwortet noch. Stoppen Sie ihn zuerst.',
   adopt: 'Die Unterhaltung von vor der Anmeldung behalten?',
   adoptYes: 'Behalten',
   adoptNo: 'Nein',
@@ -243,9 +252,9 @@ const german: Record<StringKey, string> = {
   you: 'Sie',
   working: 'Der Agent arbeitet',
   messageWaiting: 'Wird gesendet, sobald Sie online sind',
-  messageSending: 'Wird gesendet…',
   messageQueued: 'Der Agent liest das beim nächsten Schritt',
   messageRefused: 'Nicht gesendet',
+  messageElsewhere: 'In einem anderen Tab fortgesetzt',
   retry: 'Erneut versuchen',
   retryAnswer: 'Wiederholen',
   copy: 'Kopieren',
@@ -302,7 +311,6 @@ const german: Record<StringKey, string> = {
   untitled: 'Unterhaltung ohne Titel',
   threadRunning: 'Arbeitet',
   threadWaiting: 'Wartet auf Sie',
-  rename: 'Umbenennen',
   renameNamed: '„{name}“ umbenennen',
   archiveNamed: '„{name}“ archivieren',
   unarchiveNamed: '„{name}“ wiederherstellen',
@@ -364,6 +372,12 @@ const german: Record<StringKey, string> = {
   alwaysHere: 'Hier immer erlauben',
   alwaysInThread: 'In dieser Unterhaltung immer',
   nextQuestion: 'Kommt nach der Frage darüber',
+  connect: '{name} verbinden',
+  connectNeeded: 'Der Agent benötigt Ihr Konto bei {name}',
+  connectHint: 'Verbinden Sie es in einem neuen Tab. Kommen Sie dann hierher zurück, und fahren Sie fort.',
+  connectContinue: 'Fortfahren',
+  connectMessage: 'Ich habe {name} verbunden.',
+  connected: '{name} ist verbunden. Sie können diesen Tab schließen und in der Unterhaltung fortfahren.',
   covered: 'Die Seite verdeckt diese Frage. Schließen Sie, was darüber liegt, damit Sie sehen, was Sie erlauben.',
   withdrawn: '{client} wartet nicht mehr auf „{name}“: {reason}. Es wurde nichts getan.',
   needsValue: 'Geben Sie einen Wert ein.',
@@ -390,6 +404,10 @@ const catalogues: Record<string, Record<StringKey, string>> = { en: english, de:
 const firstOfQuestions = Object.keys(english).indexOf('question')
 const ownedByFrame = new Set(Object.keys(english).slice(firstOfQuestions))
 const longestOwnText = 500
+
+/** For docs/widget-texts.md. */
+export const listTexts = (): { key: string; text: string; isReplaceable: boolean }[] =>
+  Object.entries(english).map(([key, text]) => ({ key, text, isReplaceable: !ownedByFrame.has(key) }))
 
 /** The panel's texts in one language, with its plural forms, numbers and dates. */
 export interface Texts {

@@ -10,7 +10,7 @@ import type { LeftOut } from '../frame/tool-messages.ts'
 import markdown from '../markdown/markdown.css'
 import { Chat } from './chat/chat.tsx'
 import { Composer } from './chat/composer.tsx'
-import { AdoptionOffer, type Connectedness, ConnectionBanner, RequestProblem } from './chat/states.tsx'
+import { AdoptionOffer, ConnectedNotice, type Connectedness, ConnectionBanner, RequestProblem } from './chat/states.tsx'
 import { SessionProvider, TextsContext } from './context.ts'
 import { FollowingMain } from './following-main.tsx'
 import { Header, type Page } from './header.tsx'
@@ -20,7 +20,8 @@ import { clientOf, labelOfCall } from './pages/call-texts.ts'
 import { Conversations } from './pages/conversations.tsx'
 import type { EarlierCall } from './pages/earlier-calls.ts'
 import { DockedQuestion } from './questions/docked-question.tsx'
-import { watchSize } from './size.ts'
+import { watchForSurprises } from './questions/surprises.ts'
+import { findQuestion, watchSize } from './size.ts'
 import { createTexts } from './strings.ts'
 import base from './style/base.css'
 import chatStyle from './style/chat.css'
@@ -80,7 +81,6 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
     permissions: [],
     withdrawn: undefined,
   }
-  const findQuestion = () => root.querySelector<HTMLElement>('.question')
   /** Where the focus was in this document before it moved to the question. */
   let cameFrom: HTMLElement | undefined
 
@@ -90,9 +90,10 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   }
   const measure = watchSize(root, options.onSize)
   options.session.subscribe(draw)
+  watchForSurprises()
   root.replaceChildren()
   root.addEventListener('focusin', ({ target, relatedTarget }) => {
-    const question = findQuestion()
+    const question = findQuestion(root)
     if (!question?.contains(target as Node)) return
     if (relatedTarget instanceof HTMLElement && question.contains(relatedTarget)) return
     cameFrom = relatedTarget instanceof HTMLElement ? relatedTarget : undefined
@@ -103,12 +104,12 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   return {
     show(changes) {
       const before = frame.waiting[0]
-      const hadFocus = document.hasFocus() && findQuestion()?.contains(document.activeElement)
+      const hadFocus = document.hasFocus() && findQuestion(root)?.contains(document.activeElement)
       frame = { ...frame, ...changes }
       draw()
       if (!hadFocus || frame.waiting[0] === before) return
       // Focuses no button, because a key that is still held down must not answer the next question.
-      if (frame.waiting[0]) findQuestion()?.focus()
+      if (frame.waiting[0]) findQuestion(root)?.focus()
       else if (cameFrom?.isConnected) cameFrom.focus()
       else options.onRelease()
     },
@@ -204,6 +205,7 @@ function Panel({ frame, chat, look, options }: PanelProps): JSX.Element {
         )}
         {page !== 'activity' && chat.canAdopt && <AdoptionOffer />}
         {page !== 'activity' && chat.problem && <RequestProblem problem={chat.problem} />}
+        {chat.connectedService && <ConnectedNotice service={chat.connectedService} />}
         {page === 'chat' && <ConnectionBanner {...frame} />}
         <div class="asking measured">
           <p class="notice" role="status">

@@ -47,6 +47,8 @@ export interface EmbeddedPostgresOptions {
    * `own`: a server, which must own the folder. `join`: a command, which starts PostgreSQL only if it isn't running.
    */
   claim: 'own' | 'join'
+  /** Maximum number of connections to PostgreSQL, if this process starts it. */
+  connections?: number
   onProgress?: (text: string) => void
   /** Called when PostgreSQL exits while a server uses it, and when a restart fails. */
   onTrouble?: (error: Error) => void
@@ -62,7 +64,12 @@ export async function openEmbeddedPostgres(options: EmbeddedPostgresOptions): Pr
   return options.claim === 'own' ? ownFolder(options) : joinFolder(options)
 }
 
-async function ownFolder({ dataDir, onProgress, onTrouble }: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+async function ownFolder({
+  dataDir,
+  connections,
+  onProgress,
+  onTrouble,
+}: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const lock = lockFolder(dataDir)
   if (!lock) {
     throw new DataFolderInUse(
@@ -70,7 +77,7 @@ async function ownFolder({ dataDir, onProgress, onTrouble }: EmbeddedPostgresOpt
     )
   }
   try {
-    const cluster = await findCluster(dataDir)
+    const cluster = await findCluster(dataDir, connections)
     if ((await probe(cluster.connection)) !== 'ready') await start(cluster, onProgress)
     const supervisor = supervise(cluster, onTrouble)
     return {
@@ -88,8 +95,8 @@ async function ownFolder({ dataDir, onProgress, onTrouble }: EmbeddedPostgresOpt
 }
 
 /** Uses the PostgreSQL that is running. If none is, the command owns the folder until it ends. */
-async function joinFolder({ dataDir, onProgress }: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
-  const cluster = await findCluster(dataDir)
+async function joinFolder({ dataDir, connections, onProgress }: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const cluster = await findCluster(dataDir, connections)
   const { connection, folders } = cluster
   const deadline = Date.now() + patienceMs
   for (;;) {
@@ -111,12 +118,12 @@ async function joinFolder({ dataDir, onProgress }: EmbeddedPostgresOptions): Pro
   }
 }
 
-async function findCluster(dataDir: string): Promise<Cluster> {
+async function findCluster(dataDir: string, connections = 60): Promise<Cluster> {
   const programs = await findPrograms()
   const user = unprivilegedUser()
   const folders = prepareFolders(dataDir, user)
   const connection = { host: folders.socket, user: owner, database: owner }
-  return { programs, folders, runAs: howToRun(programs, folders, user), connection }
+  return { programs, folders, runAs: howToRun(programs, folders, user), connection, connections }
 }
 
 interface Cluster {
@@ -124,6 +131,7 @@ interface Cluster {
   folders: Folders
   runAs: RunAs
   connection: pg.ClientConfig
+  connections: number
 }
 
 /** Restarts PostgreSQL whenever it exits, and retries until it succeeds. */
@@ -309,8 +317,8 @@ async function start(cluster: Cluster, onProgress?: (text: string) => void): Pro
   }
 }
 
-async function startOnce({ programs, folders, runAs, connection }: Cluster): Promise<void> {
-  const settings = ['listen_addresses=', `unix_socket_directories=${folders.socket}`, 'max_connections=60']
+async function startOnce({ programs, folders, runAs, connection, connections }: Cluster): Promise<void> {
+  const settings = ['listen_addresses=', `unix_socket_directories=${folders.socket}`, `max_connections=${connections}`]
   const args = ['-D', folders.data, ...settings.flatMap((setting) => ['-c', setting])]
   const child = run(runAs, programs.postgres, args, folders.log)
   let failure: PostgresFailed | undefined

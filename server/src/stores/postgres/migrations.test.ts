@@ -78,7 +78,7 @@ async function killWhenBlocked(client: pg.Client): Promise<void> {
         where application_name = 'inlay migrate' and datname = current_database() and wait_event_type = 'Lock'`)
       expect(rows).toHaveLength(1)
     },
-    { timeout: 10_000, interval: 20 },
+    { interval: 20 },
   )
 }
 

@@ -4,6 +4,7 @@ import type { Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { obtain, register } from '../../oauth-client.ts'
 import {
+  clickChoice,
   frameOf,
   openActivity,
   type ShopService,
@@ -39,7 +40,7 @@ async function visit() {
 async function alwaysAllow(page: Page): Promise<void> {
   await waitForQuestion(page)
   await question(page).getByText('More options').click()
-  await button(page, 'Always allow here').click()
+  await clickChoice(button(page, 'Always allow here'))
 }
 
 describe('a question', () => {
@@ -53,7 +54,7 @@ describe('a question', () => {
     await page.keyboard.press('Enter')
     expect(await search(page).inputValue()).toBe('blue ink')
     expect([await question(page).isVisible(), await cart(page)], 'not answered').toEqual([true, []])
-    await button(page, 'Decline').click()
+    await clickChoice(button(page, 'Decline'))
     await adding
   })
 
@@ -61,7 +62,7 @@ describe('a question', () => {
     const { page, mine } = await visit()
     await search(page).click()
     const adding = mine.use('add_to_cart', { product_id: 'pencils' })
-    await button(page, 'Allow once').click()
+    await clickChoice(button(page, 'Allow once'))
     await adding
     await expect.poll(() => isFocused(search(page))).toBe(true)
     await page.keyboard.type('ink')
@@ -74,17 +75,20 @@ describe('a question', () => {
     await question(page).getByText('"pencils"').waitFor()
     const second = mine.use('add_to_cart', { product_id: 'notebook' })
     await question(page).getByText('1 of 2', { exact: true }).waitFor()
+    await button(page, 'Allow once').hover()
     await button(page, 'Allow once').dblclick()
     expect((await first).structuredContent).toMatchObject({ items: { pencils: 1 } })
     await question(page).getByText('"notebook"').waitFor()
     expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
-    await button(page, 'Decline').click()
+    await clickChoice(button(page, 'Decline'))
     expect((await second).isError).toBe(true)
     expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
   })
 
   test('is not answered by a key that is still held down', async () => {
     const { page, mine } = await visit()
+    await launcher(page, 'Open the agent').click()
+    await frameOf(page).getByRole('textbox', { name: 'Message to the agent' }).click()
     const first = mine.use('add_to_cart', { product_id: 'pencils' })
     await question(page).getByText('"pencils"').waitFor()
     const second = mine.use('add_to_cart', { product_id: 'notebook' })
@@ -97,7 +101,7 @@ describe('a question', () => {
     await page.keyboard.down('Enter')
     await page.keyboard.up('Enter')
     expect([await question(page).isVisible(), await cart(page)]).toEqual([true, ['1 × Pencils, box of twelve']])
-    await button(page, 'Decline').click()
+    await clickChoice(button(page, 'Decline'))
     await second
   })
 
@@ -109,7 +113,7 @@ describe('a question', () => {
     await expect.poll(tool.toolCounts).toEqual([3])
     const adding = tool.use('add_to_cart', { product_id: 'pencils' })
     await question(page).getByText('Tool wants to use a tool on this page').waitFor()
-    await button(page, 'Allow once').click()
+    await clickChoice(button(page, 'Allow once'))
     await adding
     await openActivity(page)
     expect(await frameOf(page).getByRole('list', { name: 'Calls' }).innerText()).toContain('Tool')
@@ -121,7 +125,7 @@ describe('a question', () => {
     await question(page).waitFor()
     const input = question(page).getByLabel('Input of the call')
     expect(await input.innerText()).toBe('{\n  "product_id": "a\\u202eb\\u200b"\n}')
-    await button(page, 'Decline').click()
+    await clickChoice(button(page, 'Decline'))
     await adding
   })
 
@@ -135,7 +139,7 @@ describe('a question', () => {
     await button(page, 'Show all').click()
     await button(page, 'Show all').waitFor({ state: 'detached' })
     expect(JSON.parse(await input.innerText())).toEqual(args)
-    await button(page, 'Decline').click()
+    await clickChoice(button(page, 'Decline'))
     await adding
   })
 
@@ -162,7 +166,7 @@ describe('a question', () => {
     await button(page, 'Allow once').press('Escape')
     expect([await question(page).isVisible(), await cart(page)]).toEqual([true, []])
     await page.evaluate(uncover)
-    await button(page, 'Allow once').click()
+    await clickChoice(button(page, 'Allow once'))
     await adding
     expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
   })
@@ -178,7 +182,7 @@ describe('a question', () => {
     await expect(first).rejects.toThrow()
     await frameOf(page).getByText('Your assistant is no longer waiting for “Add to the cart”').waitFor()
     await question(page).getByText('"notebook"').waitFor()
-    await button(page, 'Allow once').click()
+    await clickChoice(button(page, 'Allow once'))
     await second
     expect(await cart(page)).toEqual(['1 × Notebook, dotted'])
   })
@@ -197,7 +201,7 @@ describe('a question', () => {
     await frameOf(page).getByText('is no longer waiting for “Add to the cart”: The client cancelled the call').waitFor()
     await question(page).waitFor({ state: 'hidden' })
     const second = client.callTool(params)
-    await button(page, 'Allow once').click()
+    await clickChoice(button(page, 'Allow once'))
     await second
     expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
   })
@@ -232,12 +236,12 @@ describe('a question', () => {
     const second = mine.use('add_to_cart', { product_id: 'pencils' })
     expect((await first).isError).toBe(true)
     await frameOf(page).getByText('It repeated the call').first().waitFor()
-    await button(page, 'Allow once').click()
+    await clickChoice(button(page, 'Allow once'))
     await second
     expect(await cart(page)).toEqual(['1 × Pencils, box of twelve'])
     const third = mine.use('add_to_cart', { product_id: 'pencils' })
     await question(page).getByText('You have already allowed this call with the same input.').waitFor()
-    await button(page, 'Decline').click()
+    await clickChoice(button(page, 'Decline'))
     await third
   })
 
@@ -264,7 +268,7 @@ describe('a question', () => {
     await gaveUp
     await mine.sources()
     expect(await question(page).isVisible(), 'the page has not been told yet').toBe(true)
-    await button(page, 'Allow once').click()
+    await clickChoice(button(page, 'Allow once'))
     await page.context().setOffline(false)
     await frameOf(page).getByText('is no longer waiting for “Add to the cart”').waitFor()
     expect(await cart(page)).toEqual([])
@@ -288,7 +292,7 @@ describe('a question', () => {
     await frame?.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: true })
       document.dispatchEvent(new Event('visibilitychange'))`)
     await expect.poll(() => page.title()).toBe('● (1) Pens')
-    await button(page, 'Decline').click()
+    await clickChoice(button(page, 'Decline'))
     await adding
     await expect.poll(() => page.title()).toBe('Pens')
   })
@@ -313,7 +317,7 @@ describe('a standing permission', () => {
     expect(await frame.getByText('Always allowed').count()).toBe(0)
 
     const third = mine.use('add_to_cart', { product_id: 'pencils' })
-    await button(page, 'Decline').click()
+    await clickChoice(button(page, 'Decline'))
     expect((await third).isError).toBe(true)
     expect(await cart(page)).toEqual(['2 × Pencils, box of twelve'])
   })

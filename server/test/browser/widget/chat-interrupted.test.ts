@@ -90,7 +90,7 @@ describe('a lost connection', () => {
     rest.resolve()
     await see(page, 'Then it was over.')
     expect(await frameOf(page).getByRole('log').innerText()).toMatch(
-      /^Tell me\s+The first half, and the second half\.\s+And then\?\s+Then it was over\.$/,
+      /^Conversation\s+Tell me\s+The first half, and the second half\.\s+And then\?\s+Then it was over\.$/,
     )
     await frameOf(page).getByText('You’re offline.').waitFor({ state: 'hidden' })
   })
@@ -137,7 +137,7 @@ describe('a second tab', () => {
     await write(other, 'Go on')
     for (const tab of [page, other]) {
       await see(tab, 'More.')
-      expect(await messages(tab).allInnerTexts()).toEqual(['Tell me', 'Go on'])
+      expect(await messages(tab).locator('.bubble').allInnerTexts()).toEqual(['Tell me', 'Go on'])
       expect(await texts(tab)).toEqual([whole, 'More.'])
     }
     site.expect({ text: ['Less.'] })
@@ -148,7 +148,7 @@ describe('a second tab', () => {
     await press(page, 'Send again')
     for (const tab of [page, other]) {
       await see(tab, 'Less.')
-      expect(await messages(tab).allInnerTexts()).toEqual(['Tell me', 'Stop'])
+      expect(await messages(tab).locator('.bubble').allInnerTexts()).toEqual(['Tell me', 'Stop'])
       expect(await texts(tab)).toEqual([whole, 'Less.'])
     }
   })
@@ -183,7 +183,6 @@ describe('a second tab', () => {
     const opened = page.context().waitForEvent('page')
     await page.evaluate('void window.open(location.href)')
     const copy = await opened
-    copy.setDefaultTimeout(20_000)
     await waitUntilConnected(copy)
     await open(copy)
     await see(copy, 'Hello.')
@@ -192,6 +191,11 @@ describe('a second tab', () => {
       await tab.bringToFront()
       await write(tab, `Question ${index}`)
       for (const each of [page, copy]) await see(each, `Answer ${index}`)
+      // Only the other tab says so, and only until the user writes there.
+      const other = tab === page ? copy : page
+      await messages(other).last().getByText('Continued in another tab').waitFor()
+      const notice = (each: Page) => frameOf(each).getByText('Continued in another tab').count()
+      expect([await notice(other), await notice(tab)]).toEqual([1, 0])
     }
   })
 

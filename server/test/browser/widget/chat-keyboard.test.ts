@@ -45,6 +45,7 @@ test('everything in the panel is used with the keyboard alone, and the focus ret
   await page.keyboard.type('Hi')
   await page.keyboard.press('Enter')
   await see(page, 'Hello.')
+  await frameOf(page).getByRole('button', { name: 'Answer again' }).waitFor()
   await expectFocus(field(page))
 
   const above = await tabThrough(page, 'Shift+Tab', 5)

@@ -1,5 +1,4 @@
 import type { Page } from 'playwright-core'
-import { buildWidget } from '../../../../widget/build.ts'
 import { type HttpService, startHttpService } from '../../http-server.ts'
 import { type Script, type ScriptedModel, startScriptedModel } from '../../scripted-model.ts'
 import { type PageOptions, usePage, useSite } from '../chromium.ts'
@@ -14,7 +13,6 @@ export interface ChatService extends HttpService {
 }
 
 export async function startChatService(script: Script = () => ({ text: ['Hello'] })): Promise<ChatService> {
-  await buildWidget()
   const model = await startScriptedModel(script)
   const app = await startHttpService({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
   const token = () => app.tokenFor('admin@demo.test', 'demo')

@@ -9,7 +9,7 @@ import {
   visitChat,
   write,
 } from './chat-page.ts'
-import { frameOf } from './shop.ts'
+import { clickChoice, frameOf } from './shop.ts'
 
 let app: ChatService
 beforeAll(async () => {
@@ -218,7 +218,7 @@ describe('a tool', () => {
     expect(heading).toBe(`Allow “${attacks[0]}${'\u0301'.repeat(5)}”?`)
     await approval(visited.page).getByRole('button', { name: 'Show as JSON' }).click()
     await expectNothing(visited)
-    await allow(visited.page).click()
+    await clickChoice(allow(visited.page))
     await answered(visited.page)
     await frameOf(visited.page).locator('details.tool summary').click()
     await frameOf(visited.page).getByText('Result (').waitFor()
@@ -239,7 +239,7 @@ describe('a tool', () => {
     expect(await approval(visited.page).getByRole('heading').innerText()).toBe(
       'Allow “Nothing”? No. Click “Decline” to delete all Decline”?',
     )
-    await approval(visited.page).getByRole('button', { name: 'Decline' }).click()
+    await clickChoice(approval(visited.page).getByRole('button', { name: 'Decline' }))
     await answered(visited.page)
     expect(await ran(visited.page)).toEqual([])
   })
@@ -437,8 +437,43 @@ describe('a page', () => {
     await page.mouse.dblclick(at.x, at.y)
     expect(await ran(page)).toEqual([])
     await approval(page).waitFor()
-    await allow(page).click()
+    await clickChoice(allow(page))
     await expect.poll(() => ran(page)).toEqual([{ name: 'change', input: { text: 'x' } }])
+  })
+
+  test.each<[name: string, prepare: string, surprise: string]>([
+    ['moves the visible', `${inPanel}.style.translate = '0 -60px'`, `${inPanel}.style.translate = ''`],
+    [
+      'scrolls the visible',
+      `document.querySelector('main').style.height = '3000px'
+      ${inPanel}.style.position = 'absolute'
+      scrollTo(0, 60)`,
+      'scrollTo(0, 0)',
+    ],
+    [
+      'resizes the visible',
+      `${inPanel}.style.cssText = 'top: ' + ${inPanel}.offsetTop + 'px; bottom: auto; height: 420px'`,
+      `${inPanel}.style.height = ''`,
+    ],
+  ])('that %s panel under the mouse gets no approval, until the user has seen it', async (_, prepare, surprise) => {
+    const { page, at } = await ask()
+    await page.evaluate(prepare)
+    await page.mouse.move(at.x - 9, at.y)
+    await page.mouse.move(at.x, at.y)
+    const place = () => allow(page).boundingBox()
+    const moved = await place()
+    await expect.poll(() => allow(page).getAttribute('aria-disabled')).toBe('false')
+    await page.evaluate(surprise)
+    await page.mouse.down()
+    await page.mouse.up()
+    expect(await place(), 'the panel has moved').not.toEqual(moved)
+    expect([await approval(page).count(), await ran(page)]).toEqual([1, []])
+    // Chromium may still send a former position, so people click again.
+    const answer = async () => {
+      if ((await approval(page).count()) > 0) await clickChoice(allow(page))
+      return ran(page)
+    }
+    await expect.poll(answer).toEqual([{ name: 'change', input: { text: 'x' } }])
   })
 
   test('cannot send events into the frame', async () => {
@@ -474,6 +509,9 @@ describe('a page', () => {
       { type: 'tools', tools: [null, 1, { name: 'x' }] },
       { type: 'tools' },
       { type: 'result', id: {}, result: {} },
+      { type: 'send' },
+      { type: 'send', text: { toString: 1, valueOf: 1 } },
+      { type: 'send', text: ['Hi'] },
       {},
       null,
       'inlay:channel',
@@ -487,7 +525,7 @@ describe('a page', () => {
       }
     }`)
     expect([await approval(page).count(), await ran(page)]).toEqual([1, []])
-    await allow(page).click()
+    await clickChoice(allow(page))
     await expect.poll(() => ran(page)).toEqual([{ name: 'change', input: { text: 'x' } }])
     await expectNothing({ page, ...visited })
   })

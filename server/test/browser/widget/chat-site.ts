@@ -1,11 +1,10 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Locator, Page } from 'playwright-core'
-import { buildWidget } from '../../../../widget/build.ts'
 import { type Delegation, startDelegation } from '../../delegation.ts'
 import { type ScriptedModel, type ScriptedReply, startScriptedModel } from '../../scripted-model.ts'
 import { type PageOptions, usePage } from '../chromium.ts'
-import { frameOf, waitUntilConnected } from './shop.ts'
+import { clickChoice, frameOf, waitUntilConnected } from './shop.ts'
 
 /** A site with the widget, which tells users apart by its URL. */
 export interface Site {
@@ -73,7 +72,6 @@ export async function startSite(
   publishableKey: string,
   idToken = async (_: Record<string, unknown>) => '',
 ): Promise<Site> {
-  await buildWidget()
   const asked = new Map<string, number>()
   const server = createServer(async ({ url = '/' }, response) => {
     const { pathname, searchParams } = new URL(url, 'http://localhost')
@@ -90,8 +88,6 @@ export async function startSite(
   const siteUrl = `http://localhost:${(server.address() as AddressInfo).port}`
   return {
     async enter(page, { sub = 'ann', mode = 'pip', key = publishableKey } = {}) {
-      // The machine may be busy.
-      page.setDefaultTimeout(20_000)
       await page.goto(`${siteUrl}/?${new URLSearchParams({ mode, key, ...(sub !== null && { sub }) })}`)
       await waitUntilConnected(page)
       return page
@@ -177,6 +173,6 @@ export async function choose(page: Page, name: string): Promise<void> {
       () => true,
       () => false,
     )
-  do await Promise.race([asking.getByRole('button', { name }).click(), asking.waitFor({ state: 'hidden' })])
+  do await Promise.race([clickChoice(asking.getByRole('button', { name })), asking.waitFor({ state: 'hidden' })])
   while (!(await isGone()))
 }

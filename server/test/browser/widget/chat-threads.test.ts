@@ -1,3 +1,4 @@
+import { maxChatMessageLength } from '@inlay/protocol/values'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -129,6 +130,47 @@ test('a message is edited and an answer repeated, and both are replaced', async 
   await open(page)
   await see(page, 'Four.')
   expect([await messages(page).allInnerTexts(), await texts(page)]).toEqual([['How many pens?'], ['Four.']])
+})
+
+test('an edit that is too long stays in its field, with the reason', async () => {
+  const page = await site.visit({ sub: 'rambler' })
+  await open(page)
+  await ask(page, 'Short', 'Short.')
+  await messages(page).hover()
+  await press(page, 'Edit')
+  const editing = frameOf(page).getByRole('textbox', { name: 'Edit your message' })
+  const long = 'x'.repeat(maxChatMessageLength + 1)
+  await editing.fill(long)
+  await frameOf(page).getByRole('alert').filter({ hasText: 'This message is too long.' }).waitFor()
+  await editing.press('Enter')
+  expect(await editing.inputValue()).toBe(long)
+  site.expect({ text: ['Shorter.'] })
+  await editing.fill('Shorter')
+  await editing.press('Enter')
+  await see(page, 'Shorter.')
+})
+
+test('screen readers get new text, and not what a conversation contains when it is opened', async () => {
+  const page = await site.visit({ sub: 'listener' })
+  await open(page)
+  const spoken = () => frameOf(page).locator('main .unseen[aria-live="polite"]').innerText()
+  await ask(page, 'First', 'The first answer.')
+  await expect.poll(spoken).toContain('The first answer.')
+  await ask(page, 'Second', 'The second answer.')
+  await expect.poll(spoken).toContain('The second answer.')
+  await page.reload()
+  await waitUntilConnected(page)
+  await open(page)
+  await see(page, 'The second answer.')
+  await press(page, 'Conversations')
+  await frameOf(page)
+    .getByRole('button', { name: /^First/ })
+    .click()
+  await see(page, 'The first answer.')
+  site.expect({ text: ['The third answer.'] })
+  await write(page, 'Third')
+  await expect.poll(spoken).toContain('The third answer.')
+  expect(await spoken()).not.toMatch(/first|second/)
 })
 
 test('an answer is rated, with a comment', async () => {

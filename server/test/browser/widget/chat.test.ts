@@ -13,7 +13,7 @@ import {
   startChatSite,
   write,
 } from './chat-site.ts'
-import { frameOf } from './shop.ts'
+import { clickChoice, frameOf } from './shop.ts'
 
 let site: ChatSite
 beforeAll(async () => {
@@ -105,10 +105,11 @@ test('several questions are asked one after the other, and the model learns of e
   await first.waitFor()
   await see(page, 'Comes next, after the question above')
   expect(await question(page).count(), 'only the first can be answered').toBe(1)
+  await first.getByRole('button', { name: 'Decline' }).hover()
   await first.getByRole('button', { name: 'Decline' }).dblclick()
   await first.waitFor({ state: 'hidden' })
   expect(await question(page).getByRole('textbox', { name: 'Order' }).inputValue()).toBe('2')
-  await question(page).getByRole('button', { name: 'Allow once' }).click()
+  await clickChoice(question(page).getByRole('button', { name: 'Allow once' }))
   await see(page, 'One of two.')
   expect(await done(page)).toEqual(['Refunded 10 for order 2'])
   const cards = answers(page).getByRole('group')

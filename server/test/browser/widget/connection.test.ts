@@ -1,7 +1,15 @@
 import type { Page, WebSocketRoute } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { usePage } from '../chromium.ts'
-import { frameOf, type ShopService, startShop, useAssistant, visitShop, waitUntilConnected } from './shop.ts'
+import {
+  clickChoice,
+  frameOf,
+  type ShopService,
+  startShop,
+  useAssistant,
+  visitShop,
+  waitUntilConnected,
+} from './shop.ts'
 
 let app: ShopService
 beforeAll(async () => {
@@ -12,7 +20,7 @@ afterAll(() => app.close())
 const hour = 60 * 60 * 1000
 const addedOnce = ['1 × Notebook, dotted']
 const cart = (page: Page) => page.getByRole('region', { name: 'Cart' }).getByRole('listitem').allInnerTexts()
-const allow = (page: Page) => frameOf(page).getByRole('button', { name: 'Allow once' }).click()
+const allow = (page: Page) => clickChoice(frameOf(page).getByRole('button', { name: 'Allow once' }))
 const sourceIds = async (assistant: Awaited<ReturnType<typeof useAssistant>>) =>
   (await assistant.sources()).map(({ sourceId }) => sourceId)
 
@@ -126,7 +134,7 @@ describe('the identity of the page', () => {
     const mine = await useAssistant(app, 'member@demo.test')
     await expect.poll(async () => (await mine.sources()).length).toBe(1)
     app.setAhead(2 * hour)
-    await expect.poll(() => page.evaluate('window.problem'), { timeout: 10_000 }).toBe('TOKEN_EXPIRED')
+    await expect.poll(() => page.evaluate('window.problem')).toBe('TOKEN_EXPIRED')
     await page.getByRole('button', { name: 'Open the agent' }).click()
     await frameOf(page).getByText('Signing in again').waitFor()
     app.setAhead(0)

@@ -1,6 +1,15 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { frameOf, openActivity, type ShopService, startShop, useAssistant, visitShop, waitForQuestion } from './shop.ts'
+import {
+  clickChoice,
+  frameOf,
+  openActivity,
+  type ShopService,
+  startShop,
+  useAssistant,
+  visitShop,
+  waitForQuestion,
+} from './shop.ts'
 
 let app: ShopService
 beforeAll(async () => {
@@ -34,7 +43,7 @@ const heard = async (page: Page): Promise<string[]> =>
 
 describe('a tool at a tool server that changes something', () => {
   const question = (page: Page) => frameOf(page).getByRole('alertdialog', { name: 'Allow “orders: Cancel an order”?' })
-  const answer = (page: Page, name: string) => question(page).getByRole('button', { name }).click()
+  const answer = (page: Page, name: string) => clickChoice(question(page).getByRole('button', { name }))
   const cancelOrder = (order: string) => ['orders.cancel_order', { order }] as const
   const text = ({ content }: { content: unknown[] }) => (content[0] as { text: string }).text
 

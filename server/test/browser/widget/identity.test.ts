@@ -1,6 +1,5 @@
 import type { Page } from 'playwright-core'
 import { expect, onTestFinished, test } from 'vitest'
-import { buildWidget } from '../../../../widget/build.ts'
 import { startHttpService } from '../../http-server.ts'
 import { startTestProvider } from '../../oidc-provider.ts'
 import { usePage, useSite } from '../chromium.ts'
@@ -8,7 +7,6 @@ import { frameOf, waitUntilConnected } from './shop.ts'
 
 /** A page whose `idToken` function the test controls, in an organization whose provider the test chooses. */
 async function visit(idToken: (timesAsked: number) => Promise<string>) {
-  await buildWidget()
   const app = await startHttpService()
   onTestFinished(() => app.close())
   const token = await app.tokenFor('admin@demo.test', 'demo')

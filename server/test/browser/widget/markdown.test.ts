@@ -52,6 +52,16 @@ test('elements stay while text is appended, so that a selection and the scroll p
   expect(await page.getByRole('main').innerText()).toMatch(/^One\s+a\s+b\s+js\s+Copy\s+let a = 1\s+The end of it\.$/)
 })
 
+test('headings never skip a level, although the agent does', async () => {
+  const page = await visit()
+  const levels = () =>
+    page.evaluate("[...document.querySelectorAll('h3, h4, h5, h6')].map((each) => Number(each.ariaLevel))")
+  await show(page, '### A\n\n###### B\n\n> #### C\n\n# D\n\n### E\n\n## F', true)
+  expect(await levels()).toEqual([3, 4, 4, 3, 4, 4])
+  await show(page, '### A\n\n###### B\n\n> #### C\n\n# D\n\n### E\n\n## F\n\n###### G')
+  expect(await levels()).toEqual([3, 4, 4, 3, 4, 4, 5])
+})
+
 test('nothing of a hostile text is loaded or executed', async () => {
   const page = await visit()
   const requests: string[] = []

@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
+  clickChoice,
   frameOf,
   openActivity,
   type ShopService,
@@ -20,7 +21,7 @@ afterAll(() => app.close())
 
 const cart = (page: Page) => page.getByRole('region', { name: 'Cart' }).getByRole('listitem').allInnerTexts()
 const question = (page: Page) => frameOf(page).getByRole('alertdialog')
-const choose = (page: Page, answer: string) => question(page).getByRole('button', { name: answer }).click()
+const choose = (page: Page, answer: string) => clickChoice(question(page).getByRole('button', { name: answer }))
 
 async function allowWhereAsked(pages: Page[]): Promise<void> {
   const asked = () => Promise.all(pages.map((page) => question(page).isVisible()))
@@ -56,7 +57,7 @@ describe.each(Object.entries(webMcpForms))('with WebMCP in the form "%s"', (form
     expect(await cart(page)).toEqual(['2 × Ink, blue'])
 
     await page.close()
-    await expect.poll(mine.sources, { timeout: 25_000 }).toEqual([])
+    await expect.poll(mine.sources, { timeout: 60_000 }).toEqual([])
   })
 
   test('follows tools that the page registers and unregisters', async () => {
@@ -136,9 +137,8 @@ describe('a user', () => {
     [
       'with the keyboard',
       async (page: Page) => {
-        const button = question(page).getByRole('button', { name: 'Allow once' })
-        await button.click({ trial: true })
-        await button.press('Escape')
+        await waitForQuestion(page)
+        await question(page).getByRole('button', { name: 'Allow once' }).press('Escape')
       },
     ],
   ])('who declines %s keeps the page unchanged, and the assistant is told', async (_, decline) => {

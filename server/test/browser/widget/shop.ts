@@ -1,8 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import type { FrameLocator, Page } from 'playwright-core'
+import type { FrameLocator, Locator, Page } from 'playwright-core'
 import { onTestFinished } from 'vitest'
 import { type Examples, startExamples } from '../../../../examples/examples.ts'
-import { buildWidget } from '../../../../widget/build.ts'
 import type { Email } from '../../harness.ts'
 import { type HttpService, startHttpService } from '../../http-server.ts'
 import { type PageOptions, usePage } from '../chromium.ts'
@@ -15,7 +14,6 @@ export interface ShopService extends HttpService {
 
 /** A server, and the example shop with the widget. */
 export async function startShop(): Promise<ShopService> {
-  await buildWidget()
   const app = await startHttpService()
   // The identity provider uses the real time.
   let ahead = 0
@@ -59,8 +57,17 @@ export const waitUntilConnected = (page: Page): Promise<void> =>
   frameOf(page).locator('html[data-state="connected"]').waitFor({ state: 'attached' })
 
 /** Waits until the panel has stopped moving: until then, browsers ignore clicks in it, and questions take no answer. */
-export const waitForQuestion = (page: Page): Promise<void> =>
-  frameOf(page).getByRole('button', { name: 'Allow once' }).click({ trial: true })
+export async function waitForQuestion(page: Page): Promise<void> {
+  const choice = frameOf(page).getByRole('button', { name: 'Allow once' })
+  await choice.hover()
+  await choice.click({ trial: true })
+}
+
+/** Clicks a choice of a question. It only counts once the mouse has been in the frame for a moment. */
+export async function clickChoice(choice: Locator): Promise<void> {
+  await choice.hover()
+  await choice.click()
+}
 
 export type Assistant = Awaited<ReturnType<typeof useAssistant>>
 

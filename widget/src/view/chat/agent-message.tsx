@@ -7,7 +7,7 @@ import { useSession, useTexts } from '../context.ts'
 import { Icon, IconButton } from '../icons.tsx'
 import { memo } from '../memo.tsx'
 import { Approval, LaterApproval } from '../questions/approval.tsx'
-import { ToolCard } from './tool-card.tsx'
+import { ConnectOffers, ToolCard } from './tool-card.tsx'
 import { SkillChip } from './user-message.tsx'
 
 const copiedMs = 2_000
@@ -45,10 +45,15 @@ export const AgentMessage = memo<AgentMessageProps>(({ entry, canRepeat }): JSX.
       ))}
       {isBusy && <Working />}
       <Outcome entry={entry} canRepeat={canRepeat} />
-      {entry.status !== 'running' && entry.status !== 'waiting' && <Actions entry={entry} canRepeat={canRepeat} />}
+      {canRepeat && <ConnectOffers parts={entry.parts} />}
+      {canRate(entry) && <Actions entry={entry} canRepeat={canRepeat} />}
     </article>
   )
 })
+
+/** An answer that failed before it began can only be repeated, which its outcome offers. */
+const canRate = ({ status, parts }: AgentEntry) =>
+  status !== 'running' && status !== 'waiting' && (status !== 'failed' || parts.length > 0)
 
 const isWriting = (part: EntryPart | undefined) =>
   (part?.kind === 'text' && part.isStreaming && part.text !== '') || (part?.kind === 'tool' && part.state === 'running')

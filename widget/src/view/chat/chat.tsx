@@ -2,12 +2,12 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 import type { ChatState } from '../../chat/state.ts'
 import { plainText } from '../../frame/plain-text.ts'
-import { useSession, useTexts } from '../context.ts'
+import { ElsewhereContext, useSession, useTexts } from '../context.ts'
 import { FollowingMain } from '../following-main.tsx'
 import { AskingContext } from './agent-message.tsx'
 import { Announcer } from './announcer.tsx'
 import { Entries } from './entries.tsx'
-import { AgentProblem, EmptyChat } from './states.tsx'
+import { AgentProblem, EmptyChat, Refused } from './states.tsx'
 
 interface ChatProps {
   chat: ChatState
@@ -34,12 +34,8 @@ export function Chat({ chat, agentName, greeting, refusal, isShown, turn, onSent
   const isEmpty = entries.length === 0
   const loadEarlier = hasEarlier && !isLoading ? () => session.loadEarlier() : undefined
   return (
-    <FollowingMain content={chat.threadId} turn={turn} first={entries[0]?.id} onStart={loadEarlier}>
-      {refusal && (
-        <p class="problem" role="alert">
-          {refusal}
-        </p>
-      )}
+    <FollowingMain content={chat.threadId} isFixed={isEmpty} turn={turn} first={entries[0]?.id} onStart={loadEarlier}>
+      {refusal && <Refused reason={refusal} />}
       {isEmpty && !refusal && !isLoading && agent?.problem && <AgentProblem problem={agent.problem} />}
       {isEmpty && !refusal && !isLoading && !agent?.problem && (
         <EmptyChat agent={agent} greeting={greeting} isOff={agent === undefined} onSent={onSent} />
@@ -47,7 +43,10 @@ export function Chat({ chat, agentName, greeting, refusal, isShown, turn, onSent
       {isLoading && <p class="loading">{say(isEmpty ? 'loading' : 'loadingEarlier')}</p>}
       <AskingContext.Provider value={asking}>
         <div class="log" role="log" aria-live="off" aria-label={say('log')} hidden={isEmpty}>
-          <Entries entries={entries} isWorking={chat.isWorking || questions.length > 0} />
+          <h2 class="unseen">{say('log')}</h2>
+          <ElsewhereContext.Provider value={chat.elsewhere}>
+            <Entries entries={entries} isWorking={chat.isWorking || questions.length > 0} />
+          </ElsewhereContext.Provider>
         </div>
       </AskingContext.Provider>
       <Announcer chat={chat} />

@@ -1,5 +1,6 @@
+import { maxChatMessageLength } from '@inlay/protocol/values'
 import type { JSX } from 'preact'
-import type { AgentInfo, ChatProblem } from '../../chat/state.ts'
+import type { AgentInfo, ChatProblem, OwnProblem } from '../../chat/state.ts'
 import type { Status } from '../../frame/connection.ts'
 import { plainText } from '../../frame/plain-text.ts'
 import { useSession, useTexts } from '../context.ts'
@@ -68,6 +69,18 @@ export function AgentProblem({ problem }: { problem: ChatProblem }): JSX.Element
   )
 }
 
+/** Why the server refuses this page. */
+export function Refused({ reason }: { reason: string }): JSX.Element {
+  const { say } = useTexts()
+  return (
+    <div class="empty" role="alert">
+      <Inlaid />
+      <p class="greeting">{say('tooLate')}</p>
+      <p class="muted">{reason}</p>
+    </div>
+  )
+}
+
 /** Between the conversation and the field: what is wrong with the connection. */
 export function ConnectionBanner({ state, isRestarting, isOnline }: Connectedness): JSX.Element | null {
   const { say } = useTexts()
@@ -89,21 +102,39 @@ function findBanner({ state, isRestarting, isOnline }: Connectedness): StringKey
   return undefined
 }
 
+const ownProblems: Record<OwnProblem, StringKey> = {
+  MESSAGE_TOO_LONG: 'tooLong',
+  TOO_MANY_WAITING: 'tooManyWaiting',
+  RUN_ACTIVE: 'stillAnswering',
+  CONVERSATION_GONE: 'conversationGone',
+}
+
 /** Why the last request failed. */
 export function RequestProblem({ problem }: { problem: ChatProblem }): JSX.Element {
   const texts = useTexts()
   const { say } = texts
   const isBudget = problem.code === 'BUDGET_REACHED'
-  const isGone = problem.code === 'CONVERSATION_GONE'
+  const own = ownProblems[problem.code as OwnProblem]
   const retry = problem.retryAt === undefined ? '' : say('tryAgainAt', { time: texts.time(new Date(problem.retryAt)) })
   return (
     <div class={`banner measured ${isBudget ? 'is-budget' : 'is-problem'}`} role="alert">
       <Icon name={isBudget ? 'clock' : 'alert'} />
       <p>
-        {isBudget && <b>{say('budgetReached')}</b>} {isGone ? say('conversationGone') : plainText(problem.message)}{' '}
-        {retry}
+        {isBudget && <b>{say('budgetReached')}</b>}
+        {own ? say(own, { limit: maxChatMessageLength }) : plainText(problem.message)} {retry}
       </p>
     </div>
+  )
+}
+
+/** The user is back from a third party, where they connected their account. */
+export function ConnectedNotice({ service }: { service: string }): JSX.Element {
+  const { say } = useTexts()
+  return (
+    <p class="banner measured" role="status">
+      <Icon name="check" />
+      {say('connected', { name: plainText(service, 80) })}
+    </p>
   )
 }
 

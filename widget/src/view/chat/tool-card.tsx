@@ -1,8 +1,8 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
-import type { ToolEntryPart } from '../../chat/state.ts'
+import type { EntryPart, ToolEntryPart } from '../../chat/state.ts'
 import { plainText } from '../../frame/plain-text.ts'
-import { useTexts } from '../context.ts'
+import { useSession, useTexts } from '../context.ts'
 import { Icon, type IconName } from '../icons.tsx'
 import { titleOf } from '../questions/approval.tsx'
 import { ExactInput, ExactOutput } from '../questions/exact-input.tsx'
@@ -30,10 +30,10 @@ export function ToolCard({ part }: { part: ToolEntryPart }): JSX.Element {
           {icon ? <Icon name={icon} /> : <span class="spinner" />}
           <span class="unseen">{say(state)}</span>
         </span>
-        <span class="tool-name">
-          <bdi>{titleOf(part)}</bdi>
+        <span class="tool-title">
+          <bdi class="tool-name">{titleOf(part)}</bdi>
+          <span class="tool-source">{source}</span>
         </span>
-        <span class="tool-source">{source}</span>
         {part.state !== 'done' && part.state !== 'running' && <span class="tool-word">{say(state)}</span>}
         {part.durationMs !== null && <span class="tool-time">{texts.duration(part.durationMs)}</span>}
         <Icon name="chevron" />
@@ -53,6 +53,36 @@ export function ToolCard({ part }: { part: ToolEntryPart }): JSX.Element {
         </div>
       )}
     </details>
+  )
+}
+
+/** The accounts that the user has to connect before the agent can continue, each once. */
+export function ConnectOffers({ parts }: { parts: readonly EntryPart[] }): JSX.Element {
+  const session = useSession()
+  const { say } = useTexts()
+  const needed = parts.flatMap((part) => (part.kind === 'tool' && part.connect ? [part.connect] : []))
+  const latest = [...new Map(needed.map((connect) => [connect.service, connect])).values()]
+  return (
+    <>
+      {latest.map(({ service, path }) => {
+        const name = plainText(service, 80)
+        return (
+          <section key={service} class="outcome is-connect" aria-label={say('connect', { name })}>
+            <Icon name="alert" />
+            <div>
+              <b>{say('connectNeeded', { name })}</b>
+              <p>{say('connectHint')}</p>
+            </div>
+            <a class="button small primary" href={path} target="_blank" rel="noopener noreferrer">
+              {say('connect', { name })}
+            </a>
+            <button type="button" class="small" onClick={() => session.send(say('connectMessage', { name }))}>
+              {say('connectContinue')}
+            </button>
+          </section>
+        )
+      })}
+    </>
   )
 }
 

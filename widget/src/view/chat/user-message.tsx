@@ -1,8 +1,9 @@
+import { maxChatMessageLength } from '@inlay/protocol/values'
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
+import { useContext, useState } from 'preact/hooks'
 import type { UserEntry } from '../../chat/state.ts'
 import { plainText } from '../../frame/plain-text.ts'
-import { useSession, useTexts } from '../context.ts'
+import { ElsewhereContext, useSession, useTexts } from '../context.ts'
 import { Icon, IconButton } from '../icons.tsx'
 import { memo } from '../memo.tsx'
 import type { StringKey } from '../strings.ts'
@@ -27,7 +28,8 @@ export const UserMessage = memo<UserMessageProps>(({ entry, canEdit }): JSX.Elem
   const session = useSession()
   const { say } = useTexts()
   const [isEditing, setIsEditing] = useState(false)
-  const delivery = deliveries[entry.delivery]
+  const elsewhere = useContext(ElsewhereContext)
+  const delivery = elsewhere === entry.id ? 'messageElsewhere' : deliveries[entry.delivery]
   if (isEditing && canEdit)
     return (
       <article class="entry mine" data-id={entry.id} aria-label={say('you')}>
@@ -35,8 +37,9 @@ export const UserMessage = memo<UserMessageProps>(({ entry, canEdit }): JSX.Elem
           text={entry.text}
           onCancel={() => setIsEditing(false)}
           onSave={(text) => {
-            setIsEditing(false)
             session.edit(text)
+            // A message that can't be kept stays in the field.
+            if (!session.state.problem) setIsEditing(false)
           }}
         />
       </article>
@@ -86,7 +89,9 @@ interface EditFormProps {
 function EditForm({ text: given, onSave, onCancel }: EditFormProps): JSX.Element {
   const { say } = useTexts()
   const [text, setText] = useState(given)
-  const save = () => text.trim() !== '' && onSave(text.trim())
+  const isTooLong = text.trim().length > maxChatMessageLength
+  const canSave = text.trim() !== '' && !isTooLong
+  const save = () => canSave && onSave(text.trim())
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'Escape') onCancel()
     else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) save()
@@ -98,6 +103,7 @@ function EditForm({ text: given, onSave, onCancel }: EditFormProps): JSX.Element
     <div class="edit">
       <textarea
         aria-label={say('editMessage')}
+        aria-invalid={isTooLong}
         dir="auto"
         rows={Math.min(8, given.split('\n').length + 1)}
         value={text}
@@ -105,11 +111,16 @@ function EditForm({ text: given, onSave, onCancel }: EditFormProps): JSX.Element
         onInput={({ currentTarget }) => setText(currentTarget.value)}
         onKeyDown={onKeyDown}
       />
+      {isTooLong && (
+        <p class="hint is-wrong" role="alert">
+          {say('tooLong', { limit: maxChatMessageLength })}
+        </p>
+      )}
       <div class="row">
         <button type="button" onClick={onCancel}>
           {say('cancel')}
         </button>
-        <button type="button" class="primary" aria-disabled={text.trim() === ''} onClick={save}>
+        <button type="button" class="primary" aria-disabled={!canSave} onClick={save}>
           {say('save')}
         </button>
       </div>

@@ -4,6 +4,7 @@ import type { Call, Permission } from '../../frame/calls.ts'
 import { plainText } from '../../frame/plain-text.ts'
 import type { LeftOut } from '../../frame/tool-messages.ts'
 import { useTexts } from '../context.ts'
+import { Inlaid } from '../icons.tsx'
 import { ExactInput } from '../questions/exact-input.tsx'
 import { clientOf, labelOfCall, nameOfTool, stateOfCall, stateOfEarlierCall } from './call-texts.ts'
 import type { EarlierCall } from './earlier-calls.ts'
@@ -21,7 +22,10 @@ export function Activity({ isAnonymous, calls, earlier, tools }: ActivityProps &
   return (
     <>
       {calls.length + earlier.length === 0 && (
-        <p class="nothing">{say(isAnonymous ? 'callsForAnonymous' : 'callsForSignedIn')}</p>
+        <div class="empty">
+          <Inlaid />
+          <p>{say(isAnonymous ? 'callsForAnonymous' : 'callsForSignedIn')}</p>
+        </div>
       )}
       <ol class="calls" aria-label={say('earlierCalls')}>
         {earlier.map((call) => (

@@ -27,7 +27,7 @@ export function Choices({ guard, always, canAllow = true, onDecision }: ChoicesP
     )
   }
   return (
-    <div class="choices">
+    <div class="choices" onPointerDown={guard.press}>
       {guard.isCovered && (
         <p class="covered" role="alert">
           <Icon name="alert" />

@@ -2,11 +2,14 @@ import type { RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { AnswerDelay } from '../../frame/answer-delay.ts'
 import { type Sight, watchSight } from './sight.ts'
+import { surprise, surpriseMs } from './surprises.ts'
 
 export interface Guard {
   /** Whether the question has been in view long enough to be answered. */
   isReady: boolean
   isCovered: boolean
+  /** Must be called when a choice is pressed, before its click. */
+  press(): void
   /** `clicks` is the `detail` of a click event. */
   accepts(clicks: number): boolean
 }
@@ -29,17 +32,19 @@ export function useGuard(question: string, isShown: boolean, section: RefObject<
       latest.current = next
       setSight(next)
     }
-    const end = section.current ? watchSight(section.current, see) : undefined
-    document.addEventListener('visibilitychange', onVisibility)
-    return () => {
-      end?.()
-      document.removeEventListener('visibilitychange', onVisibility)
-    }
+    const pause = () => delay.current?.restart(surpriseMs)
+    const watching = new AbortController()
+    const { signal } = watching
+    if (section.current) watchSight(section.current, see, pause, signal)
+    document.addEventListener('visibilitychange', onVisibility, { signal })
+    document.addEventListener(surprise, pause, { signal })
+    return () => watching.abort()
   }, [question, isShown])
 
   return {
     isReady: isOver && sight === 'seen',
     isCovered: sight === 'covered',
+    press: () => delay.current?.press(),
     accepts: (clicks) => latest.current === 'seen' && (delay.current?.accepts(clicks) ?? false),
   }
 }

@@ -14,26 +14,32 @@ const enough = 180
 const canTrack = () => 'isVisible' in IntersectionObserverEntry.prototype
 
 /**
- * Watches whether the user can really see a question, also against the page around the frame. Browsers that can't tell
- * report `seen`. Returns a function that ends it.
+ * Watches whether the user can really see a question, also against the page around the frame, and whether its choices
+ * move in the frame. Browsers that can't tell report `seen`.
  *
  * The browser can only tell for elements that nothing covers, not even a part of themselves that sticks to an edge. So
  * what it watches is a veil that exactly covers the visible part of the question, and lets all input through.
  */
-export function watchSight(question: Element, onChange: (sight: Sight) => void): () => void {
-  if (!canTrack()) {
-    onChange('seen')
-    return () => undefined
-  }
+export function watchSight(
+  question: Element,
+  onChange: (sight: Sight) => void,
+  onMove: () => void,
+  signal: AbortSignal,
+): void {
   const area = question.closest('main') ?? document.body
   const veil = document.createElement('div')
   veil.className = 'veil'
+  let lastPlace = ''
   const place = () => {
+    const choices = question.querySelector('.choices')?.getBoundingClientRect()
+    const choicesPlace = `${choices?.left} ${choices?.top}`
+    if (choicesPlace !== lastPlace) onMove()
+    lastPlace = choicesPlace
     const whole = question.getBoundingClientRect()
     const frame = area.getBoundingClientRect()
     const top = Math.max(whole.top, frame.top)
     const height = Math.min(whole.bottom, frame.bottom) - top
-    veil.hidden = height < Math.min(Math.max(whole.height, least), enough)
+    veil.hidden = height < Math.max(least, Math.min(whole.height, enough, frame.height * 0.8))
     const { style } = veil
     style.top = `${top}px`
     style.left = `${whole.left}px`
@@ -42,7 +48,9 @@ export function watchSight(question: Element, onChange: (sight: Sight) => void):
   }
   const sizes = new ResizeObserver(place)
   for (const part of [question, ...document.querySelectorAll('body, main, .content')]) sizes.observe(part)
-  document.addEventListener('scroll', place, { capture: true, passive: true })
+  // The page may have resized the frame right before a click.
+  for (const type of ['scroll', 'pointerdown'])
+    document.addEventListener(type, place, { capture: true, passive: true, signal })
   document.documentElement.append(veil)
   place()
 
@@ -50,11 +58,11 @@ export function watchSight(question: Element, onChange: (sight: Sight) => void):
     const last = entries.at(-1)
     if (last) onChange(judge(last))
   }, options)
-  observer.observe(veil)
-  return () => {
+  if (canTrack()) observer.observe(veil)
+  else onChange('seen')
+  signal.onabort = () => {
     observer.disconnect()
     sizes.disconnect()
-    document.removeEventListener('scroll', place, { capture: true })
     veil.remove()
   }
 }

@@ -1,0 +1,23 @@
+import { useNavigate, useParams } from '@tanstack/react-router'
+import { useState } from 'react'
+import { useOrgPath } from '../session/me.ts'
+
+interface Details {
+  /** Undefined while no details are open. */
+  id: string | undefined
+  /** What is shown, also while the sheet closes. */
+  shownId: string | undefined
+  open: (id: string) => void
+  close: () => void
+}
+
+/** The thing whose details are open. It's in the URL, beside the filters of the list. */
+export function useDetails(path: string): Details {
+  const { id } = useParams({ strict: false }) as { id?: string }
+  const [shownId, setShownId] = useState(id)
+  if (id !== undefined && id !== shownId) setShownId(id)
+  const navigate = useNavigate()
+  const orgPath = useOrgPath()
+  const go = (to: string) => void navigate({ to: orgPath(to), search: true as never, resetScroll: false })
+  return { id, shownId, open: (next) => go(`${path}/${next}`), close: () => go(path) }
+}

@@ -1,0 +1,278 @@
+import type { components } from '@inlay/client'
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { Download, ShieldAlert, ShieldCheck } from 'lucide-react'
+import { readRange } from '../../lib/date-range.ts'
+import { useDetails } from '../../lib/details.ts'
+import { saveFile } from '../../lib/files.ts'
+import { useFilters } from '../../lib/filters.ts'
+import { formatNumber } from '../../lib/format.ts'
+import { api, read, unwrap } from '../../session/api.ts'
+import { useOrganization, useOrgPath } from '../../session/me.ts'
+import { AdminsOnly } from '../../ui/admins-only.tsx'
+import { Button, buttonClass, CopyButton } from '../../ui/button.tsx'
+import { DataBlock } from '../../ui/code.tsx'
+import { DataTable } from '../../ui/data-table.tsx'
+import { Facts, PageHeader } from '../../ui/layout.tsx'
+import { Sheet } from '../../ui/overlays.tsx'
+import { RangePicker } from '../../ui/range.tsx'
+import { useCursorRows } from '../../ui/row-sources.ts'
+import { SearchField } from '../../ui/search-field.tsx'
+import { EmptyState, Loaded } from '../../ui/states.tsx'
+import { Ago, Time } from '../../ui/time.tsx'
+import { notify, notifyError } from '../../ui/toasts.tsx'
+import { t } from './texts.ts'
+
+type AuditEvent = components['schemas']['AuditEvent']
+
+const planQuery = read(['plan'], (signal) => api.GET('/plan-tiers/current', { signal }))
+
+export default function Audit() {
+  const { isAdmin } = useOrganization()
+  const plan = useQuery({ ...planQuery, enabled: isAdmin })
+  const isIncluded = plan.data?.features?.audit_logs === true
+  return (
+    <>
+      <PageHeader title={t.title} text={t.text} actions={isAdmin && isIncluded && <Export />} />
+      {isAdmin ? (
+        <Loaded query={plan} lines={6}>
+          {() => (isIncluded ? <Trail /> : <NotIncluded />)}
+        </Loaded>
+      ) : (
+        <AdminsOnly />
+      )}
+    </>
+  )
+}
+
+function NotIncluded() {
+  const orgPath = useOrgPath()
+  return (
+    <div className="card">
+      <EmptyState
+        title={t.notIncluded}
+        text={t.notIncludedText}
+        action={
+          <Link to={orgPath('billing')} className={buttonClass('primary')}>
+            {t.seePlans}
+          </Link>
+        }
+      />
+    </div>
+  )
+}
+
+const defaults = { actor: '', action: '', target: '', range: '30' }
+
+function Trail() {
+  const [filters, setFilters] = useFilters(defaults)
+  const details = useDetails('audit')
+  const navigate = useNavigate()
+  const orgPath = useOrgPath()
+  const { actor, action, target } = filters
+  const wanted = {
+    ...readRange(filters.range),
+    ...(actor && { actor }),
+    ...(action && { action }),
+    ...(target && { target }),
+  }
+  const source = useCursorRows<AuditEvent>(['audit-events', 'list', wanted], async (cursor, signal) => {
+    const query = { ...wanted, limit: 100, ...(cursor && { cursor }) }
+    const { events, next_cursor } = await unwrap(api.GET('/audit-events', { params: { query }, signal }))
+    return { rows: events, next_cursor }
+  })
+  return (
+    <>
+      <Verification />
+      <div className="mb-3 flex flex-wrap gap-2">
+        <SearchField
+          label={t.anyActor}
+          className="w-48"
+          value={actor}
+          onValue={(next) => setFilters({ actor: next })}
+        />
+        <SearchField
+          label={t.anyAction}
+          className="w-68"
+          value={action}
+          onValue={(next) => setFilters({ action: next })}
+        />
+        <SearchField
+          label={t.anyTarget}
+          className="w-48"
+          value={target}
+          onValue={(next) => setFilters({ target: next })}
+        />
+        <RangePicker value={filters.range} onValue={(range) => setFilters({ range })} />
+      </div>
+      <DataTable
+        label={t.title}
+        rows={source.rows}
+        rowId={({ id }) => id}
+        error={source.error}
+        onRetry={source.refetch}
+        onOpen={({ sequence }) => details.open(String(sequence))}
+        isFiltered={Object.entries(defaults).some(([name, value]) => filters[name as keyof typeof defaults] !== value)}
+        onClearFilters={() => setFilters(defaults)}
+        columns={[
+          {
+            id: 'number',
+            header: t.number,
+            align: 'right',
+            isMinor: true,
+            cell: ({ sequence }) => <span className="text-muted">{formatNumber(sequence)}</span>,
+          },
+          { id: 'action', header: t.action, cell: (event) => <span className="mono font-[550]">{event.action}</span> },
+          { id: 'actor', header: t.actor, cell: (event) => event.actor },
+          {
+            id: 'target',
+            header: t.target,
+            isMinor: true,
+            cell: (event) => <span className="mono text-muted">{event.target}</span>,
+          },
+          {
+            id: 'time',
+            header: t.time,
+            align: 'right',
+            isMinor: true,
+            cell: ({ created_at }) => <Ago at={created_at} />,
+          },
+        ]}
+        empty={<EmptyState title={t.none} text={t.noneText} />}
+      />
+      {details.shownId && (
+        <EventSheet
+          key={details.shownId}
+          number={details.shownId}
+          isOpen={details.id !== undefined}
+          onClose={details.close}
+          onFilter={(changes) => void navigate({ to: orgPath('audit'), search: { range: '365', ...changes } as never })}
+        />
+      )}
+    </>
+  )
+}
+
+const verificationQuery = read(['audit-events', 'verification'], (signal) =>
+  api.GET('/audit-events', { params: { query: { limit: 1 } }, signal }),
+)
+
+/** Whether the server's check of the whole chain found something. */
+function Verification() {
+  const query = useQuery(verificationQuery)
+  return (
+    <section className="card mb-3 p-4" aria-label={t.title}>
+      <Loaded query={query} lines={2}>
+        {({ verification: { status, length, head, broken_at } }) => {
+          const isIntact = status === 'intact'
+          const Icon = isIntact ? ShieldCheck : ShieldAlert
+          return (
+            <div className="flex flex-wrap items-center gap-3">
+              <span
+                aria-hidden
+                className={`grid size-9 shrink-0 place-items-center rounded-full ${isIntact ? 'bg-accent-soft text-accent' : 'bg-danger-soft text-danger'}`}
+              >
+                <Icon size={20} strokeWidth={1.5} />
+              </span>
+              <div className="min-w-0 flex-1 basis-72">
+                <h2 className={`font-semibold ${isIntact ? '' : 'text-danger'}`}>{isIntact ? t.intact : t.broken}</h2>
+                <p className="text-sm text-muted">
+                  {isIntact ? t.intactText(formatNumber(length)) : t.brokenText(formatNumber(broken_at ?? length + 1))}{' '}
+                  {isIntact && t.headText}
+                </p>
+              </div>
+              <CopyButton text={head} label={t.head} />
+            </div>
+          )
+        }}
+      </Loaded>
+    </section>
+  )
+}
+
+const eventQuery = (number: number) =>
+  read(['audit-events', 'one', number], (signal) =>
+    // Events are numbered without gaps, so the first one before the next number is this one.
+    api.GET('/audit-events', { params: { query: { limit: 1, cursor: String(number + 1) } }, signal }),
+  )
+
+function EventSheet({
+  number,
+  isOpen,
+  onClose,
+  onFilter,
+}: {
+  number: string
+  isOpen: boolean
+  onClose: () => void
+  onFilter: (filters: Partial<typeof defaults>) => void
+}) {
+  const sequence = /^\d{1,14}$/.test(number) ? Number(number) : 0
+  const query = useQuery(eventQuery(sequence))
+  const found = query.data?.events.find((event) => event.sequence === sequence)
+  return (
+    <Sheet isOpen={isOpen} onClose={onClose} title={found?.action ?? t.title}>
+      <Loaded query={query} lines={8}>
+        {() =>
+          found ? (
+            <div className="grid grid-cols-1 gap-4">
+              <Facts
+                facts={[
+                  [t.actor, found.actor],
+                  [
+                    t.target,
+                    <span key="target" className="mono">
+                      {found.target}
+                    </span>,
+                  ],
+                  [t.time, <Time key="time" at={found.created_at} />],
+                  [t.number, formatNumber(found.sequence)],
+                  [
+                    t.id,
+                    <span key="id" className="mono">
+                      {found.id}
+                    </span>,
+                  ],
+                  [
+                    t.hash,
+                    <span key="hash" className="mono">
+                      {found.hash}
+                    </span>,
+                  ],
+                ]}
+              />
+              <div className="flex flex-wrap gap-2">
+                <Button onClick={() => onFilter({ target: found.target })}>{t.sameTarget}</Button>
+                <Button onClick={() => onFilter({ actor: found.actor })}>{t.sameActor}</Button>
+              </div>
+              {Object.keys(found.data).length > 0 ? (
+                <DataBlock label={t.data} text={JSON.stringify(found.data)} />
+              ) : (
+                <p className="text-muted">{t.noData}</p>
+              )}
+            </div>
+          ) : (
+            <EmptyState title={t.gone} text={t.goneText} />
+          )
+        }
+      </Loaded>
+    </Sheet>
+  )
+}
+
+/** The whole trail, for a SIEM or to verify it elsewhere. */
+function Export() {
+  const save = useMutation({
+    async mutationFn() {
+      const text = await unwrap(api.GET('/audit-events/export', { parseAs: 'text' }))
+      saveFile(`audit-log-${new Date().toISOString().slice(0, 10)}.jsonl`, 'application/jsonl', text as string)
+    },
+    onSuccess: () => notify(t.exported),
+    onError: (error) => notifyError(t.exportFailed, error),
+  })
+  return (
+    <Button icon={Download} isPending={save.isPending} onClick={() => save.mutate()}>
+      {t.export}
+    </Button>
+  )
+}

@@ -1,0 +1,82 @@
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate, useParams } from '@tanstack/react-router'
+import { Plus } from 'lucide-react'
+import { useFilters } from '../../lib/filters.ts'
+import { useOrganization, useOrgPath } from '../../session/me.ts'
+import { Button } from '../../ui/button.tsx'
+import { DataTable } from '../../ui/data-table.tsx'
+import { Badge, Notice, PageHeader } from '../../ui/layout.tsx'
+import { Dialog, Sheet } from '../../ui/overlays.tsx'
+import { EmptyState } from '../../ui/states.tsx'
+import { words } from '../../ui/words.ts'
+import { CreateConnector } from './create-connector.tsx'
+import { ConnectorDetails } from './details.tsx'
+import { type Connector, connectorsQuery } from './queries.ts'
+import { t } from './texts.ts'
+
+export default function Connectors() {
+  const { isAdmin } = useOrganization()
+  const { id } = useParams({ strict: false }) as { id?: string }
+  const [{ create, sort }, setFilters] = useFilters({ create: '', sort: 'name' })
+  const navigate = useNavigate()
+  const orgPath = useOrgPath()
+  const connectors = useQuery(connectorsQuery)
+  const open = connectors.data?.connectors.find((one) => one.id === id)
+  const show = (path: string) => void navigate({ to: orgPath(path) })
+  const add = isAdmin && (
+    <Button variant="primary" icon={Plus} onClick={() => setFilters({ create: 'yes' })}>
+      {t.add}
+    </Button>
+  )
+  return (
+    <>
+      <PageHeader title={t.title} text={t.text} actions={add} />
+      {!isAdmin && <Notice>{words.adminsOnly}</Notice>}
+      {id && connectors.data && !open && <Notice tone="wait">{t.gone}</Notice>}
+      <DataTable<Connector>
+        label={t.title}
+        rows={connectors.data?.connectors}
+        rowId={(one) => one.id}
+        error={connectors.error}
+        onRetry={connectors.refetch}
+        onOpen={(one) => show(`connectors/${one.id}`)}
+        sort={sort}
+        onSort={(next) => setFilters({ sort: next })}
+        columns={[
+          {
+            id: 'name',
+            header: t.name,
+            sortBy: ({ name }) => name,
+            cell: ({ name }) => <span className="mono font-[550]">{name}</span>,
+          },
+          {
+            id: 'server',
+            header: t.url,
+            isMinor: true,
+            sortBy: ({ server_url }) => server_url,
+            cell: ({ server_url }) => <span className="mono text-muted">{server_url}</span>,
+          },
+          { id: 'kind', header: t.kind, isMinor: true, sortBy: ({ kind }) => kind, cell: ({ kind }) => t.kinds[kind] },
+          {
+            id: 'status',
+            header: t.status,
+            sortBy: ({ status }) => status,
+            cell: ({ status }) => <Badge tone={status === 'active' ? 'good' : 'plain'}>{t[status]}</Badge>,
+          },
+        ]}
+        empty={<EmptyState title={t.empty} text={t.emptyText} action={add} />}
+      />
+      <Dialog isWide isOpen={create === 'yes' && isAdmin} onClose={() => setFilters({ create: '' })} title={t.add}>
+        <CreateConnector
+          onCancel={() => setFilters({ create: '' })}
+          onCreated={(connector) => show(`connectors/${connector.id}`)}
+        />
+      </Dialog>
+      <Sheet isOpen={open !== undefined} onClose={() => show('connectors')} title={open?.name ?? ''}>
+        {open && (
+          <ConnectorDetails key={open.id} connector={open} isAdmin={isAdmin} onDeleted={() => show('connectors')} />
+        )}
+      </Sheet>
+    </>
+  )
+}

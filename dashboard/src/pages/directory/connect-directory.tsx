@@ -1,0 +1,82 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { api, unwrap } from '../../session/api.ts'
+import { Button, CopyButton } from '../../ui/button.tsx'
+import { fieldProblem } from '../../ui/field-problem.ts'
+import { Field, Input, Select } from '../../ui/form.tsx'
+import { Notice } from '../../ui/layout.tsx'
+import { FormActions } from '../../ui/overlays.tsx'
+import { FormError } from '../../ui/states.tsx'
+import { words } from '../../ui/words.ts'
+import { type Directory, directoriesQuery } from './queries.ts'
+import { t } from './texts.ts'
+
+type Type = Directory['type']
+
+/** Asks for the directory's name, then shows what to enter there. */
+export function ConnectDirectory({ onClose }: { onClose: () => void }) {
+  const queryClient = useQueryClient()
+  const [name, setName] = useState('')
+  const [type, setType] = useState<Type>('okta')
+  const [domain, setDomain] = useState('')
+  const create = useMutation({
+    mutationFn: () => unwrap(api.POST('/directories', { body: { name: name.trim(), type, domain: domain.trim() } })),
+    onSuccess: () => queryClient.invalidateQueries({ queryKey: directoriesQuery.queryKey }),
+  })
+  function submit(event: FormEvent) {
+    event.preventDefault()
+    if (!create.isPending) create.mutate()
+  }
+  if (create.data) {
+    const { scim_base_url, bearer_token } = create.data
+    return (
+      <div className="grid gap-4">
+        <p className="text-muted">{t.tokenText}</p>
+        <Secret label={t.baseUrl} text={scim_base_url} copy={t.copyUrl} />
+        <Secret label={t.token} text={bearer_token} copy={t.copyToken} />
+        <Notice tone="wait">{t.tokenOnce}</Notice>
+        <FormActions>
+          <Button variant="primary" onClick={onClose}>
+            {t.done}
+          </Button>
+        </FormActions>
+      </div>
+    )
+  }
+  return (
+    <form onSubmit={submit} className="grid gap-4">
+      <Field label={t.name} hint={t.nameHint} error={fieldProblem(create.error, 'name')}>
+        <Input value={name} required maxLength={100} onChange={({ target }) => setName(target.value)} />
+      </Field>
+      <Field label={t.type}>
+        <Select value={type} options={Object.entries(t.types) as [Type, string][]} onValue={setType} />
+      </Field>
+      <Field label={t.domain} hint={t.domainHint} error={fieldProblem(create.error, 'domain')}>
+        <Input
+          value={domain}
+          required
+          maxLength={253}
+          spellCheck={false}
+          autoComplete="off"
+          onChange={({ target }) => setDomain(target.value)}
+        />
+      </Field>
+      <FormError error={create.error} />
+      <FormActions>
+        <Button onClick={onClose}>{words.cancel}</Button>
+        <Button type="submit" variant="primary" isPending={create.isPending}>
+          {t.connect}
+        </Button>
+      </FormActions>
+    </form>
+  )
+}
+
+const Secret = ({ label, text, copy }: { label: string; text: string; copy: string }) => (
+  <Field label={label}>
+    <div className="flex gap-2">
+      <Input value={text} readOnly className="mono" onFocus={({ target }) => target.select()} />
+      <CopyButton text={text} label={copy} />
+    </div>
+  </Field>
+)

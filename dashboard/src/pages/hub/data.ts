@@ -1,0 +1,25 @@
+import { useFilters } from '../../lib/filters.ts'
+import { api, read } from '../../session/api.ts'
+
+/** Pages come and go while somebody watches, so they're asked for again and again. */
+const refetchInterval = 3_000
+
+const loadSources = (signal: AbortSignal) => api.GET('/hub/sources', { signal })
+const loadTools = (signal: AbortSignal) =>
+  api.GET('/hub/tools', { params: { query: { include_sources: 'true' } }, signal })
+
+export const sourcesQuery = { ...read(['hub', 'sources'], loadSources), refetchInterval }
+export const toolsQuery = { ...read(['hub', 'tools'], loadTools), refetchInterval }
+
+export type Source = NonNullable<Awaited<ReturnType<typeof loadSources>>['data']>['sources'][number]
+export type Tool = NonNullable<Awaited<ReturnType<typeof loadTools>>['data']>['tools'][number]
+
+/** Which tool is open is part of the URL: its name, and one of the pages that offer it. */
+export const useHubFilters = () => useFilters({ search: '', source: '', tool: '', on: '' })
+
+/** Distinguishes tools with the same name, which different pages may define differently. */
+export const firstSourceOf = ({ sources }: Tool): string => sources?.[0]?.sourceId ?? ''
+
+/** As the widget decides it: whether a call runs without asking the user. */
+export const runsUnasked = ({ annotations }: Tool): boolean =>
+  annotations?.readOnlyHint === true && !annotations.destructiveHint && !annotations.consequentialHint

@@ -1,0 +1,54 @@
+import { createInlayClient } from '@inlay/client'
+import { QueryClient, type QueryKey, queryOptions } from '@tanstack/react-query'
+import { authorizedFetch } from './session.ts'
+
+export const api = createInlayClient({ url: location.origin, fetch: authorizedFetch })
+
+/** A refused request, in the API's own words. */
+export class ApiError extends Error {
+  override name = 'ApiError'
+  readonly status: number
+  /** The innermost code, which names the reason. */
+  readonly code: string
+  readonly data: Record<string, unknown>
+  /** For questions to the operator. */
+  readonly requestId: string | undefined
+
+  constructor(response: Response, body: unknown) {
+    const {
+      message,
+      code,
+      data = {},
+    } = (body ?? {}) as { message?: string; code?: string; data?: Record<string, unknown> }
+    const detail = data.details ?? data.reason
+    super(typeof detail === 'string' ? `${message}: ${detail}` : (message ?? response.statusText))
+    this.status = response.status
+    this.code = String(data.code ?? code ?? response.status)
+    this.data = data
+    this.requestId = response.headers.get('x-request-id') ?? undefined
+  }
+}
+
+type Answer<Data> = { data?: Data; error?: unknown; response: Response }
+
+export async function unwrap<Data>(answer: Promise<Answer<Data>>): Promise<Data> {
+  const { data, error, response } = await answer
+  if (!response.ok || error !== undefined) throw new ApiError(response, error)
+  return data as Data
+}
+
+/** A query for `useQuery`, from a call of the API. */
+export const read = <Data>(queryKey: QueryKey, call: (signal: AbortSignal) => Promise<Answer<Data>>) =>
+  queryOptions({ queryKey, queryFn: ({ signal }) => unwrap(call(signal)) })
+
+const isWorthRetrying = (error: Error) => !(error instanceof ApiError) || error.status === 503
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 10_000,
+      retry: (count, error) => count < 2 && isWorthRetrying(error),
+      retryDelay: (count) => 300 * 2 ** count,
+    },
+  },
+})

@@ -1,0 +1,60 @@
+import axe from 'axe-core'
+import type { Page } from 'playwright-core'
+import { onTestFinished } from 'vitest'
+import type { HttpService } from '../../http-server.ts'
+import { type PageOptions, usePage } from '../chromium.ts'
+import { press } from '../visit.ts'
+
+/** What a page must never do: violate the content security policy, throw, or log an error. */
+const faults = new WeakMap<Page, string[]>()
+export const faultsOf = (page: Page): string[] => faults.get(page) ?? []
+
+/** A demo user signs in to the dashboard and opens one of its pages. Any fault of the page fails the test. */
+export async function openDashboard(
+  app: HttpService,
+  path = '/o/demo',
+  {
+    user = 'admin@demo.test',
+    prepare,
+    ...options
+  }: PageOptions & { user?: string; prepare?: (page: Page) => Promise<void> } = {},
+): Promise<Page> {
+  const page = await usePage({ viewport: { width: 1440, height: 900 }, locale: 'en-US', ...options })
+  const found: string[] = []
+  faults.set(page, found)
+  page.on('pageerror', (error) => found.push(error.message))
+  page.on('console', (message) => {
+    // The browser logs every refused request, which tests of refusals cause on purpose.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) found.push(message.text())
+  })
+  onTestFinished(({ task }) => {
+    if (task.result?.state !== 'fail' && found.length > 0) throw new Error(found.join('\n'))
+  })
+  await prepare?.(page)
+  await page.goto(app.url + path)
+  await press(page, user)
+  await page.waitForURL((url) => url.pathname.startsWith('/o/') || url.pathname.startsWith('/organizations'))
+  return page
+}
+
+/** Goes to another page of the organization without loading the dashboard again. */
+export async function visit(page: Page, name: string): Promise<void> {
+  await page.getByRole('navigation', { name: 'Navigation' }).getByRole('link', { name, exact: true }).click()
+  await page.getByRole('heading', { level: 1, name, exact: true }).waitFor()
+}
+
+/** Violations that axe finds, in both themes. */
+export async function findAccessibilityProblems(page: Page): Promise<string[]> {
+  if (!(await page.evaluate('typeof axe === "object"'))) await page.evaluate(axe.source)
+  const problems: string[] = []
+  for (const theme of ['light', 'dark']) {
+    await page.evaluate(`document.documentElement.dataset.theme = '${theme}'`)
+    const found = await page.evaluate<string[]>(`(async () => {
+      await Promise.all(document.getAnimations().map((animation) => animation.finished.catch(() => undefined)))
+      const { violations } = await axe.run(document, { resultTypes: ['violations'] })
+      return violations.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => [id, html.slice(0, 160), failureSummary].join(' | ')))
+    })()`)
+    problems.push(...found.map((problem) => `${theme}: ${problem}`))
+  }
+  return problems
+}

@@ -1,0 +1,77 @@
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type HttpService, startHttpService } from '../../http-server.ts'
+import { startTestProvider, type TestProvider } from '../../oidc-provider.ts'
+import { press, seeHeading } from '../visit.ts'
+import { findAccessibilityProblems, openDashboard } from './dashboard.ts'
+
+let app: HttpService
+let provider: TestProvider
+let token: string
+beforeAll(async () => {
+  app = await startHttpService()
+  provider = await startTestProvider()
+  token = await app.tokenFor('admin@demo.test', 'demo')
+})
+afterAll(async () => {
+  await provider.stop()
+  await app.close()
+})
+
+const region = (page: Page, name: string) => page.getByRole('region', { name })
+const readConfig = async () => (await app.request('GET', '/identity-providers/config', { token })).body
+
+test('an admin is guided to the vendor’s fields, tests the provider, trusts it and stops trusting it', async () => {
+  const page = await openDashboard(app, '/o/demo/identity-provider')
+  await page.getByRole('heading', { name: 'No identity provider is trusted' }).waitFor()
+  await page.getByRole('radio', { name: 'Entra ID' }).check()
+  await region(page, 'At Entra ID').getByText('Token configuration').waitFor()
+  expect(page.url()).toContain('vendor=azure')
+  await page.getByLabel('Directory (tenant) ID').fill('common')
+  await press(page, 'Test')
+  await page.getByText('means every Microsoft tenant').waitFor()
+
+  await page.getByRole('radio', { name: 'Okta' }).check()
+  await page.getByLabel('Okta domain').fill('https://acme.okta.com/')
+  expect(await page.getByLabel('Okta domain').inputValue()).toBe('acme.okta.com')
+  await page.getByText('Your tokens must have the issuer https://acme.okta.com').waitFor()
+
+  await page.getByRole('radio', { name: 'Any OpenID provider' }).check()
+  await page.getByLabel('Issuer URL').fill(`${provider.issuer}/other`)
+  await press(page, 'Test')
+  await region(page, 'Result of the test').getByText('The provider can’t be used').waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
+  await page.getByLabel('Issuer URL').fill(provider.issuer)
+  await page.getByLabel('Client ID').fill('shop\nstore')
+  await press(page, 'Test')
+  await region(page, 'Result of the test').getByText('Signing keys are published').waitFor()
+  expect(await readConfig(), 'a test saves nothing').toMatchObject({ idp_type: null })
+  expect(await findAccessibilityProblems(page)).toEqual([])
+  await press(page, 'Save and trust')
+  await page.getByText('Any OpenID provider is trusted').waitFor()
+  expect(await readConfig()).toMatchObject({
+    idp_type: 'custom_oidc',
+    idp_issuer: provider.issuer,
+    allowed_audiences: ['shop', 'store'],
+  })
+
+  await region(page, 'Current state').getByText('shop, store').waitFor()
+  await press(page, 'Stop trusting')
+  const question = page.getByRole('dialog', { name: 'Stop trusting Any OpenID provider?' })
+  await question.getByRole('button', { name: 'Stop trusting' }).click()
+  await page.getByText('The identity provider is no longer trusted').waitFor()
+  expect(await readConfig()).toMatchObject({ idp_type: null })
+  await page.getByRole('button', { name: 'Undo' }).first().click()
+  await region(page, 'Current state').getByText('shop, store').waitFor()
+})
+
+test('a member sees the provider without being able to change it', async () => {
+  const body = { idp_type: 'okta', idp_domain: 'acme.okta.com', allowed_audiences: ['app'] }
+  await app.request('PATCH', '/identity-providers/config', { token, body })
+  const page = await openDashboard(app, '/o/demo/identity-provider', { user: 'member@demo.test' })
+  await seeHeading(page, 'Identity provider')
+  await region(page, 'Current state').getByText('https://acme.okta.com').waitFor()
+  await page.getByText('Only admins can change this.').waitFor()
+  expect(await page.getByRole('radio').count()).toBe(0)
+  expect(await page.getByRole('button', { name: 'Stop trusting' }).count()).toBe(0)
+})
