@@ -22,7 +22,7 @@ const browser = {
   include: ['server/test/browser/**/*.test.ts'],
   testTimeout: 240_000,
   // A browser keeps more than one core busy. With little competition it behaves as on a user's machine.
-  maxWorkers: availableParallelism() + 1,
+  maxWorkers: availableParallelism(),
   sequence: { groupOrder: 1 },
 }
 /** Whether a test, or a helper that it imports, asks for engines. */

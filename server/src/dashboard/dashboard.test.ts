@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { gzipSync } from 'node:zlib'
 import * as oauth from 'openid-client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Browser } from '../../test/browser.ts'
@@ -62,6 +64,24 @@ describe('the dashboard’s pages', () => {
       expect((await app.fetch(path)).status).toBe(404)
     },
   )
+})
+
+test('the overview loads less than 180 KB of script', () => {
+  const assets = new URL('../../../dashboard/dist/assets/', import.meta.url)
+  const html = readFileSync(new URL('../index.html', assets), 'utf8')
+  const overview = readdirSync(assets).filter((name) => /^overview-.*\.js$/.test(name))
+  const loaded = new Map<string, number>()
+  const load = (name: string) => {
+    if (loaded.has(name)) return
+    const text = readFileSync(new URL(name, assets), 'utf8')
+    loaded.set(name, gzipSync(text, { level: 9 }).length)
+    for (const [, imported = ''] of text.matchAll(/(?:from|import)\s*"\.\/([\w.-]+\.js)"/g)) load(imported)
+  }
+  for (const [, name = ''] of html.matchAll(/assets\/([\w.-]+\.js)/g)) load(name)
+  for (const name of overview) load(name)
+  const total = [...loaded.values()].reduce((sum, size) => sum + size, 0)
+  expect(total).toBeLessThan(180 * 1024)
+  expect(total, 'it was measured at all').toBeGreaterThan(80 * 1024)
 })
 
 describe('the dashboard’s sign-in', () => {

@@ -19,7 +19,13 @@ export async function openDashboard(
     ...options
   }: PageOptions & { user?: string; prepare?: (page: Page) => Promise<void> } = {},
 ): Promise<Page> {
-  const page = await usePage({ viewport: { width: 1440, height: 900 }, locale: 'en-US', ...options })
+  const page = await usePage({
+    viewport: { width: 1440, height: 900 },
+    locale: 'en-US',
+    // What is still fading in has too little contrast.
+    reducedMotion: 'reduce',
+    ...options,
+  })
   const found: string[] = []
   faults.set(page, found)
   page.on('pageerror', (error) => found.push(error.message))

@@ -49,6 +49,7 @@ test('an admin changes a role, and removes a member who then has no access', asy
   await expect.poll(() => page.getByLabel('Role of member@demo.test').inputValue()).toBe('member')
   await press(page, 'Remove member@demo.test')
   const question = page.getByRole('dialog', { name: 'Remove member@demo.test?' })
+  await question.waitFor()
   expect(await findAccessibilityProblems(page)).toEqual([])
   await question.getByRole('button', { name: 'Remove member' }).click()
   await item(page, 'member@demo.test').waitFor({ state: 'detached' })
