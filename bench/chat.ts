@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { type BrowserContext, chromium, type Frame, type Page } from 'playwright-core'
 import { folder, options, quantile, startInlay, stopAll } from './load.ts'
+import { describeTasks, traceTasks } from './tasks.ts'
 
 const rounds = Number(options.rounds)
 const messages = Number(options.messages)
@@ -23,24 +24,35 @@ const browser = await chromium.launch({ executablePath: parts.chromium, args: ['
 // --- opening
 
 interface Opening {
-  /** Milliseconds that the page and its frames spent running scripts. */
+  /** Milliseconds of CPU time that the page and its frames spent running scripts. */
   scripting: number
-  /** Milliseconds until the user can type. */
+  /** Milliseconds from the click until the text field is drawn. */
   usable: number
 }
 
-async function measureOpening(page: Page, open: () => Promise<void>): Promise<Opening> {
+// Run in each page and frame, as text because the browser's types aren't known here. Playwright waits for up to half a
+// second before it looks again, so its own time says little.
+const recordTimes = `
+  const at = (time) => performance.timeOrigin + time
+  addEventListener('click', ({ timeStamp }) => { window.clickedAt = at(timeStamp) }, true)
+  window.drawn = (isThere) => new Promise((resolve) => {
+    const look = (time) => isThere() ? resolve(at(time)) : requestAnimationFrame(look)
+    requestAnimationFrame(look)
+  })
+  window.usableAt = drawn(() => document.querySelector('textarea, input'))`
+
+async function measureOpening(page: Page, open: () => Promise<Frame>): Promise<Opening> {
   const devTools = await page.context().newCDPSession(page)
-  await devTools.send('Performance.enable')
+  await devTools.send('Performance.enable', { timeDomain: 'threadTicks' })
   const scriptSeconds = async () => {
     const { metrics } = await devTools.send('Performance.getMetrics')
     return metrics.find(({ name }) => name === 'ScriptDuration')?.value ?? Number.NaN
   }
   const before = await scriptSeconds()
-  const started = performance.now()
-  await open()
-  const usable = performance.now() - started
-  return { scripting: ((await scriptSeconds()) - before) * 1000, usable }
+  const frame = await open()
+  const scripting = ((await scriptSeconds()) - before) * 1000
+  const clickedAt = await page.evaluate<number>('clickedAt')
+  return { scripting, usable: (await frame.evaluate<number>('usableAt')) - clickedAt }
 }
 
 async function visitShop(context: BrowserContext, shopUrl: string): Promise<Page> {
@@ -52,9 +64,12 @@ async function visitShop(context: BrowserContext, shopUrl: string): Promise<Page
   return page
 }
 
-const openAgent = async (page: Page) => {
+const findFrame = (page: Page) => page.frames().find((one) => one !== page.mainFrame()) as Frame
+
+async function openAgent(page: Page): Promise<Frame> {
   await page.getByRole('button', { name: /^Open/ }).click()
   await page.frameLocator('inlay-agent iframe').getByRole('textbox').first().waitFor()
+  return findFrame(page)
 }
 
 const bareField = '<label>Message <input></label>'
@@ -66,9 +81,10 @@ const barePage = `<button>Open</button><script>
   }
 </script>`
 
-async function openBare(page: Page) {
+async function openBare(page: Page): Promise<Frame> {
   await page.getByRole('button', { name: 'Open' }).click()
   await page.frameLocator('iframe').getByRole('textbox').waitFor()
+  return findFrame(page)
 }
 
 // --- scrolling
@@ -119,33 +135,50 @@ const recordLongTasks = `
   new PerformanceObserver((list) => longTasks.push(...list.getEntries().map(({ duration }) => Math.round(duration))))
     .observe({ type: 'longtask' })`
 const twoFrames = 'new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))'
-const isAtEnd = `[...document.querySelectorAll('main')].every(
-  (main) => main.scrollTop + main.clientHeight >= main.scrollHeight - 2)`
+// Neither searches the whole conversation, which would itself be a long task.
+const isAtStart = `document.querySelector('main').scrollTop === 0
+  && document.querySelector('article').textContent.startsWith('Question 1:')`
+const isOpened = `[...document.querySelectorAll('article')].at(-1)?.textContent.startsWith('Answer ${Math.ceil(messages / 2)}.')`
+const isAtEnd = `(({ scrollTop, clientHeight, scrollHeight }) => scrollTop + clientHeight >= scrollHeight - 2)(
+  document.querySelector('main'))`
 
 interface Scrolling {
-  /** Main-thread tasks over 50 ms, in milliseconds. */
-  longTasks: number[]
   steps: number
+  /** Main-thread tasks over 50 ms of elapsed time, in milliseconds. */
+  longTasks: number[]
+  /** CPU time of all main-thread tasks, in milliseconds. */
+  cpuTimes: number[]
 }
 
-const mostSteps = 3_000
+const mostSteps = 6_000
+/** A longer trace wouldn't fit into the browser's buffer. */
+const stepsPerTrace = 200
 
 /** Scrolls with the mouse wheel until the edge is reached. */
-async function scroll(page: Page, frame: Frame, direction: -1 | 1, isOver: () => Promise<boolean>): Promise<Scrolling> {
+async function scroll(page: Page, frame: Frame, direction: -1 | 1, isOver: string): Promise<Scrolling> {
   await frame.evaluate(recordLongTasks)
+  const cpuTimes: number[] = []
   let steps = 0
-  while (!(await isOver())) {
-    if (steps > mostSteps) throw new Error('The end of the conversation was not reached')
-    await page.mouse.wheel(0, direction * 1_500)
-    await frame.evaluate(twoFrames)
-    steps += 1
+  let isDone = false
+  while (!isDone) {
+    const found = await traceTasks(browser, page, `scroll${direction}-${steps}`, async () => {
+      for (let step = 0; step < stepsPerTrace && !isDone; step += 1) {
+        if (steps > mostSteps) throw new Error('The end of the conversation was not reached')
+        await page.mouse.wheel(0, direction * 1_500)
+        await frame.evaluate(twoFrames)
+        steps += 1
+        isDone = await frame.evaluate<boolean>(isOver)
+      }
+    })
+    cpuTimes.push(...found)
   }
-  const longTasks = await frame.evaluate<number[]>('longTasks')
-  return { longTasks, steps }
+  return { steps, longTasks: await frame.evaluate<number[]>('longTasks'), cpuTimes }
 }
 
-const describe = ({ longTasks, steps }: Scrolling) =>
-  `${steps} | ${longTasks.length} | ${longTasks.length > 0 ? `${Math.max(...longTasks)} ms` : '—'}`
+function describe({ steps, longTasks, cpuTimes }: Scrolling): string {
+  const longest = longTasks.reduce((most, ms) => Math.max(most, ms), 0)
+  return `${steps} | ${longTasks.length} | ${longest} ms | ${describeTasks(cpuTimes, steps)}`
+}
 
 // --- the run
 
@@ -159,6 +192,7 @@ const openings = { agent: [] as Opening[], bare: [] as Opening[] }
 for (let round = 0; round < rounds; round += 1) {
   // A new profile, so that nothing is cached.
   const context = await browser.newContext()
+  await context.addInitScript(recordTimes)
   const shop = await visitShop(context, shopUrl)
   openings.agent.push(await measureOpening(shop, () => openAgent(shop)))
   const page = await context.newPage()
@@ -180,21 +214,25 @@ console.log(`| Inlay | ${median(openings.agent, 'scripting')} | ${median(opening
 const title = 'A long conversation'
 await addConversation(dataDir, title)
 const context = await browser.newContext()
+await context.addInitScript(recordTimes)
 const page = await visitShop(context, shopUrl)
-await openAgent(page)
+const frame = await openAgent(page)
 const inside = page.frameLocator('inlay-agent iframe')
 await inside.getByRole('button', { name: /^Conversations/ }).click()
 await inside.getByRole('button', { name: new RegExp(`^${title}`) }).click()
-await inside.getByText(`Answer ${Math.ceil(messages / 2)}.`, { exact: true }).waitFor()
-const frame = page.frames().find((one) => one.url().includes('/embed/')) as Frame
+const openedAt = await frame.evaluate<number>(`drawn(() => ${isOpened})`)
+const openedAfter = openedAt - (await frame.evaluate<number>('clickedAt'))
+console.log(`Opening a conversation of ${messages} messages at its end takes ${openedAfter.toFixed(0)} ms\n`)
+if (!(await frame.evaluate<boolean>(isAtEnd))) throw new Error('The conversation did not open at its end')
 const box = await page.locator('inlay-agent iframe').boundingBox()
 if (!box) throw new Error('The panel is not visible')
 await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2)
-const up = await scroll(page, frame, -1, () => inside.getByText('Answer 1.', { exact: true }).isVisible())
-const down = await scroll(page, frame, 1, () => frame.evaluate<boolean>(isAtEnd))
+const up = await scroll(page, frame, -1, isAtStart)
+const down = await scroll(page, frame, 1, isAtEnd)
 console.log(
-  `| Scrolling ${messages} messages | Turns of the wheel | Long tasks | Longest |\n| --- | ---: | ---: | ---: |`,
+  `| Scrolling ${messages} messages | Turns of the wheel | Long tasks | Longest | Long by CPU time | Longest | CPU per turn |`,
 )
+console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: |')
 console.log(`| up, while they are loaded | ${describe(up)} |`)
 console.log(`| down, once they are there | ${describe(down)} |`)
 

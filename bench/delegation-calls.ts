@@ -16,7 +16,7 @@ import { openConnector } from '../server/src/connectors/connectors.ts'
 import { readServerMetadata } from '../server/src/connectors/server-metadata.ts'
 import { findAssertionIssuer, redeemAssertion, requestAssertion } from '../server/src/delegation/token-exchange.ts'
 import { findOrganization } from '../server/src/demo/demo.ts'
-import type { OrgCaller } from '../server/src/foundation/caller.ts'
+import type { MemberCaller } from '../server/src/foundation/caller.ts'
 import type { Service } from '../server/src/foundation/service.ts'
 import { memberAsToolUser } from '../server/src/foundation/tool-user.ts'
 import { resources } from '../server/src/http/protected-resources.ts'
@@ -64,13 +64,13 @@ async function startInlay(store: string, settings: Record<string, string>) {
   const headers = { 'content-type': 'application/json' }
   const response = await fetch(`${api}/auth/pk-ticket`, { method: 'POST', headers, body: JSON.stringify(ask) })
   if (!response.ok) throw new Error(await response.text())
-  const caller = (await createAccess(service).check(`Bearer ${token}`, 'org', api)) as OrgCaller
+  const caller = (await createAccess(service).check(`Bearer ${token}`, { access: 'org' }, api)) as MemberCaller
   const setup = await readSetup(service, organizationId)
   return { service, caller, setup, token, mcpUrl: mcp }
 }
 
 /** Runs the hub's flow step by step. */
-async function takeSteps(service: Service, caller: OrgCaller, setup: Setup) {
+async function takeSteps(service: Service, caller: MemberCaller, setup: Setup) {
   const [connector] = setup.connectors
   if (!connector) throw new Error('The connector is missing')
   const took: Record<string, number> = {}

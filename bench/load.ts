@@ -25,6 +25,8 @@ export const { values: options } = parseArgs({
     tokens: { type: 'string', default: '200' },
     idle: { type: 'string', default: '2000' },
     messages: { type: 'string', default: '5000' },
+    sites: { type: 'string', default: '50' },
+    users: { type: 'string', default: '100000' },
     only: { type: 'string', default: '' },
     profile: { type: 'string' },
     checkout: { type: 'string' },

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type BuildOptions, build, type Plugin, transform } from 'esbuild'
 import { elementStyle } from './src/element-style.ts'
-import { english, german } from './src/view/strings.ts'
+import { germanTexts } from './src/view/german.ts'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 const dist = join(here, 'dist')
@@ -40,20 +40,6 @@ const lexerOnly: Plugin = {
   },
 }
 
-/** Leaves out the keys of the German texts, which are those of the English ones. */
-const germanWithoutKeys: Plugin = {
-  name: 'german-without-keys',
-  setup({ onLoad }) {
-    onLoad({ filter: /view\/strings\.ts$/ }, async ({ path }) => {
-      const values = Object.keys(english).map((key) => german[key as keyof typeof english])
-      const compact = `const values = ${JSON.stringify(values)}
-        export const german = Object.fromEntries(Object.keys(english).map((key, index) => [key, values[index]]))\n`
-      const text = await readFile(path, 'utf8')
-      return { contents: text.replace(/export const german: .*?\n}\n/s, () => compact), loader: 'ts' }
-    })
-  },
-}
-
 /** One file without imports, minified. */
 async function bundle(entry: string, options: BuildOptions): Promise<string> {
   const { outputFiles } = await build({
@@ -64,7 +50,7 @@ async function bundle(entry: string, options: BuildOptions): Promise<string> {
     write: false,
     target: 'es2023',
     legalComments: 'none',
-    plugins: [styleTexts, lexerOnly, germanWithoutKeys],
+    plugins: [styleTexts, lexerOnly],
     ...options,
   })
   return outputFiles?.[0]?.text ?? ''
@@ -72,17 +58,30 @@ async function bundle(entry: string, options: BuildOptions): Promise<string> {
 
 /** Builds the files that the server serves, in `dist/`. `npm pack` makes the package for bundlers. */
 export async function buildWidget(): Promise<void> {
-  const view = await bundle('src/view/part.ts', { format: 'esm' })
-  // The server computes the same URL (server/src/http/shared-file.ts).
-  const viewAddress = JSON.stringify(`/embed/view-${hash('sha256', view, 'base64url').slice(0, 22)}.js`)
-  const frame = await bundle('src/frame/main.ts', { format: 'iife', define: { viewAddress } })
+  const german = `export const texts=${JSON.stringify(germanTexts())}\n`
+  const germanAddress = addressOf('german', german)
+  const view = await bundle('src/view/part.ts', { format: 'esm', banner: declare({ germanAddress }) })
+  const viewAddress = addressOf('view', view)
+  const banner = declare({ viewAddress, germanAddress })
+  const frame = await bundle('src/frame/main.ts', { format: 'iife', banner })
   const widget = await bundle('src/define.ts', { format: 'iife' })
+  const preview = await bundle('src/preview/main.ts', { format: 'iife' })
   await mkdir(dist, { recursive: true })
-  // The view first: the new frame needs it.
+  // First what the new frame needs.
   await replaceFile('view.js', view)
+  await replaceFile('german.js', german)
   await replaceFile('frame.js', frame)
   await replaceFile('widget.js', widget)
+  await replaceFile('preview.js', preview)
 }
+
+/** The server computes the same URL (server/src/http/shared-file.ts). */
+const addressOf = (name: string, text: string) => `/embed/${name}-${hash('sha256', text, 'base64url').slice(0, 22)}.js`
+
+/** Not with `define`: the bundler would try to resolve a known address, and add code for doing so. */
+const declare = (constants: Record<string, string>) => ({
+  js: `const ${Object.entries(constants).map(([name, value]) => `${name}=${JSON.stringify(value)}`)};`,
+})
 
 /** Replaces the file atomically, because a server may be reading it, and only if its content changed. */
 async function replaceFile(name: string, text: string): Promise<void> {

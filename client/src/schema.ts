@@ -9,7 +9,7 @@ export interface paths {
         };
         /**
          * Get the signed-in user and their organizations
-         * @description Call this first with a new token to find out who it belongs to and which organizations it can be used for. The response is a 404 if the account behind the token has been deleted. Needs an access token of any signed-in user.
+         * @description Call this first with a new token to find out who it belongs to and which organizations it can be used for. The response is a 404 if the account behind the token has been deleted. Needs any valid access token. Service accounts can’t do this: a service account has no profile.
          */
         get: operations["getCurrentUser"];
         put?: never;
@@ -31,7 +31,7 @@ export interface paths {
         put?: never;
         /**
          * Sign out
-         * @description Revokes the access token that you call with, and ends the session it was issued in. Every other access token and refresh token of that session stops working too. Sessions on other devices are not affected. Needs an access token of any signed-in user.
+         * @description Revokes the access token that you call with, and ends the session it was issued in. Every other access token and refresh token of that session stops working too. Sessions on other devices are not affected. Needs any valid access token. Service accounts can’t do this: a service account has no session, and works until it expires or an admin deletes it.
          */
         post: operations["logout"];
         delete?: never;
@@ -49,13 +49,13 @@ export interface paths {
         };
         /**
          * List your organizations
-         * @description Returns every organization that you are a member of, with your role in each. To act on one of them, sign in again and choose it: organization operations use the organization that the access token carries. Needs an access token of any signed-in user.
+         * @description Returns every organization that you are a member of, with your role in each. To act on one of them, sign in again and choose it: organization operations use the organization that the access token carries. Needs any valid access token.
          */
         get: operations["listOrganizations"];
         put?: never;
         /**
          * Create an organization
-         * @description You become its first admin. The organization starts on the free plan. Your current token still belongs to the organization that you chose when you signed in; get a new token to work in the new one. Needs an access token of any signed-in user.
+         * @description You become its first admin. The organization starts on the free plan. Your current token still belongs to the organization that you chose when you signed in; get a new token to work in the new one. Needs any valid access token. Service accounts can’t do this: the user who creates an organization becomes its first admin.
          */
         post: operations["createOrganization"];
         delete?: never;
@@ -73,7 +73,7 @@ export interface paths {
         };
         /**
          * Get one of your organizations by slug
-         * @description Returns an organization that you are a member of. The response is a 404 if the organization doesn’t exist or if you aren’t a member. Needs an access token of any signed-in user.
+         * @description Returns an organization that you are a member of. The response is a 404 if the organization doesn’t exist or if you aren’t a member. Needs any valid access token.
          */
         get: operations["getOrganizationBySlug"];
         put?: never;
@@ -82,6 +82,26 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/organizations/current": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Rename the organization
+         * @description Changes the display name. The slug stays as it is, so that links, scripts and settings that contain it keep working. Needs an access token for an organization in which you have the admin role.
+         */
+        patch: operations["updateOrganization"];
         trace?: never;
     };
     "/organizations/current/members": {
@@ -116,14 +136,14 @@ export interface paths {
         post?: never;
         /**
          * Remove a member
-         * @description The member’s tokens stop working for this organization, and their open connections are closed. Their account and their other organizations aren’t affected. You can’t remove the last admin: the response is a 409 with the code `LAST_ADMIN`. Needs an access token for an organization in which you have the admin role.
+         * @description The member’s tokens stop working for this organization, and their open connections are closed. Their account and their other organizations aren’t affected. You can’t remove the last admin: the response is a 409 with the code `LAST_ADMIN`. If a directory gives the member their role, it’s a 409 with the code `MANAGED_BY_DIRECTORY`. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
          */
         delete: operations["removeMember"];
         options?: never;
         head?: never;
         /**
          * Change a member’s role
-         * @description The new role applies to the member’s existing tokens too. You can’t demote the last admin: the response is a 409 with the code `LAST_ADMIN`. Needs an access token for an organization in which you have the admin role.
+         * @description The new role applies to the member’s existing tokens too. You can’t demote the last admin: the response is a 409 with the code `LAST_ADMIN`. If a directory gives the member their role, it’s a 409 with the code `MANAGED_BY_DIRECTORY`. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
          */
         patch: operations["updateMember"];
         trace?: never;
@@ -139,7 +159,7 @@ export interface paths {
         put?: never;
         /**
          * Leave the organization
-         * @description Ends your own membership. Your tokens for this organization stop working. The last admin can’t leave: the response is a 409 with the code `LAST_ADMIN`. Needs an access token for an organization that you are a member of.
+         * @description Ends your own membership. Your tokens for this organization stop working. The last admin can’t leave: the response is a 409 with the code `LAST_ADMIN`. Nor can a member whose role comes from a directory: the code is `MANAGED_BY_DIRECTORY`. Needs an access token for an organization that you are a member of. Service accounts can’t do this: a service account isn’t a member, and works until it expires or an admin deletes it.
          */
         post: operations["leaveOrganization"];
         delete?: never;
@@ -157,15 +177,35 @@ export interface paths {
         };
         /**
          * List open invitations
-         * @description Returns the organization’s invitations that haven’t been accepted, declined or withdrawn. Needs an access token for an organization in which you have the admin role.
+         * @description Returns the organization’s invitations that haven’t been accepted, declined or withdrawn, and haven’t expired. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listInvitations"];
         put?: never;
         /**
          * Invite a user by email
-         * @description Inlay sends no email: send the `url` of the response to the invited user. They accept or decline there, at their next sign-in, or with the API, signed in with that verified address. An open invitation uses a seat of the plan: the response is `PAYMENT_REQUIRED` if no seat is left. It is `DUPLICATE_RESOURCE` if the address is already invited or belongs to a member. Needs an access token for an organization in which you have the admin role.
+         * @description Send the `url` of the response to the invited user; Inlay mails them a link too if the operator set up mail (`mailed`). They sign in or create their account there, and join. Users with that verified address can also accept at their next sign-in, or with the API. The invitation expires after seven days. An open invitation uses a seat of the plan: the response is `PAYMENT_REQUIRED` if no seat is left. It is `DUPLICATE_RESOURCE` if the address is already invited or belongs to a member. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
          */
         post: operations["createInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/current/invitations/{id}/renew": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a new link for an invitation
+         * @description Use it if the link got lost, or before the invitation expires. The response has a new `url`, which is mailed too if the operator set up mail. Earlier links stop working, and the invitation is valid for another seven days. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        post: operations["renewInvitation"];
         delete?: never;
         options?: never;
         head?: never;
@@ -184,7 +224,7 @@ export interface paths {
         post?: never;
         /**
          * Withdraw an invitation
-         * @description The user can no longer accept it, and its seat is free again. Withdrawing doesn’t remove a user who has already accepted. Needs an access token for an organization in which you have the admin role.
+         * @description The user can no longer accept it, and its seat is free again. Withdrawing doesn’t remove a user who has already accepted. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
          */
         delete: operations["deleteInvitation"];
         options?: never;
@@ -201,7 +241,7 @@ export interface paths {
         };
         /**
          * List invitations to you
-         * @description Returns the open invitations to your verified email address, newest first, at most 100. The list is empty while your address isn’t verified. Needs an access token of any signed-in user.
+         * @description Returns the open invitations to your verified email address, newest first, at most 100. The list is empty while your address isn’t verified. Needs any valid access token. Service accounts can’t do this: invitations are for users.
          */
         get: operations["listMyInvitations"];
         put?: never;
@@ -223,7 +263,7 @@ export interface paths {
         put?: never;
         /**
          * Accept an invitation and become a member
-         * @description You become a member with the role of the invitation. Get a new token to work in the organization. The response is a 404 if the invitation was withdrawn, has already been answered, or is for another address, and a 403 if the organization’s directory has deactivated your membership. Needs an access token of any signed-in user.
+         * @description You become a member with the role of the invitation. Get a new token to work in the organization. The response is a 404 if the invitation was withdrawn, has already been answered, or is for another address, and a 403 if the organization’s directory has deactivated your membership. Needs any valid access token. Service accounts can’t do this: invitations are for users.
          */
         post: operations["acceptInvitation"];
         delete?: never;
@@ -243,7 +283,7 @@ export interface paths {
         put?: never;
         /**
          * Decline an invitation
-         * @description The invitation is deleted and its seat is free again. The response is a 404 if the invitation was withdrawn, has already been answered, or is for another address. Needs an access token of any signed-in user.
+         * @description The invitation is deleted and its seat is free again. The response is a 404 if the invitation was withdrawn, has already been answered, or is for another address. Needs any valid access token. Service accounts can’t do this: invitations are for users.
          */
         post: operations["declineInvitation"];
         delete?: never;
@@ -261,9 +301,49 @@ export interface paths {
         };
         /**
          * Get one of your organizations by ID
-         * @description Returns an organization that you are a member of. The response is a 404 if the organization doesn’t exist or if you aren’t a member. Needs an access token of any signed-in user.
+         * @description Returns an organization that you are a member of. The response is a 404 if the organization doesn’t exist or if you aren’t a member. Needs any valid access token.
          */
         get: operations["getOrganization"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/current/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete the organization
+         * @description Ends all access to the organization at once: of members, service accounts, publishable keys, directories and open connections. Then erases everything that belongs to it, including the audit trail, and returns a receipt. This can’t be undone. User accounts stay, except those that only a directory created. A large organization takes a while: the receipt then has no `finished_at` yet, and the server continues by itself. The response is a 409 with the code `SUBSCRIPTION_RENEWS` if a subscription would still be charged. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        post: operations["deleteOrganization"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/me/organization-erasures/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the receipt of an organization that you deleted
+         * @description Returns what was erased so far, and when it was finished. The response is a 404 if another user deleted the organization. Needs any valid access token. Service accounts can’t do this: the receipt belongs to the user who deleted the organization.
+         */
+        get: operations["getOrganizationErasure"];
         put?: never;
         post?: never;
         delete?: never;
@@ -340,6 +420,118 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/publishable-keys/{id}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a preview of the agent
+         * @description Lets the caller talk to the agent as an end user of their own, without an identity provider and without a page of yours. The dashboard’s page “Try it” uses this. Send `token` in place of an ID token when you exchange the key for a ticket. It only works on Inlay’s own origin, and ends with the caller’s membership and session. What the agent does is metered like any other use. The response is a 404 if the key is revoked or can’t be revealed. Needs an access token for an organization that you are a member of. Service accounts can’t do this: a preview belongs to the user who starts it.
+         */
+        post: operations["startPreview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/service-accounts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List service accounts
+         * @description Returns the organization’s service accounts, newest first, including expired ones, without their keys. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["listServiceAccounts"];
+        put?: never;
+        /**
+         * Create a service account
+         * @description The response contains the `key`, which servers and CI jobs send as bearer token to this API and to the MCP endpoint. Store it now: Inlay only keeps a hash. The account acts in this organization only, with its role, and doesn’t use a seat. An organization can have 100 service accounts. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        post: operations["createServiceAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/service-accounts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a service account
+         * @description Returns one service account without its key. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["getServiceAccount"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a service account and revoke its keys
+         * @description Its keys stop working within seconds and can’t be restored. What the account did stays in the audit trail. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        delete: operations["deleteServiceAccount"];
+        options?: never;
+        head?: never;
+        /**
+         * Rename a service account, or change its role or expiry
+         * @description Fields that you omit stay unchanged. The key stays the same, and the change applies to it within seconds. Audit events keep the name that the account had at the time. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        patch: operations["updateServiceAccount"];
+        trace?: never;
+    };
+    "/service-accounts/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the key
+         * @description Returns a new key. The current key keeps working for `overlap_hours`, so that you can replace it everywhere. A key from an earlier rotation stops working at once, because an account has at most two keys. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        post: operations["rotateServiceAccountKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/service-accounts/{id}/previous-key": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End the previous key
+         * @description The key from before the last rotation stops working within seconds. If it has already stopped, nothing changes. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        delete: operations["endPreviousServiceAccountKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/auth/pk-ticket": {
         parameters: {
             query?: never;
@@ -395,7 +587,7 @@ export interface paths {
         put?: never;
         /**
          * Test an identity provider without saving it
-         * @description Fetches the provider’s discovery document and compares its issuer. If that fails, the response is still a 200, with `success: false` and the reason in `error`. A missing or malformed setting fails with a `VALIDATION_ERROR` for its field. Nothing is saved, and no ID token is checked. Needs an access token for an organization in which you have the admin role.
+         * @description Fetches the provider’s discovery document and compares its issuer. If that fails, the response is still a 200, with `success: false` and the reason in `error`. `steps` has each check with its result; the last one fetches the provider’s signing keys, which `success` doesn’t depend on. A missing or malformed setting fails with a `VALIDATION_ERROR` for its field. Nothing is saved, and no ID token is checked. Needs an access token for an organization in which you have the admin role.
          */
         post: operations["testIdentityProvider"];
         delete?: never;
@@ -423,6 +615,94 @@ export interface paths {
         put: operations["setAllowedDomains"];
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/current/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the sign-in provider of your organization
+         * @description Returns the OpenID provider where users of your email domains sign in to Inlay, and the domains with the DNS records that prove them. The client secret is never returned. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["getOrganizationSignIn"];
+        /**
+         * Set the sign-in provider of your organization
+         * @description To check the issuer first, use the test of identity providers with `custom_oidc`. A new issuer ends the sessions of users who signed in at the previous one. Your plan must include single sign-on. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        put: operations["setSignInProvider"];
+        post?: never;
+        /**
+         * Delete the sign-in provider of your organization
+         * @description Ends the sessions of all users who signed in at the provider, and every token from them, immediately. The domains stay verified. Members stay members, but users of the provider can’t sign in until you set it up again with the same issuer. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        delete: operations["deleteSignInProvider"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/current/sign-in/domains": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add an email domain
+         * @description Returns the DNS record that proves that the domain is yours. Create it, then verify the domain. An organization has at most 20 domains. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        post: operations["addSignInDomain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/current/sign-in/domains/{id}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Verify an email domain
+         * @description Looks for the DNS record. If it isn’t there, the response is still a 200, and `problem` says what was found. Inlay repeats the check every day. If the record is gone for 7 days, the domain is no longer verified. A domain can only be verified by one organization; a second one fails with a `DUPLICATE_RESOURCE`. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        post: operations["verifySignInDomain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/current/sign-in/domains/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove an email domain
+         * @description Users with an address in the domain no longer sign in at your provider. The sessions of those who did end immediately, with every token from them. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        delete: operations["removeSignInDomain"];
         options?: never;
         head?: never;
         patch?: never;
@@ -507,6 +787,26 @@ export interface paths {
          * @description Deletes the profile and the threads of an end user, with all messages and feedback, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created. To prevent that, block the user at your identity provider. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["eraseEndUser"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/end-users/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export everything stored about an end user
+         * @description Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, and connected accounts without their tokens. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["exportEndUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -649,7 +949,7 @@ export interface paths {
         };
         /**
          * Get the organization’s subscription
-         * @description Returns the full record, or null if the organization has no subscription. If it has several, an active one comes first, then the newest. Needs an access token for an organization that you are a member of.
+         * @description Returns the full record, or null if the organization has no subscription. If it has several, an active one comes first, then one whose payment is overdue, then the newest. Needs an access token for an organization that you are a member of.
          */
         get: operations["getSubscription"];
         put?: never;
@@ -729,7 +1029,7 @@ export interface paths {
         };
         /**
          * Get a link to the billing portal
-         * @description Returns a URL as a JSON string. Redirect the user to it to change or cancel the subscription or to see invoices. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization in which you have the admin role.
+         * @description Returns a URL as a JSON string. Redirect the user to it to change or cancel the subscription or to see invoices. The response is a 404: `NO_BILLING_ACCOUNT` if the organization hasn’t bought anything yet, `BILLING_NOT_CONFIGURED` if this installation has no billing provider. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["getPortalUrl"];
         put?: never;
@@ -769,7 +1069,7 @@ export interface paths {
         };
         /**
          * List your open pages
-         * @description Returns your open pages that have the widget, in any browser, and how many tools each one offers. You only see pages where you’re signed in with the same verified email address as here. The MCP tool `hub_list_sources` returns the same list. Needs an access token for an organization that you are a member of.
+         * @description Returns your open pages that have the widget, in any browser, and how many tools each one offers. You only see pages where you’re signed in with the same verified email address as here. The MCP tool `hub_list_sources` returns the same list. Needs an access token for an organization that you are a member of. Service accounts can’t do this: only users have open pages and connected accounts.
          */
         get: operations["listHubSources"];
         put?: never;
@@ -789,9 +1089,29 @@ export interface paths {
         };
         /**
          * List the tools of your open pages
-         * @description Returns the tools of your open pages and of the connectors you can use. A tool that several pages define identically is listed once. To call a tool, use the MCP tool `hub_call_tool`. The response is a 404 if `source_id` isn’t one of your open pages. Needs an access token for an organization that you are a member of.
+         * @description Returns the tools of your open pages and of the connectors you can use. A tool that several pages define identically is listed once. To call a tool, use the MCP tool `hub_call_tool`. The response is a 404 if `source_id` isn’t one of your open pages. Needs an access token for an organization that you are a member of. Service accounts can’t do this: only users have open pages and connected accounts.
          */
         get: operations["listHubTools"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/hub/open-tabs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count the open tabs of your organization
+         * @description Returns how many tabs with your organization’s widget are open now, of end users and visitors, on all servers of the installation. It counts a tab that lost its connection for a short time, until it reconnects or is given up. To keep a display current, repeat the request every few seconds. Needs an access token for an organization that you are a member of.
+         */
+        get: operations["countOpenTabs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -927,7 +1247,7 @@ export interface paths {
         put?: never;
         /**
          * Test a connector as yourself
-         * @description Runs the whole flow step by step with new tokens, up to listing the tools; no tool is called. For `id_jag`, Inlay uses your identity from the last page with the widget that you signed in to, so sign in to such a page first. If a step fails, the response is still a 200, with `success: false`. Needs an access token for an organization in which you have the admin role.
+         * @description Runs the whole flow step by step with new tokens, up to listing the tools; no tool is called. For `id_jag`, Inlay uses your identity from the last page with the widget that you signed in to, so sign in to such a page first. If a step fails, the response is still a 200, with `success: false`. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: the test acts as the user who starts it.
          */
         post: operations["testConnector"];
         delete?: never;
@@ -992,14 +1312,14 @@ export interface paths {
         post?: never;
         /**
          * Archive a skill
-         * @description Agents no longer see the skill, and another skill can use its name. All versions are kept: restore one to make the skill active again. Archiving an archived skill has no effect. Needs an access token for an organization that you are a member of.
+         * @description Agents no longer see the skill, and another skill can use its name. All versions are kept: restore one to make the skill active again. Archiving an archived skill has no effect. A skill with a `source` is archived by deleting its file there: the response is a 409 with its URL. Needs an access token for an organization that you are a member of.
          */
         delete: operations["archiveSkill"];
         options?: never;
         head?: never;
         /**
          * Edit a skill
-         * @description Changes the text, the domains, or both; send at least one. Operations apply in order to the whole SKILL.md, each to the result of the previous one. If an operation doesn’t match, or the result isn’t a valid skill, nothing changes. Every version is kept. Built-in skills can’t be changed. Needs an access token for an organization that you are a member of.
+         * @description Changes the text, the domains, or both; send at least one. Operations apply in order to the whole SKILL.md, each to the result of the previous one. If an operation doesn’t match, or the result isn’t a valid skill, nothing changes. Every version is kept. Built-in skills can’t be changed, and the text of a skill with a `source` is changed there: the response is a 409 with its URL. Needs an access token for an organization that you are a member of.
          */
         patch: operations["patchSkill"];
         trace?: never;
@@ -1055,7 +1375,7 @@ export interface paths {
         put?: never;
         /**
          * Restore an earlier version of a skill
-         * @description Saves an earlier version as a new one, so no version is lost. An archived skill becomes active again: the response is a 409 if another skill now has its name, and `PAYMENT_REQUIRED` if the plan’s skill limit is reached. Needs an access token for an organization that you are a member of.
+         * @description Saves an earlier version as a new one, so no version is lost. An archived skill becomes active again: the response is a 409 if another skill now has its name, and `PAYMENT_REQUIRED` if the plan’s skill limit is reached. The response is also a 409 if the skill has a `source`, where you restore it. Needs an access token for an organization that you are a member of.
          */
         post: operations["restoreSkill"];
         delete?: never;
@@ -1113,14 +1433,14 @@ export interface paths {
         };
         /**
          * Get the organization’s GitHub app
-         * @description Returns the organization’s own GitHub app without its secrets, or `configured: false` if it uses the platform’s app. Needs an access token for an organization in which you have the admin role.
+         * @description Returns the organization’s own GitHub app without its secrets, or `configured: false` if it has none, and the app that the operator offers. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["getGithubApp"];
         put?: never;
         post?: never;
         /**
          * Remove the organization’s GitHub app
-         * @description Deletes the app’s credentials from Inlay and reverts to the platform’s app. The app still exists on GitHub, where its owner can delete it. The response is a 404 if no app is configured. Needs an access token for an organization in which you have the admin role.
+         * @description Deletes the app’s credentials from Inlay, disconnects the repository, and reverts to the operator’s app, if there is one: connect a repository through it again. Skills from the repository stay, and can be edited in Inlay. The app still exists on GitHub, where its owner can delete it. The response is a 404 if no app is configured. Needs an access token for an organization in which you have the admin role.
          */
         delete: operations["removeGithubApp"];
         options?: never;
@@ -1139,9 +1459,117 @@ export interface paths {
         put?: never;
         /**
          * Start registering a GitHub app
-         * @description Have the browser post `manifest`, as a form field of that name, to `registration_url` within an hour. GitHub then asks the user to confirm. If an app is already configured, the response is a 409: remove it first. Needs an access token for an organization in which you have the admin role.
+         * @description Have the browser post `manifest`, as a form field of that name, to `registration_url`. GitHub asks the user to confirm, and sends the browser back to Inlay, which stores the app’s credentials and shows the dashboard. All of this must happen within an hour. If an app is already configured, the response is a 409: remove it first. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: the registration continues in the user’s browser.
          */
         post: operations["startGithubAppManifest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/org-github-apps/installation-start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start installing the operator’s GitHub app
+         * @description Open `installation_url` in the browser in which you’re signed in to Inlay. GitHub asks where to install the app, checks who you are there, and sends the browser back to Inlay, which connects the installation to your organization. An installation can be connected to one organization. All of this must happen within an hour. The response is a 404 if the operator offers no app, and a 409 if your organization has its own. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: the installation continues in the user’s browser.
+         */
+        post: operations["startGithubInstallation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/org-github-apps/installation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Disconnect the operator’s GitHub app
+         * @description Ends your organization’s use of the operator’s app, and disconnects the repository that is read through it. Skills from the repository stay, and can be edited in Inlay. The app stays installed on GitHub, where you can uninstall it. The response is a 404 if your organization hasn’t installed the app. Needs an access token for an organization in which you have the admin role.
+         */
+        delete: operations["removeGithubInstallation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/org-github-apps/repositories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List repositories to connect
+         * @description Asks GitHub which repositories the organization’s app, or the operator’s, can read: those where your organization installed it. The response is a 404 if no app is configured. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["listGithubRepositories"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/org-github-apps/repository": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the connected repository
+         * @description Returns the repository that skills are synced from, and how the last sync went. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["getGithubRepository"];
+        /**
+         * Connect a repository
+         * @description Syncs skills from the repository’s default branch: every `SKILL.md` in the folder `skills` and below it. The first sync starts right away, and each push starts another. Skills from a repository that was connected before stay, and can be edited in Inlay. The response is a 404 if no app is configured. Needs an access token for an organization in which you have the admin role.
+         */
+        put: operations["connectGithubRepository"];
+        post?: never;
+        /**
+         * Disconnect the repository
+         * @description Ends the sync. Skills from the repository stay, and can be edited in Inlay. The response is a 404 if no repository is connected. Needs an access token for an organization in which you have the admin role.
+         */
+        delete: operations["disconnectGithubRepository"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/org-github-apps/sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sync skills now
+         * @description Starts a sync, or another one after the one that’s running. Get the repository to see how it went. While GitHub’s rate limit is reached, the sync waits. The response is a 404 if no repository is connected. Needs an access token for an organization in which you have the admin role.
+         */
+        post: operations["syncGithubRepository"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1429,7 +1857,7 @@ export interface paths {
         };
         /**
          * List the messages of a thread
-         * @description Returns the messages, oldest first. Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. Otherwise `contents_visible` is false, and the messages have no text, arguments, results or comments. Messages that were edited or regenerated are left out, unless you ask for them. Needs an access token for an organization that you are a member of.
+         * @description Returns the messages, oldest first. Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. You can always read your own previews. Otherwise `contents_visible` is false, and the messages have no text, arguments, results or comments. Messages that were edited or regenerated are left out, unless you ask for them. Needs an access token for an organization that you are a member of.
          */
         get: operations["listThreadMessages"];
         put?: never;
@@ -1449,7 +1877,7 @@ export interface paths {
         };
         /**
          * Export a thread
-         * @description Returns the whole conversation as JSON, or as Markdown for people to read. Replaced messages are left out. Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. Otherwise the response is a 403 with `CONTENTS_NOT_VISIBLE`. The response is complete if it ends without a connection error. Needs an access token for an organization that you are a member of.
+         * @description Returns the whole conversation as JSON, or as Markdown for people to read. Replaced messages are left out. Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. You can always read your own previews. Otherwise the response is a 403 with `CONTENTS_NOT_VISIBLE`. The response is complete if it ends without a connection error. Needs an access token for an organization that you are a member of.
          */
         get: operations["exportThread"];
         put?: never;
@@ -1478,6 +1906,26 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/feedback/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Mark feedback as reviewed or unreviewed
+         * @description The ID is the `message_id` of the feedback. If the user changes the rating or the comment later, the feedback is unreviewed again. Needs an access token for an organization in which you have the admin role.
+         */
+        patch: operations["updateFeedback"];
         trace?: never;
     };
     "/threads/{id}/runs": {
@@ -1599,7 +2047,7 @@ export interface paths {
         put?: never;
         /**
          * Connect a directory
-         * @description Enter the `scim_base_url` and the `bearer_token` from the response in your directory’s SCIM settings. The token is shown only once. Requires a plan with SCIM; otherwise the response is `PAYMENT_REQUIRED`. A domain can have only one active directory; a second one is a 409. Needs an access token for an organization in which you have the admin role.
+         * @description Enter the `scim_base_url` and the `bearer_token` from the response in your directory’s SCIM settings. The token is shown only once. Requires a plan with SCIM; otherwise the response is `PAYMENT_REQUIRED`. A domain can have only one active directory; a second one is a 409. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
          */
         post: operations["createDirectory"];
         delete?: never;
@@ -1624,14 +2072,14 @@ export interface paths {
         post?: never;
         /**
          * Disconnect a directory
-         * @description Deletes the directory and the users and groups that it sent. Its bearer token stops working. To connect it again, create a new directory. Needs an access token for an organization in which you have the admin role.
+         * @description Deletes the directory and the users and groups that it sent. Its bearer tokens stop working. Its members stay, and you manage them yourself from then on; those whom it had deactivated are removed. To connect it again, create a new directory. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
          */
         delete: operations["deleteDirectory"];
         options?: never;
         head?: never;
         /**
          * Change, activate or deactivate a directory
-         * @description Fields that you leave out stay as they are. Activating a directory requires a plan with SCIM; otherwise the response is `PAYMENT_REQUIRED`. A domain can have only one active directory; a second one is a 409. Needs an access token for an organization in which you have the admin role.
+         * @description Fields that you leave out stay as they are. Activating a directory requires a plan with SCIM; otherwise the response is `PAYMENT_REQUIRED`. A domain can have only one active directory; a second one is a 409. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
          */
         patch: operations["updateDirectory"];
         trace?: never;
@@ -1674,6 +2122,46 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/directories/{id}/token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate a directory’s bearer token
+         * @description Creates a new token, which is shown only once. The previous tokens keep working for `overlap_hours`, so that you can enter the new one without an interruption. Use 0 if a token was leaked. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        post: operations["rotateDirectoryToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/directories/{id}/groups/{group_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Give a group’s users a role
+         * @description Active users in the group become members of the organization with this role; `admin` wins if several groups give a role. With null, users whose only role came from this group are removed. Members whom you invited keep at least the role that you gave them. The last admin can’t lose the role: the response is a 409 with the code `LAST_ADMIN`. If the plan has too few seats, it’s `PAYMENT_REQUIRED`, and nothing changes. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        patch: operations["updateDirectoryGroup"];
         trace?: never;
     };
     "/audit-events": {
@@ -1836,7 +2324,7 @@ export interface components {
             id: string;
             /** @description Position in the organization’s trail, from 1 without gaps */
             sequence: number;
-            /** @description Email address of the user who made the change, or the name of the component that did */
+            /** @description Email address of the user who made the change, `service-account:` and the name of a service account, or the name of the component that did */
             actor: string;
             /** @description What was done, such as `publishable_key.created` */
             action: string;
@@ -2010,6 +2498,97 @@ export interface components {
                 anonymous: components["schemas"]["BudgetState"];
             };
         };
+        CodeHostRefusedError: {
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
+            defined: true;
+            /**
+             * @description Type of the error
+             * @constant
+             */
+            code: "CONFLICT";
+            /**
+             * @description HTTP status
+             * @constant
+             */
+            status: 409;
+            /**
+             * @description Human-readable explanation
+             * @default GitHub refused the request
+             */
+            message: string;
+            /** @description Details of the error */
+            data: {
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
+                code: "CODE_HOST_REFUSED";
+            };
+        };
+        CodeHostUnavailableError: {
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
+            defined: true;
+            /**
+             * @description Type of the error
+             * @constant
+             */
+            code: "SERVICE_UNAVAILABLE";
+            /**
+             * @description HTTP status
+             * @constant
+             */
+            status: 503;
+            /**
+             * @description Human-readable explanation
+             * @default GitHub can’t be reached
+             */
+            message: string;
+            /** @description Details of the error */
+            data: {
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
+                code: "CODE_HOST_UNAVAILABLE";
+            };
+        };
+        ConnectedRepository: {
+            /** @description Repository, as `owner/name` */
+            repository: string;
+            /** @description URL of the repository on GitHub */
+            url: string;
+            /** @description Branch that skills are synced from */
+            default_branch: string;
+            /** @description Email address of the user who connected it */
+            connected_by: string;
+            /**
+             * Format: date-time
+             * @description When it was connected
+             */
+            connected_at: string;
+            /**
+             * @description `waiting`: a sync is about to start. `syncing`: it’s running. `idle`: the next one is at `next_sync_at`.
+             * @enum {string}
+             */
+            state: "waiting" | "syncing" | "idle";
+            /**
+             * Format: date-time
+             * @description When the next sync starts without a push: a retry, or an hour after the last one
+             */
+            next_sync_at: string;
+            /** @description When a sync last succeeded; null if none has */
+            synced_at: string | null;
+            /** @description Commit of the last sync that succeeded; null if none has */
+            synced_commit: string | null;
+            /** @description The last sync; null before the first has ended */
+            last_sync: components["schemas"]["RepositorySync"] | null;
+        };
         Connector: {
             /** @description ID of the connector */
             id: string;
@@ -2127,6 +2706,10 @@ export interface components {
             user_count: number;
             /** @description Number of groups in the directory */
             group_count: number;
+            /** @description Bearer tokens that still work, newest first, without the tokens themselves */
+            tokens: components["schemas"]["DirectoryToken"][];
+            /** @description When your directory last sent an accepted request; null if never */
+            last_synced_at: string | null;
             /**
              * Format: date-time
              * @description When the directory was connected
@@ -2199,6 +2782,10 @@ export interface components {
             user_count: number;
             /** @description Number of groups in the directory */
             group_count: number;
+            /** @description Bearer tokens that still work, newest first, without the tokens themselves */
+            tokens: components["schemas"]["DirectoryToken"][];
+            /** @description When your directory last sent an accepted request; null if never */
+            last_synced_at: string | null;
             /**
              * Format: date-time
              * @description When the directory was connected
@@ -2217,6 +2804,10 @@ export interface components {
             external_id: string | null;
             /** @description Name of the group */
             display_name: string;
+            /** @description Number of users in the group */
+            member_count: number;
+            /** @description Role that the group’s users get in the organization; null for none */
+            role: ("admin" | "member") | null;
             /**
              * Format: date-time
              * @description When your directory first sent the group
@@ -2254,6 +2845,21 @@ export interface components {
                 group_count: number;
             };
         };
+        DirectoryToken: {
+            /** @description ID of the token */
+            id: string;
+            /** @description Last four characters of the token; empty if the token is older than this field */
+            last_four: string;
+            /**
+             * Format: date-time
+             * @description When the token was created
+             */
+            created_at: string;
+            /** @description When the token stops working; null for the current token */
+            expires_at: string | null;
+            /** @description When your directory last used the token; null if never */
+            last_used_at: string | null;
+        };
         DirectoryUser: {
             /** @description ID of the directory user in Inlay */
             id: string;
@@ -2267,6 +2873,8 @@ export interface components {
             name: string;
             /** @description Whether the user is active in your directory */
             active: boolean;
+            /** @description The user’s role in the organization; null if they aren’t a member or are deactivated */
+            role: ("admin" | "member") | null;
             /**
              * Format: date-time
              * @description When your directory first sent the user
@@ -2321,6 +2929,8 @@ export interface components {
             email: string;
             /** @description The other claims about the user, such as name and groups, as a JSON string of at most 8 KiB. If they exceed that, the largest claims are omitted. */
             metadata: string;
+            /** @description Whether this is a member of your organization who tries the agent in the dashboard */
+            is_preview: boolean;
             /**
              * Format: date-time
              * @description When the end user last connected
@@ -2358,6 +2968,8 @@ export interface components {
             external_id: string;
             /** @description Email address; empty if the identity provider didn’t send one */
             email: string;
+            /** @description Whether the end user is a member of your organization who tries the agent in the dashboard */
+            is_preview: boolean;
             /** @description Number of requests to a model */
             total_requests: number;
             /** @description Tokens sent to the model */
@@ -2374,7 +2986,7 @@ export interface components {
             id: string;
             /** @description Position in the organization’s trail, from 1 without gaps */
             sequence: number;
-            /** @description Email address of the user who made the change, or the name of the component that did */
+            /** @description Email address of the user who made the change, `service-account:` and the name of a service account, or the name of the component that did */
             actor: string;
             /** @description What was done, such as `publishable_key.created` */
             action: string;
@@ -2394,6 +3006,17 @@ export interface components {
             /** @description This event as a head: pass it as `from` to continue after it */
             head: string;
         };
+        ExportedLine: {
+            /**
+             * @description What the line describes
+             * @enum {string}
+             */
+            kind: "profile" | "usage_totals" | "budget" | "budget_period" | "connected_account" | "thread" | "message" | "feedback" | "usage_event" | "tool_call" | "tool_call_contents";
+            /** @description Everything stored about it, with the names that the other operations use */
+            data: {
+                [key: string]: unknown;
+            };
+        };
         Feedback: {
             /** @description ID of the agent’s message */
             message_id: string;
@@ -2403,6 +3026,8 @@ export interface components {
             end_user_id: string | null;
             /** @description Email address of the end user, or their external ID if they have none; null for an anonymous visitor */
             end_user_name: string | null;
+            /** @description Whether the end user is a member of your organization who tries the agent in the dashboard */
+            is_preview: boolean;
             /**
              * @description `up` or `down`
              * @enum {string}
@@ -2420,6 +3045,10 @@ export interface components {
              * @description When the user last changed the rating or the comment
              */
             updated_at: string;
+            /** @description When an administrator reviewed it; null if nobody has */
+            reviewed_at: string | null;
+            /** @description Email address of that administrator, or `service-account:` and the name of a service account; null if nobody has */
+            reviewed_by: string | null;
         };
         FeedbackList: {
             /** @description Feedback on this page of the list */
@@ -2429,10 +3058,18 @@ export interface components {
             /** @description Cursor of the next page; null on the last page */
             next_cursor: string | null;
         };
+        FeedbackReview: {
+            /** @description ID of the agent’s message */
+            message_id: string;
+            /** @description When an administrator reviewed it; null if nobody has */
+            reviewed_at: string | null;
+            /** @description Email address of that administrator, or `service-account:` and the name of a service account; null if nobody has */
+            reviewed_by: string | null;
+        };
         FullSkillVersion: {
             /** @description Version number */
             version: number;
-            /** @description Email address of the user who created this version */
+            /** @description Email address of the user who created this version, `service-account:` and the name of a service account, or the repository and commit that it was synced from */
             created_by: string;
             /**
              * Format: date-time
@@ -2445,7 +3082,7 @@ export interface components {
             domains: string[];
         };
         GithubApp: {
-            /** @description Whether the organization has its own app. If false, the platform’s app is used and all other fields are null. */
+            /** @description Whether the organization has its own app. If false, all fields except `repository` and `platform_app` are null. */
             configured: boolean;
             /** @description GitHub organization that owns the app */
             github_org_name: string | null;
@@ -2457,8 +3094,16 @@ export interface components {
             app_url: string | null;
             /** @description Connected repository, as `owner/name`; null if none is connected */
             repository: string | null;
+            /** @description URL where you install the app in your GitHub organization */
+            installation_url: string | null;
+            /** @description Last four characters of the client secret */
+            client_secret_last4: string | null;
+            /** @description Last four characters of the webhook secret; null if GitHub created none */
+            webhook_secret_last4: string | null;
             /** @description When the app was registered */
             created_at: string | null;
+            /** @description The operator’s app, which is used if the organization has no app of its own; null if the operator offers none */
+            platform_app: components["schemas"]["PlatformGithubApp"] | null;
         };
         GithubAppManifestStart: {
             /** @description Always true */
@@ -2475,6 +3120,25 @@ export interface components {
             success: boolean;
             /** @description Whether a connected repository was disconnected */
             repo_disconnected: boolean;
+        };
+        GithubInstallationStart: {
+            /** @description URL where you install the app. It can be used once. */
+            installation_url: string;
+        };
+        GithubRepositories: {
+            /** @description Whether the app is installed in the GitHub organization */
+            is_installed: boolean;
+            /** @description Repositories by name, at most 500 */
+            repositories: {
+                /** @description Repository, as `owner/name` */
+                repository: string;
+                /** @description Whether the repository is private on GitHub */
+                is_private: boolean;
+                /** @description Branch that skills would be synced from */
+                default_branch: string;
+            }[];
+            /** @description False if the app can read more repositories than are listed */
+            is_complete: boolean;
         };
         GovernanceConfig: {
             /**
@@ -2623,7 +3287,7 @@ export interface components {
             allowed_domains: string[];
         };
         IdentityProviderTest: {
-            /** @description Whether the provider can be used */
+            /** @description Whether the discovery document can be used */
             success: boolean;
             /** @description Issuer that ID tokens must have; null on failure */
             issuer: string | null;
@@ -2631,6 +3295,21 @@ export interface components {
             jwks_uri: string | null;
             /** @description Why the test failed; null on success */
             error: string | null;
+            /** @description The steps in order */
+            steps?: {
+                /**
+                 * @description `discovery` fetches the document, `issuer` compares its issuer, `endpoints` checks the URLs in it, `keys` fetches the signing keys
+                 * @enum {string}
+                 */
+                step: "discovery" | "issuer" | "endpoints" | "keys";
+                /**
+                 * @description `skipped` if an earlier step failed
+                 * @enum {string}
+                 */
+                status: "ok" | "failed" | "skipped";
+                /** @description What the step found, or why it failed */
+                message: string;
+            }[];
         };
         IdpNotConfiguredError: {
             /**
@@ -2828,13 +3507,20 @@ export interface components {
             role: "admin" | "member";
             /** @description Email address of the admin who created the invitation */
             invited_by: string;
-            /** @description Page where the invited user, signed in with this address, accepts or declines; send them this link */
+            /** @description Link for the invited user. When you create or renew an invitation, it works once, for a user without an account too, and isn’t shown again: send it to them. In a list, it’s the page where users who are signed in find their invitations */
             url: string;
+            /** @description Whether Inlay mails the link to the invited user, because the operator set up mail */
+            mailed: boolean;
             /**
              * Format: date-time
              * @description When the invitation was created
              */
             created_at: string;
+            /**
+             * Format: date-time
+             * @description When the invitation expires, unless it’s renewed
+             */
+            expires_at: string;
         };
         Member: {
             /** @description ID of the membership; use it to change the role or to remove the member */
@@ -2945,18 +3631,20 @@ export interface components {
             state: "new" | "asking" | "approved" | "running" | "succeeded" | "failed" | "unknown" | "refused" | "declined" | "cancelled";
             /** @description The user’s decision; null before it, and if the call was refused */
             decision: ("not_needed" | "allowed" | "always_allowed" | "declined") | null;
-            /** @description Arguments of the call, as the user edited them; null if contents aren’t visible */
-            args: {
-                [key: string]: unknown;
-            } | null;
+            /** @description Decision of the governance provider: `refused` before the tool ran, `result_refused` after it ran, `none` if there is no provider. Null until the call has ended, if it wasn’t made, and for tools that no provider is asked about. */
+            governance: ("none" | "allowed" | "refused" | "result_refused") | null;
             /** @description Whether the user edited the arguments */
             is_edited: boolean;
-            /** @description Result of the call, at most 16,384 characters; null if it has none, and null if contents aren’t visible */
-            result: string | null;
             /** @description When the tool was called; null if it wasn’t */
             started_at: string | null;
             /** @description When the call ended; null if it hasn’t */
             ended_at: string | null;
+            /** @description Arguments of the call, as the user edited them; null if contents aren’t visible */
+            args: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Result of the call, at most 16,384 characters; null if it has none, and null if contents aren’t visible */
+            result: string | null;
         };
         ModelTestRunningError: {
             /**
@@ -3027,6 +3715,36 @@ export interface components {
              */
             created_at: string;
         };
+        NoBillingAccountError: {
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
+            defined: true;
+            /**
+             * @description Type of the error
+             * @constant
+             */
+            code: "NO_BILLING_ACCOUNT";
+            /**
+             * @description HTTP status
+             * @constant
+             */
+            status: 404;
+            /**
+             * @description Human-readable explanation
+             * @default This organization hasn’t bought anything yet, so it has no billing portal. Choose a plan first.
+             */
+            message: string;
+            /** @description Details of the error */
+            data: {
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
+                code: "NO_BILLING_ACCOUNT";
+            };
+        };
         OrgContextRequiredError: {
             /**
              * @description True: this error is documented
@@ -3081,6 +3799,54 @@ export interface components {
              * @description When the organization was last changed
              */
             updated_at: string;
+        };
+        OrganizationErasure: {
+            /** @description ID of the receipt */
+            id: string;
+            /** @description SHA-256 of the organization’s ID, in base64url; nothing else of the organization is kept */
+            organization_hash: string;
+            /** @description Number of rows that were erased so far, by database table; `users` are accounts that a directory created */
+            counts: {
+                [key: string]: number;
+            };
+            /**
+             * Format: date-time
+             * @description When the organization was deleted; all access to it ended then
+             */
+            requested_at: string;
+            /** @description When nothing of the organization was left; null while rows are still erased */
+            finished_at: string | null;
+        };
+        OrganizationSignIn: {
+            /** @description Whether users can sign in: the plan includes it, a provider is set, and a domain is verified */
+            is_active: boolean;
+            /** @description Why users can’t sign in at your provider; null if they can */
+            reason: string | null;
+            /** @description Redirect URI to register at your provider */
+            redirect_uri: string;
+            /** @description Your provider; null if none is set */
+            provider: {
+                /** @description Issuer URL of your provider */
+                issuer: string;
+                /** @description Client ID of Inlay at your provider */
+                client_id: string;
+                /** @description Last four characters of the client secret; empty for a public client */
+                client_secret_last4: string;
+                /** @description Whether users who sign in for the first time become members without an invitation */
+                joins_on_first_sign_in: boolean;
+                /**
+                 * Format: date-time
+                 * @description When the provider was set up
+                 */
+                created_at: string;
+                /**
+                 * Format: date-time
+                 * @description When its settings were last changed
+                 */
+                updated_at: string;
+            } | null;
+            /** @description Your email domains, in alphabetical order */
+            domains: components["schemas"]["SignInDomain"][];
         };
         OriginNotAllowedError: {
             /**
@@ -3234,6 +4000,47 @@ export interface components {
             /** @description Active skills */
             skills: number;
         };
+        PlatformGithubApp: {
+            /** @description Name of the app in GitHub URLs */
+            app_slug: string;
+            /** @description URL of the app on GitHub */
+            app_url: string;
+            /** @description Where your organization installed the app; null if it hasn’t */
+            installation: {
+                /** @description GitHub organization or user where the app is installed */
+                account: string;
+                /** @description Email address of the user who connected it */
+                installed_by: string;
+                /**
+                 * Format: date-time
+                 * @description When it was connected
+                 */
+                installed_at: string;
+            } | null;
+        };
+        Preview: {
+            /** @description Stands for an ID token in the ticket exchange; valid for 15 minutes */
+            token: string;
+            /**
+             * Format: date-time
+             * @description When the token expires
+             */
+            expires_at: string;
+            /** @description The key itself, as the widget needs it */
+            publishable_key: string;
+            /** @description ID of the end user who stands for the caller */
+            end_user_id: string;
+            /** @description The model that the agent uses */
+            model: {
+                /**
+                 * @description Where the model comes from, as in the agent’s settings
+                 * @enum {string}
+                 */
+                source: "organization" | "operator" | "ollama" | "demo" | "none";
+                /** @description Name of the model; null if there is none */
+                name: string | null;
+            };
+        };
         Product: {
             /** @description ID of the product at the billing provider */
             product_id: string;
@@ -3289,10 +4096,10 @@ export interface components {
             /** @description ID of the refusal */
             id: string;
             /**
-             * @description What was refused: a widget’s connection (`ticket`), a user’s ID token (`id_token`), a directory’s request (`scim`), or a call to a connector (`delegated_identity`)
+             * @description What was refused: a widget’s connection (`ticket`), a user’s ID token (`id_token`), a directory’s request (`scim`), a call to a connector (`delegated_identity`), or a sign-in at your organization’s provider (`sign_in`)
              * @enum {string}
              */
-            surface: "ticket" | "id_token" | "scim" | "delegated_identity";
+            surface: "ticket" | "id_token" | "scim" | "delegated_identity" | "sign_in";
             /** @description Name of the check that failed */
             step: string;
             /** @description Error code that the caller received */
@@ -3307,6 +4114,10 @@ export interface components {
             origin: string | null;
             /** @description ID of the publishable key; null if none was used */
             publishable_key_id: string | null;
+            /** @description ID of the directory that sent the request; null for others */
+            directory_id: string | null;
+            /** @description Name of that directory; null if it was disconnected */
+            directory_name: string | null;
             /** @description Number of times this happened */
             count: number;
             /**
@@ -3319,6 +4130,41 @@ export interface components {
              * @description When it last happened
              */
             last_at: string;
+        };
+        RepositoryConnection: {
+            /** @description The connected repository; null if none is connected */
+            repository: components["schemas"]["ConnectedRepository"] | null;
+        };
+        RepositorySync: {
+            /**
+             * @description `succeeded`: the skills are those of the commit, except for the problems. `retrying`: GitHub couldn’t be reached; no skill was changed. `failed`: someone has to change something first; no skill was changed.
+             * @enum {string}
+             */
+            status: "succeeded" | "retrying" | "failed";
+            /**
+             * Format: date-time
+             * @description When it ended
+             */
+            finished_at: string;
+            /** @description Commit that was synced; null if the sync failed */
+            commit: string | null;
+            /** @description Number of new skills */
+            created: number;
+            /** @description Number of skills with a new version */
+            updated: number;
+            /** @description Number of skills whose file was deleted */
+            archived: number;
+            /** @description Number of skills that were up to date */
+            unchanged: number;
+            /** @description Why the sync failed; null if it succeeded */
+            problem: string | null;
+            /** @description Files that were skipped. A skill that already came from such a file stays as it was. */
+            problems: {
+                /** @description Path of the file in the repository */
+                path: string;
+                /** @description Why the file was skipped */
+                problem: string;
+            }[];
         };
         ResourceNotFoundError: {
             /**
@@ -3353,6 +4199,12 @@ export interface components {
                 /** @description ID that wasn’t found */
                 resourceId: string;
             };
+        };
+        RotatedDirectoryToken: {
+            /** @description Token for the SCIM client; shown only once */
+            bearer_token: string;
+            /** @description All tokens that still work, newest first */
+            tokens: components["schemas"]["DirectoryToken"][];
         };
         Run: {
             /** @description ID of the run, and of the agent’s message */
@@ -3415,7 +4267,7 @@ export interface components {
             ended_at: string | null;
         };
         RunStep: {
-            /** @description Number of the step in its run, from 0 */
+            /** @description Number of the step in its run. Steps that failed and were repeated leave gaps. */
             step: number;
             /** @description Why the model stopped; null if it hasn’t, or failed */
             finish_reason: string | null;
@@ -3425,7 +4277,7 @@ export interface components {
             tool_calls: components["schemas"]["RunToolCall"][];
         };
         RunToolCall: {
-            /** @description ID of the call, the same as in the thread’s messages */
+            /** @description ID of the call */
             id: string;
             /** @description Name of the tool; a connector’s tools are named `<connector>.<tool>` */
             name: string;
@@ -3433,29 +4285,31 @@ export interface components {
             source_type: ("page" | "connector" | "built_in" | "client") | null;
             /** @description Origin of the page or client, or name of the connector; null for built-in and unknown tools */
             source: string | null;
+            /**
+             * @description How far the call is. `asking`: the user has to decide. `refused`: by a policy or the governance provider. `declined`: by the user. `unknown`: the call may or may not have happened, because the server that made it is gone.
+             * @enum {string}
+             */
+            state: "new" | "asking" | "approved" | "running" | "succeeded" | "failed" | "unknown" | "refused" | "declined" | "cancelled";
+            /** @description The user’s decision; null before it, and if the call was refused */
+            decision: ("not_needed" | "allowed" | "always_allowed" | "declined") | null;
+            /** @description Decision of the governance provider: `refused` before the tool ran, `result_refused` after it ran, `none` if there is no provider. Null until the call has ended, if it wasn’t made, and for tools that no provider is asked about. */
+            governance: ("none" | "allowed" | "refused" | "result_refused") | null;
+            /** @description Whether the user edited the arguments */
+            is_edited: boolean;
+            /** @description When the tool was called; null if it wasn’t */
+            started_at: string | null;
+            /** @description When the call ended; null if it hasn’t */
+            ended_at: string | null;
             /** @description Whether the agent was allowed to run the call, had to ask the user, or was refused; null before that */
             verdict: ("run" | "ask" | "refuse") | null;
             /** @description Why the user was asked, or why the call was refused or cancelled; null if it ran without asking */
             reason: string | null;
-            /** @description The user’s decision; null before it, and if the call was refused */
-            decision: ("not_needed" | "allowed" | "always_allowed" | "declined") | null;
-            /**
-             * @description How far the call is, or how it ended
-             * @enum {string}
-             */
-            state: "new" | "asking" | "approved" | "running" | "succeeded" | "failed" | "unknown" | "refused" | "declined" | "cancelled";
-            /** @description Whether the user edited the arguments */
-            is_edited: boolean;
             /** @description Whether the result arrived after the agent had continued without it */
             is_late: boolean;
             /** @description When the user was asked; null if they weren’t */
             asked_at: string | null;
             /** @description When the user decided; null if they didn’t */
             decided_at: string | null;
-            /** @description When the tool was called; null if it wasn’t */
-            started_at: string | null;
-            /** @description When the call ended; null if it hasn’t */
-            ended_at: string | null;
         };
         SavedSkill: {
             /** @description ID of the skill, or the `location` of a built-in skill */
@@ -3482,6 +4336,8 @@ export interface components {
             domains: string[];
             /** @description Address of a built-in skill, such as `builtin://skill-creator-webmcp`; null for your own skills */
             location: string | null;
+            /** @description File that the skill is synced from; null for skills that you edit in Inlay. See [Code hosting](#tag/code-hosting). */
+            source: components["schemas"]["SkillSource"] | null;
             /** @description Version number; starts at 1 and increases by 1 with every change */
             version: number;
             /** @description Estimated size of the body in an agent’s context: its bytes divided by four */
@@ -3500,6 +4356,111 @@ export interface components {
             archived_at: string | null;
             /** @description Frontmatter fields that Inlay doesn’t recognize but keeps; omitted if there are none */
             warnings?: string[];
+        };
+        ServiceAccount: {
+            /** @description ID of the service account */
+            id: string;
+            /** @description Name in the audit trail, where the actor is `service-account:` and this name */
+            name: string;
+            /**
+             * @description What the service account can do: `member` or `admin`
+             * @enum {string}
+             */
+            role: "admin" | "member";
+            /** @description Last four characters of the key, to recognize it */
+            key_last4: string;
+            /**
+             * Format: date-time
+             * @description When the key was created, by creating the account or rotating the key
+             */
+            key_created_at: string;
+            /** @description The key before the last rotation, while it still works; null otherwise */
+            previous_key: {
+                /** @description Last four characters of the previous key */
+                last4: string;
+                /**
+                 * Format: date-time
+                 * @description When the previous key stops working
+                 */
+                expires_at: string;
+                /** @description When the previous key was last used since the rotation, to the minute; null if it wasn’t */
+                last_used_at: string | null;
+            } | null;
+            /** @description When the service account stops working; null if it doesn’t expire */
+            expires_at: string | null;
+            /** @description When a key was last used, to the minute; null if never */
+            last_used_at: string | null;
+            /** @description Email address of the admin who created the service account */
+            created_by: string;
+            /**
+             * Format: date-time
+             * @description When the service account was created
+             */
+            created_at: string;
+        };
+        ServiceAccountWithKey: {
+            /** @description ID of the service account */
+            id: string;
+            /** @description Name in the audit trail, where the actor is `service-account:` and this name */
+            name: string;
+            /**
+             * @description What the service account can do: `member` or `admin`
+             * @enum {string}
+             */
+            role: "admin" | "member";
+            /** @description Last four characters of the key, to recognize it */
+            key_last4: string;
+            /**
+             * Format: date-time
+             * @description When the key was created, by creating the account or rotating the key
+             */
+            key_created_at: string;
+            /** @description The key before the last rotation, while it still works; null otherwise */
+            previous_key: {
+                /** @description Last four characters of the previous key */
+                last4: string;
+                /**
+                 * Format: date-time
+                 * @description When the previous key stops working
+                 */
+                expires_at: string;
+                /** @description When the previous key was last used since the rotation, to the minute; null if it wasn’t */
+                last_used_at: string | null;
+            } | null;
+            /** @description When the service account stops working; null if it doesn’t expire */
+            expires_at: string | null;
+            /** @description When a key was last used, to the minute; null if never */
+            last_used_at: string | null;
+            /** @description Email address of the admin who created the service account */
+            created_by: string;
+            /**
+             * Format: date-time
+             * @description When the service account was created
+             */
+            created_at: string;
+            /** @description The full key. It isn’t stored and can’t be shown again. */
+            key: string;
+        };
+        SignInDomain: {
+            /** @description ID of the domain */
+            id: string;
+            /** @description Domain of email addresses, in lower case */
+            domain: string;
+            /**
+             * @description `pending`: not proven yet. `verified`: users with an address in this domain sign in at your provider. `missing`: the same, but the DNS record was gone at the last check; after 7 days, the domain is pending again.
+             * @enum {string}
+             */
+            status: "pending" | "verified" | "missing";
+            /** @description Name of the DNS record that proves the domain. The domain itself works too. */
+            record_name: string;
+            /** @description Value of the TXT record */
+            record_value: string;
+            /** @description When the record was first found; null if it wasn’t yet */
+            verified_at: string | null;
+            /** @description When Inlay last looked for the record; null if it hasn’t yet */
+            checked_at: string | null;
+            /** @description What the last check found instead of the record; null if it was found */
+            problem: string | null;
         };
         Site: {
             /** @description ID of the site; usage and threads refer to it */
@@ -3557,6 +4518,8 @@ export interface components {
             domains: string[];
             /** @description Address of a built-in skill, such as `builtin://skill-creator-webmcp`; null for your own skills */
             location: string | null;
+            /** @description File that the skill is synced from; null for skills that you edit in Inlay. See [Code hosting](#tag/code-hosting). */
+            source: components["schemas"]["SkillSource"] | null;
             /** @description Version number; starts at 1 and increases by 1 with every change */
             version: number;
             /** @description Estimated size of the body in an agent’s context: its bytes divided by four */
@@ -3624,6 +4587,18 @@ export interface components {
              */
             expected_matches: number;
         };
+        SkillSource: {
+            /** @description Repository, as `owner/name` */
+            repository: string;
+            /** @description Path of the file in the repository */
+            path: string;
+            /** @description Commit that the text was read from; null if it was synced by an older version of Inlay */
+            commit: string | null;
+            /** @description URL of the file on GitHub */
+            url: string;
+            /** @description URL where you edit the file on GitHub */
+            edit_url: string;
+        };
         SkillSummary: {
             /** @description ID of the skill, or the `location` of a built-in skill */
             id: string;
@@ -3631,11 +4606,13 @@ export interface components {
             name: string;
             /** @description When an agent should use the skill */
             description: string;
+            /** @description File that the skill is synced from; omitted for all other skills */
+            source?: components["schemas"]["SkillSource"];
         };
         SkillVersion: {
             /** @description Version number */
             version: number;
-            /** @description Email address of the user who created this version */
+            /** @description Email address of the user who created this version, `service-account:` and the name of a service account, or the repository and commit that it was synced from */
             created_by: string;
             /**
              * Format: date-time
@@ -3657,10 +4634,14 @@ export interface components {
             product_id: string;
             /** @description ID of the customer at the billing provider */
             customer_id: string;
+            /** @description Number of seats that the subscription pays for; null if it isn’t sold by the seat */
+            seats: number | null;
             /** @description When the period that is paid for ends; null if the provider doesn’t say */
             current_period_end: string | null;
             /** @description When the subscription ends; null if it renews */
             cancel_at: string | null;
+            /** @description Until when the organization keeps its plan although a payment failed; null unless the status is `past_due` */
+            grace_ends_at: string | null;
             /**
              * Format: date-time
              * @description When the subscription was created
@@ -3671,6 +4652,36 @@ export interface components {
              * @description When the subscription was last changed
              */
             updated_at: string;
+        };
+        SubscriptionRenewsError: {
+            /**
+             * @description True: this error is documented
+             * @constant
+             */
+            defined: true;
+            /**
+             * @description Type of the error
+             * @constant
+             */
+            code: "CONFLICT";
+            /**
+             * @description HTTP status
+             * @constant
+             */
+            status: 409;
+            /**
+             * @description Human-readable explanation
+             * @default The organization has a subscription that renews. Cancel it in the billing portal, then delete the organization.
+             */
+            message: string;
+            /** @description Details of the error */
+            data: {
+                /**
+                 * @description The code to handle in your program
+                 * @constant
+                 */
+                code: "SUBSCRIPTION_RENEWS";
+            };
         };
         SubscriptionStatus: {
             /** @description Whether the organization has a subscription in any state */
@@ -3696,6 +4707,8 @@ export interface components {
             end_user_id: string | null;
             /** @description Email address of the end user, or their external ID if they have none; null for an anonymous visitor */
             end_user_name: string | null;
+            /** @description Whether the end user is a member of your organization who tries the agent in the dashboard */
+            is_preview: boolean;
             /** @description ID of the site where the thread started; null if it didn’t start on a site */
             site_id: string | null;
             /** @description Title. Until one is set, it’s the beginning of the first message where contents are visible, and null elsewhere. */
@@ -4021,6 +5034,15 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["UndefinedError"];
+                };
+            };
             /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
             404: {
                 headers: {
@@ -4083,6 +5105,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
@@ -4227,6 +5258,15 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["UndefinedError"];
+                };
+            };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
@@ -4295,6 +5335,94 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    updateOrganization: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Acme"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description New display name, 1 to 100 characters */
+                    name: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
+                     *       "name": "Acme",
+                     *       "slug": "acme",
+                     *       "avatar_url": "",
+                     *       "role": "admin",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Organization"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
@@ -4677,8 +5805,10 @@ export interface operations {
                      *         "email": "grace@example.com",
                      *         "role": "member",
                      *         "invited_by": "ada@example.com",
-                     *         "url": "https://inlay.example.com/invitations",
-                     *         "created_at": "2026-11-02T09:30:00.000Z"
+                     *         "url": "https://inlay.example.com/invitations/join?token=Zk3uWq8…",
+                     *         "mailed": true,
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "expires_at": "2026-11-14T16:05:12.480Z"
                      *       }
                      *     ]
                      */
@@ -4768,8 +5898,10 @@ export interface operations {
                      *       "email": "grace@example.com",
                      *       "role": "member",
                      *       "invited_by": "ada@example.com",
-                     *       "url": "https://inlay.example.com/invitations",
-                     *       "created_at": "2026-11-02T09:30:00.000Z"
+                     *       "url": "https://inlay.example.com/invitations/join?token=Zk3uWq8…",
+                     *       "mailed": true,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "expires_at": "2026-11-14T16:05:12.480Z"
                      *     }
                      */
                     "application/json": components["schemas"]["Invitation"];
@@ -4809,6 +5941,86 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    renewInvitation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "email": "grace@example.com",
+                     *       "role": "member",
+                     *       "invited_by": "ada@example.com",
+                     *       "url": "https://inlay.example.com/invitations/join?token=Zk3uWq8…",
+                     *       "mailed": true,
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "expires_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Invitation"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
@@ -4949,6 +6161,15 @@ export interface operations {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["UndefinedError"];
+                };
+            };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
             500: {
                 headers: {
@@ -5005,6 +6226,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
@@ -5072,6 +6302,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
@@ -5142,6 +6381,178 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    deleteOrganization: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "slug": "acme"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Slug of the organization, to confirm which one you delete */
+                    slug: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "organization_hash": "text",
+                     *       "counts": {},
+                     *       "requested_at": "2026-11-14T16:05:12.480Z",
+                     *       "finished_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrganizationErasure"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `SUBSCRIPTION_RENEWS`: The organization has a subscription that renews. Cancel it in the billing portal, then delete the organization.. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionRenewsError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getOrganizationErasure: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "organization_hash": "text",
+                     *       "counts": {},
+                     *       "requested_at": "2026-11-14T16:05:12.480Z",
+                     *       "finished_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrganizationErasure"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
@@ -5637,6 +7048,767 @@ export interface operations {
             };
         };
     };
+    startPreview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "token": "inlay_preview_8c1d2e3f.eyJvcmdhbml6YXRpb25faWQiEXAMPLE.V1xLq0c2hEXAMPLE",
+                     *       "expires_at": "2026-11-14T16:20:12.480Z",
+                     *       "publishable_key": "pk_live_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXoMfKrW2yBz",
+                     *       "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *       "model": {
+                     *         "source": "operator",
+                     *         "name": "gpt-5-mini"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Preview"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listServiceAccounts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "service_accounts": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *           "name": "CI deploy",
+                     *           "role": "admin",
+                     *           "key_last4": "3cVf",
+                     *           "key_created_at": "2026-11-14T16:05:12.480Z",
+                     *           "previous_key": {
+                     *             "last4": "x8Qa",
+                     *             "expires_at": "2026-11-14T16:05:12.480Z",
+                     *             "last_used_at": "2026-11-14T16:05:12.480Z"
+                     *           },
+                     *           "expires_at": "2026-11-14T16:05:12.480Z",
+                     *           "last_used_at": "2026-11-14T16:05:12.480Z",
+                     *           "created_by": "ada@example.com",
+                     *           "created_at": "2026-11-02T09:30:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The service accounts, without their keys */
+                        service_accounts: components["schemas"]["ServiceAccount"][];
+                    };
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    createServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "CI deploy",
+                 *       "role": "admin",
+                 *       "expires_at": "2026-11-14T16:05:12.480Z"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Name in the audit trail, 1 to 100 characters; unique in the organization */
+                    name: string;
+                    /**
+                     * @description `member` to read most things and write skills; `admin` to change settings
+                     * @enum {string}
+                     */
+                    role: "admin" | "member";
+                    /** @description When the service account stops working; null or omitted for never */
+                    expires_at?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "CI deploy",
+                     *       "role": "admin",
+                     *       "key_last4": "3cVf",
+                     *       "key_created_at": "2026-11-14T16:05:12.480Z",
+                     *       "previous_key": null,
+                     *       "expires_at": "2026-11-14T16:05:12.480Z",
+                     *       "last_used_at": null,
+                     *       "created_by": "ada@example.com",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "key": "sk_live_EXAMPLE_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXo3cVf"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServiceAccountWithKey"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "CI deploy",
+                     *       "role": "admin",
+                     *       "key_last4": "3cVf",
+                     *       "key_created_at": "2026-11-14T16:05:12.480Z",
+                     *       "previous_key": {
+                     *         "last4": "x8Qa",
+                     *         "expires_at": "2026-11-14T16:05:12.480Z",
+                     *         "last_used_at": "2026-11-14T16:05:12.480Z"
+                     *       },
+                     *       "expires_at": "2026-11-14T16:05:12.480Z",
+                     *       "last_used_at": "2026-11-14T16:05:12.480Z",
+                     *       "created_by": "ada@example.com",
+                     *       "created_at": "2026-11-02T09:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServiceAccount"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    deleteServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description Always true; failures return an error response instead */
+                        success: boolean;
+                    };
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    updateServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "CI deploy",
+                 *       "role": "admin",
+                 *       "expires_at": "2026-11-14T16:05:12.480Z"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description New name, 1 to 100 characters */
+                    name?: string;
+                    /**
+                     * @description New role
+                     * @enum {string}
+                     */
+                    role?: "admin" | "member";
+                    /** @description New expiry; null for never */
+                    expires_at?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "CI deploy",
+                     *       "role": "admin",
+                     *       "key_last4": "3cVf",
+                     *       "key_created_at": "2026-11-14T16:05:12.480Z",
+                     *       "previous_key": {
+                     *         "last4": "x8Qa",
+                     *         "expires_at": "2026-11-14T16:05:12.480Z",
+                     *         "last_used_at": "2026-11-14T16:05:12.480Z"
+                     *       },
+                     *       "expires_at": "2026-11-14T16:05:12.480Z",
+                     *       "last_used_at": "2026-11-14T16:05:12.480Z",
+                     *       "created_by": "ada@example.com",
+                     *       "created_at": "2026-11-02T09:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServiceAccount"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    rotateServiceAccountKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "overlap_hours": 24
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * @description How long the current key keeps working, in hours; 0 ends it at once, for example because it leaked
+                     * @default 24
+                     */
+                    overlap_hours?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "CI deploy",
+                     *       "role": "admin",
+                     *       "key_last4": "3cVf",
+                     *       "key_created_at": "2026-11-14T16:05:12.480Z",
+                     *       "previous_key": {
+                     *         "last4": "x8Qa",
+                     *         "expires_at": "2026-11-14T16:05:12.480Z",
+                     *         "last_used_at": "2026-11-14T16:05:12.480Z"
+                     *       },
+                     *       "expires_at": "2026-11-14T16:05:12.480Z",
+                     *       "last_used_at": null,
+                     *       "created_by": "ada@example.com",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "key": "sk_live_EXAMPLE_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXo3cVf"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServiceAccountWithKey"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    endPreviousServiceAccountKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "name": "CI deploy",
+                     *       "role": "admin",
+                     *       "key_last4": "3cVf",
+                     *       "key_created_at": "2026-11-14T16:05:12.480Z",
+                     *       "previous_key": {
+                     *         "last4": "x8Qa",
+                     *         "expires_at": "2026-11-14T16:05:12.480Z",
+                     *         "last_used_at": "2026-11-14T16:05:12.480Z"
+                     *       },
+                     *       "expires_at": "2026-11-14T16:05:12.480Z",
+                     *       "last_used_at": "2026-11-14T16:05:12.480Z",
+                     *       "created_by": "ada@example.com",
+                     *       "created_at": "2026-11-02T09:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServiceAccount"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
     exchangeTicket: {
         parameters: {
             query?: never;
@@ -5963,7 +8135,29 @@ export interface operations {
                      *       "success": true,
                      *       "issuer": "https://acme.okta.com",
                      *       "jwks_uri": "https://acme.okta.com/oauth2/v1/keys",
-                     *       "error": null
+                     *       "error": null,
+                     *       "steps": [
+                     *         {
+                     *           "step": "discovery",
+                     *           "status": "ok",
+                     *           "message": "https://acme.okta.com/.well-known/openid-configuration"
+                     *         },
+                     *         {
+                     *           "step": "issuer",
+                     *           "status": "ok",
+                     *           "message": "https://acme.okta.com"
+                     *         },
+                     *         {
+                     *           "step": "endpoints",
+                     *           "status": "ok",
+                     *           "message": "https://acme.okta.com/oauth2/v1/keys"
+                     *         },
+                     *         {
+                     *           "step": "keys",
+                     *           "status": "ok",
+                     *           "message": "2 signing keys (RSA)"
+                     *         }
+                     *       ]
                      *     }
                      */
                     "application/json": components["schemas"]["IdentityProviderTest"];
@@ -6171,6 +8365,570 @@ export interface operations {
             };
         };
     };
+    getOrganizationSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "is_active": true,
+                     *       "reason": null,
+                     *       "redirect_uri": "https://inlay.example.com/sign-in/organization/019a3f2e-7c1d-7b42-9f0a-5d1c8e6b4a21/callback",
+                     *       "provider": {
+                     *         "issuer": "https://acme.okta.com",
+                     *         "client_id": "inlay-hub",
+                     *         "client_secret_last4": "9d1c",
+                     *         "joins_on_first_sign_in": true,
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       },
+                     *       "domains": [
+                     *         {
+                     *           "id": "019a3f2e-7c1d-7b42-9f0a-5d1c8e6b4a22",
+                     *           "domain": "acme.example",
+                     *           "status": "verified",
+                     *           "record_name": "_inlay.acme.example",
+                     *           "record_value": "inlay-verification=8Qm2vZ0cXyT4",
+                     *           "verified_at": "2026-11-02T09:30:00.000Z",
+                     *           "checked_at": "2026-11-02T09:30:00.000Z",
+                     *           "problem": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrganizationSignIn"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    setSignInProvider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "issuer": "https://acme.okta.com",
+                 *       "client_id": "inlay-hub",
+                 *       "client_secret": "cs_EXAMPLE_9d1c",
+                 *       "joins_on_first_sign_in": true
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * Format: uri
+                     * @description Issuer URL, exactly as in the provider’s discovery document; `https` in production
+                     */
+                    issuer: string;
+                    /** @description Client ID of Inlay at your provider */
+                    client_id: string;
+                    /** @description Client secret. It’s stored encrypted and never returned. If absent, the stored one stays, unless the issuer changes. Null for a public client. */
+                    client_secret?: string | null;
+                    /** @description Whether users who sign in for the first time become members without an invitation. Each takes a seat. Default: false. */
+                    joins_on_first_sign_in?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "is_active": true,
+                     *       "reason": null,
+                     *       "redirect_uri": "https://inlay.example.com/sign-in/organization/019a3f2e-7c1d-7b42-9f0a-5d1c8e6b4a21/callback",
+                     *       "provider": {
+                     *         "issuer": "https://acme.okta.com",
+                     *         "client_id": "inlay-hub",
+                     *         "client_secret_last4": "9d1c",
+                     *         "joins_on_first_sign_in": true,
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       },
+                     *       "domains": [
+                     *         {
+                     *           "id": "019a3f2e-7c1d-7b42-9f0a-5d1c8e6b4a22",
+                     *           "domain": "acme.example",
+                     *           "status": "verified",
+                     *           "record_name": "_inlay.acme.example",
+                     *           "record_value": "inlay-verification=8Qm2vZ0cXyT4",
+                     *           "verified_at": "2026-11-02T09:30:00.000Z",
+                     *           "checked_at": "2026-11-02T09:30:00.000Z",
+                     *           "problem": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrganizationSignIn"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    deleteSignInProvider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "is_active": true,
+                     *       "reason": null,
+                     *       "redirect_uri": "https://inlay.example.com/sign-in/organization/019a3f2e-7c1d-7b42-9f0a-5d1c8e6b4a21/callback",
+                     *       "provider": {
+                     *         "issuer": "https://acme.okta.com",
+                     *         "client_id": "inlay-hub",
+                     *         "client_secret_last4": "9d1c",
+                     *         "joins_on_first_sign_in": true,
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       },
+                     *       "domains": [
+                     *         {
+                     *           "id": "019a3f2e-7c1d-7b42-9f0a-5d1c8e6b4a22",
+                     *           "domain": "acme.example",
+                     *           "status": "verified",
+                     *           "record_name": "_inlay.acme.example",
+                     *           "record_value": "inlay-verification=8Qm2vZ0cXyT4",
+                     *           "verified_at": "2026-11-02T09:30:00.000Z",
+                     *           "checked_at": "2026-11-02T09:30:00.000Z",
+                     *           "problem": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrganizationSignIn"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    addSignInDomain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "domain": "acme.example"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Domain of email addresses, such as `acme.example` */
+                    domain: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "domain": "acme.example",
+                     *       "status": "verified",
+                     *       "record_name": "_inlay.acme.example",
+                     *       "record_value": "inlay-verification=8Qm2vZ0cXyT4",
+                     *       "verified_at": "2026-11-14T16:05:12.480Z",
+                     *       "checked_at": "2026-11-14T16:05:12.480Z",
+                     *       "problem": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SignInDomain"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    verifySignInDomain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "domain": "acme.example",
+                     *       "status": "verified",
+                     *       "record_name": "_inlay.acme.example",
+                     *       "record_value": "inlay-verification=8Qm2vZ0cXyT4",
+                     *       "verified_at": "2026-11-14T16:05:12.480Z",
+                     *       "checked_at": "2026-11-14T16:05:12.480Z",
+                     *       "problem": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SignInDomain"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    removeSignInDomain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "is_active": true,
+                     *       "reason": null,
+                     *       "redirect_uri": "https://inlay.example.com/sign-in/organization/019a3f2e-7c1d-7b42-9f0a-5d1c8e6b4a21/callback",
+                     *       "provider": {
+                     *         "issuer": "https://acme.okta.com",
+                     *         "client_id": "inlay-hub",
+                     *         "client_secret_last4": "9d1c",
+                     *         "joins_on_first_sign_in": true,
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       },
+                     *       "domains": [
+                     *         {
+                     *           "id": "019a3f2e-7c1d-7b42-9f0a-5d1c8e6b4a22",
+                     *           "domain": "acme.example",
+                     *           "status": "verified",
+                     *           "record_name": "_inlay.acme.example",
+                     *           "record_value": "inlay-verification=8Qm2vZ0cXyT4",
+                     *           "verified_at": "2026-11-02T09:30:00.000Z",
+                     *           "checked_at": "2026-11-02T09:30:00.000Z",
+                     *           "problem": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrganizationSignIn"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
     listSites: {
         parameters: {
             query?: never;
@@ -6345,6 +9103,7 @@ export interface operations {
                      *           "external_id": "00u1a2b3c4EXAMPLE",
                      *           "email": "ada@example.com",
                      *           "metadata": "{\"name\":\"Ada Lovelace\",\"email_verified\":true}",
+                     *           "is_preview": true,
                      *           "last_activity_at": "2026-11-14T16:05:12.480Z",
                      *           "created_at": "2026-11-02T09:30:00.000Z",
                      *           "updated_at": "2026-11-14T16:05:12.480Z"
@@ -6442,6 +9201,7 @@ export interface operations {
                      *       "external_id": "00u1a2b3c4EXAMPLE",
                      *       "email": "ada@example.com",
                      *       "metadata": "{\"name\":\"Ada Lovelace\",\"email_verified\":true}",
+                     *       "is_preview": true,
                      *       "last_activity_at": "2026-11-14T16:05:12.480Z",
                      *       "created_at": "2026-11-02T09:30:00.000Z",
                      *       "updated_at": "2026-11-14T16:05:12.480Z"
@@ -6524,6 +9284,83 @@ export interface operations {
                         /** @description Always true; failures return an error response instead */
                         success: boolean;
                     };
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    exportEndUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "kind": "feedback",
+                     *       "data": {
+                     *         "rating": "up",
+                     *         "comment": "Found it at once"
+                     *       }
+                     *     }
+                     */
+                    "application/jsonl": components["schemas"]["ExportedLine"];
                 };
             };
             /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
@@ -7306,8 +10143,10 @@ export interface operations {
                      *       "plan_id": "team",
                      *       "product_id": "prod_EXAMPLE",
                      *       "customer_id": "cus_EXAMPLE",
+                     *       "seats": 1,
                      *       "current_period_end": "2026-12-01T00:00:00.000Z",
                      *       "cancel_at": null,
+                     *       "grace_ends_at": "2026-11-14T16:05:12.480Z",
                      *       "created_at": "2026-11-02T09:30:00.000Z",
                      *       "updated_at": "2026-11-14T16:05:12.480Z"
                      *     }
@@ -7441,12 +10280,18 @@ export interface operations {
                      *           "product_id": "prod_EXAMPLE",
                      *           "plan_id": "team"
                      *         }
-                     *       ]
+                     *       ],
+                     *       "plan_changes": "checkout"
                      *     }
                      */
                     "application/json": {
                         /** @description The products, smallest plan first */
                         products: components["schemas"]["Product"][];
+                        /**
+                         * @description Where an organization changes to another plan while it has a subscription that hasn’t ended. Without one, it uses a checkout.
+                         * @enum {string}
+                         */
+                        plan_changes: "checkout" | "portal";
                     };
                 };
             };
@@ -7603,13 +10448,13 @@ export interface operations {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
-            /** @description `BILLING_NOT_CONFIGURED`: This installation has no billing provider. */
+            /** @description `BILLING_NOT_CONFIGURED`: This installation has no billing provider. `NO_BILLING_ACCOUNT`: This organization hasn’t bought anything yet, so it has no billing portal. Choose a plan first.. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["UndefinedError"];
+                    "application/json": components["schemas"]["BillingNotConfiguredError"] | components["schemas"]["NoBillingAccountError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
@@ -7894,6 +10739,73 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    countOpenTabs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "open_tabs": 1,
+                     *       "is_complete": true
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description Number of open tabs */
+                        open_tabs: number;
+                        /** @description False if a server of the installation didn’t reply in time: its tabs are missing */
+                        is_complete: boolean;
+                    };
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
@@ -8926,7 +11838,14 @@ export interface operations {
                      *       {
                      *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
                      *         "name": "refund-policy",
-                     *         "description": "Use when a customer asks for a refund."
+                     *         "description": "Use when a customer asks for a refund.",
+                     *         "source": {
+                     *           "repository": "acme/skills",
+                     *           "path": "text",
+                     *           "commit": "text",
+                     *           "url": "https://app.example.com/cart",
+                     *           "edit_url": "text"
+                     *         }
                      *       }
                      *     ]
                      */
@@ -9025,6 +11944,7 @@ export interface operations {
                      *         "*"
                      *       ],
                      *       "location": null,
+                     *       "source": null,
                      *       "version": 1,
                      *       "tokens": 11,
                      *       "created_at": "2026-11-02T09:30:00.000Z",
@@ -9124,6 +12044,7 @@ export interface operations {
                      *         "*"
                      *       ],
                      *       "location": null,
+                     *       "source": null,
                      *       "version": 3,
                      *       "tokens": 11,
                      *       "created_at": "2026-11-02T09:30:00.000Z",
@@ -9214,6 +12135,7 @@ export interface operations {
                      *         "*"
                      *       ],
                      *       "location": null,
+                     *       "source": null,
                      *       "version": 3,
                      *       "tokens": 11,
                      *       "created_at": "2026-11-02T09:30:00.000Z",
@@ -9338,6 +12260,7 @@ export interface operations {
                      *         "*"
                      *       ],
                      *       "location": null,
+                     *       "source": null,
                      *       "version": 4,
                      *       "tokens": 11,
                      *       "created_at": "2026-11-02T09:30:00.000Z",
@@ -9641,6 +12564,7 @@ export interface operations {
                      *         "*"
                      *       ],
                      *       "location": null,
+                     *       "source": null,
                      *       "version": 4,
                      *       "tokens": 11,
                      *       "created_at": "2026-11-02T09:30:00.000Z",
@@ -9723,6 +12647,10 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description Only refusals of this kind */
+                surface?: "ticket" | "id_token" | "scim" | "delegated_identity" | "sign_in";
+                /** @description Only refusals of this directory’s requests */
+                directory_id?: string;
             };
             header?: never;
             path?: never;
@@ -9749,6 +12677,8 @@ export interface operations {
                      *           "seen": "0oa9z8y7x6EXAMPLE",
                      *           "origin": "https://app.example.com",
                      *           "publishable_key_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
+                     *           "directory_id": "text",
+                     *           "directory_name": "text",
                      *           "count": 1,
                      *           "first_at": "2026-11-14T16:05:12.480Z",
                      *           "last_at": "2026-11-14T16:05:12.480Z"
@@ -9913,7 +12843,19 @@ export interface operations {
                      *       "app_slug": "inlay-acme",
                      *       "app_url": "https://github.com/apps/inlay-acme",
                      *       "repository": "acme/skills",
-                     *       "created_at": "2026-11-02T09:30:00.000Z"
+                     *       "installation_url": "https://github.com/apps/inlay-acme/installations/new",
+                     *       "client_secret_last4": "9d1c",
+                     *       "webhook_secret_last4": "a41e",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "platform_app": {
+                     *         "app_slug": "inlay-acme",
+                     *         "app_url": "https://github.com/apps/inlay-acme",
+                     *         "installation": {
+                     *           "account": "text",
+                     *           "installed_by": "text",
+                     *           "installed_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["GithubApp"];
@@ -10127,6 +13069,643 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    startGithubInstallation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "installation_url": "https://github.com/apps/inlay-acme/installations/new"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["GithubInstallationStart"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `DUPLICATE_RESOURCE`: the resource already exists, or conflicts with another one; `data.resource` is its type. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DuplicateResourceError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    removeGithubInstallation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "repo_disconnected": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["GithubAppRemoval"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listGithubRepositories: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "is_installed": true,
+                     *       "repositories": [
+                     *         {
+                     *           "repository": "acme/skills",
+                     *           "is_private": true,
+                     *           "default_branch": "text"
+                     *         }
+                     *       ],
+                     *       "is_complete": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["GithubRepositories"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `CODE_HOST_REFUSED`: GitHub refused the request. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeHostRefusedError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `CODE_HOST_UNAVAILABLE`: GitHub can’t be reached. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeHostUnavailableError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getGithubRepository: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "repository": {
+                     *         "repository": "acme/skills",
+                     *         "url": "https://github.com/acme/skills",
+                     *         "default_branch": "main",
+                     *         "connected_by": "ada@example.com",
+                     *         "connected_at": "2026-11-14T16:05:12.480Z",
+                     *         "state": "idle",
+                     *         "next_sync_at": "2026-11-14T17:05:14.120Z",
+                     *         "synced_at": "2026-11-14T16:05:14.120Z",
+                     *         "synced_commit": "6dcb09b5b57875f334f61aebed695e2e4193db5e",
+                     *         "last_sync": {
+                     *           "status": "succeeded",
+                     *           "finished_at": "2026-11-14T16:05:14.120Z",
+                     *           "commit": "6dcb09b5b57875f334f61aebed695e2e4193db5e",
+                     *           "created": 2,
+                     *           "updated": 1,
+                     *           "archived": 0,
+                     *           "unchanged": 4,
+                     *           "problem": null,
+                     *           "problems": [
+                     *             {
+                     *               "path": "skills/refund/SKILL.md",
+                     *               "problem": "frontmatter is missing"
+                     *             }
+                     *           ]
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RepositoryConnection"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    connectGithubRepository: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "repository": "acme/skills"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Repository, as `owner/name` */
+                    repository: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "repository": {
+                     *         "repository": "acme/skills",
+                     *         "url": "https://github.com/acme/skills",
+                     *         "default_branch": "main",
+                     *         "connected_by": "ada@example.com",
+                     *         "connected_at": "2026-11-14T16:05:12.480Z",
+                     *         "state": "idle",
+                     *         "next_sync_at": "2026-11-14T17:05:14.120Z",
+                     *         "synced_at": "2026-11-14T16:05:14.120Z",
+                     *         "synced_commit": "6dcb09b5b57875f334f61aebed695e2e4193db5e",
+                     *         "last_sync": {
+                     *           "status": "succeeded",
+                     *           "finished_at": "2026-11-14T16:05:14.120Z",
+                     *           "commit": "6dcb09b5b57875f334f61aebed695e2e4193db5e",
+                     *           "created": 2,
+                     *           "updated": 1,
+                     *           "archived": 0,
+                     *           "unchanged": 4,
+                     *           "problem": null,
+                     *           "problems": [
+                     *             {
+                     *               "path": "skills/refund/SKILL.md",
+                     *               "problem": "frontmatter is missing"
+                     *             }
+                     *           ]
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RepositoryConnection"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `CODE_HOST_REFUSED`: GitHub refused the request. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeHostRefusedError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `CODE_HOST_UNAVAILABLE`: GitHub can’t be reached. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeHostUnavailableError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    disconnectGithubRepository: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description Always true; failures return an error response instead */
+                        success: boolean;
+                    };
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    syncGithubRepository: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "repository": {
+                     *         "repository": "acme/skills",
+                     *         "url": "https://github.com/acme/skills",
+                     *         "default_branch": "main",
+                     *         "connected_by": "ada@example.com",
+                     *         "connected_at": "2026-11-14T16:05:12.480Z",
+                     *         "state": "idle",
+                     *         "next_sync_at": "2026-11-14T17:05:14.120Z",
+                     *         "synced_at": "2026-11-14T16:05:14.120Z",
+                     *         "synced_commit": "6dcb09b5b57875f334f61aebed695e2e4193db5e",
+                     *         "last_sync": {
+                     *           "status": "succeeded",
+                     *           "finished_at": "2026-11-14T16:05:14.120Z",
+                     *           "commit": "6dcb09b5b57875f334f61aebed695e2e4193db5e",
+                     *           "created": 2,
+                     *           "updated": 1,
+                     *           "archived": 0,
+                     *           "unchanged": 4,
+                     *           "problem": null,
+                     *           "problems": [
+                     *             {
+                     *               "path": "skills/refund/SKILL.md",
+                     *               "problem": "frontmatter is missing"
+                     *             }
+                     *           ]
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RepositoryConnection"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
@@ -10456,6 +14035,7 @@ export interface operations {
                      *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
                      *           "external_id": "00u1a2b3c4EXAMPLE",
                      *           "email": "ada@example.com",
+                     *           "is_preview": true,
                      *           "total_requests": 12,
                      *           "total_prompt_tokens": 15200,
                      *           "total_completion_tokens": 3050,
@@ -11358,6 +14938,7 @@ export interface operations {
                      *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
                      *           "end_user_name": "ada@example.com",
+                     *           "is_preview": true,
                      *           "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
                      *           "title": "Where is my order?",
                      *           "status": "regular",
@@ -11453,6 +15034,7 @@ export interface operations {
                      *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
                      *           "end_user_name": "ada@example.com",
+                     *           "is_preview": true,
                      *           "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
                      *           "title": "Where is my order?",
                      *           "status": "regular",
@@ -11613,6 +15195,7 @@ export interface operations {
                      *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *       "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
                      *       "end_user_name": "ada@example.com",
+                     *       "is_preview": true,
                      *       "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
                      *       "title": "Where is my order?",
                      *       "status": "regular",
@@ -11714,6 +15297,7 @@ export interface operations {
                      *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *       "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
                      *       "end_user_name": "ada@example.com",
+                     *       "is_preview": true,
                      *       "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
                      *       "title": "Where is my order?",
                      *       "status": "archived",
@@ -11842,6 +15426,7 @@ export interface operations {
                      *               "source": "crm",
                      *               "state": "succeeded",
                      *               "decision": "not_needed",
+                     *               "governance": "allowed",
                      *               "args": {
                      *                 "email": "ada@example.com"
                      *               },
@@ -11952,6 +15537,7 @@ export interface operations {
                      *         "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *         "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
                      *         "end_user_name": "ada@example.com",
+                     *         "is_preview": false,
                      *         "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
                      *         "title": "Where is my order?",
                      *         "status": "regular",
@@ -11993,6 +15579,7 @@ export interface operations {
                      *               "source": "crm",
                      *               "state": "succeeded",
                      *               "decision": "not_needed",
+                     *               "governance": "allowed",
                      *               "args": {
                      *                 "email": "ada@example.com"
                      *               },
@@ -12088,6 +15675,8 @@ export interface operations {
                 since?: string;
                 /** @description Return only feedback in this thread */
                 thread_id?: string;
+                /** @description Return only feedback that has, or hasn’t, been reviewed since the user last changed it */
+                reviewed?: "true" | "false";
             };
             header?: never;
             path?: never;
@@ -12109,10 +15698,13 @@ export interface operations {
                      *           "thread_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6",
                      *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
                      *           "end_user_name": "ada@example.com",
+                     *           "is_preview": false,
                      *           "rating": "up",
                      *           "comment": "Quick!",
                      *           "created_at": "2026-11-14T16:05:58.300Z",
-                     *           "updated_at": "2026-11-14T16:06:02.000Z"
+                     *           "updated_at": "2026-11-14T16:06:02.000Z",
+                     *           "reviewed_at": null,
+                     *           "reviewed_by": null
                      *         }
                      *       ],
                      *       "contents_visible": true,
@@ -12147,6 +15739,102 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    updateFeedback: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reviewed": true
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Whether you have reviewed the feedback */
+                    reviewed: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "message_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012",
+                     *       "reviewed_at": "2026-11-15T09:12:40.000Z",
+                     *       "reviewed_by": "admin@example.com"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedbackReview"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
@@ -12233,6 +15921,7 @@ export interface operations {
                      *                   "verdict": "run",
                      *                   "reason": null,
                      *                   "decision": "not_needed",
+                     *                   "governance": "allowed",
                      *                   "state": "succeeded",
                      *                   "is_edited": false,
                      *                   "is_late": false,
@@ -12910,6 +16599,16 @@ export interface operations {
                      *           "scim_base_url": "https://inlay.example.com/scim/v2/019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
                      *           "user_count": 36,
                      *           "group_count": 4,
+                     *           "tokens": [
+                     *             {
+                     *               "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d1",
+                     *               "last_four": "MPLE",
+                     *               "created_at": "2026-11-02T09:30:00.000Z",
+                     *               "expires_at": null,
+                     *               "last_used_at": "2026-11-14T16:05:12.480Z"
+                     *             }
+                     *           ],
+                     *           "last_synced_at": "2026-11-14T16:05:12.480Z",
                      *           "created_at": "2026-11-02T09:30:00.000Z",
                      *           "updated_at": "2026-11-14T16:05:12.480Z"
                      *         }
@@ -13009,6 +16708,16 @@ export interface operations {
                      *       "scim_base_url": "https://inlay.example.com/scim/v2/019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
                      *       "user_count": 0,
                      *       "group_count": 0,
+                     *       "tokens": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d1",
+                     *           "last_four": "MPLE",
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "expires_at": null,
+                     *           "last_used_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "last_synced_at": "2026-11-14T16:05:12.480Z",
                      *       "created_at": "2026-11-02T09:30:00.000Z",
                      *       "updated_at": "2026-11-14T16:05:12.480Z",
                      *       "bearer_token": "scim_EXAMPLE"
@@ -13101,6 +16810,16 @@ export interface operations {
                      *       "scim_base_url": "https://inlay.example.com/scim/v2/019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
                      *       "user_count": 36,
                      *       "group_count": 4,
+                     *       "tokens": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d1",
+                     *           "last_four": "MPLE",
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "expires_at": null,
+                     *           "last_used_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "last_synced_at": "2026-11-14T16:05:12.480Z",
                      *       "created_at": "2026-11-02T09:30:00.000Z",
                      *       "updated_at": "2026-11-14T16:05:12.480Z"
                      *     }
@@ -13286,6 +17005,16 @@ export interface operations {
                      *       "scim_base_url": "https://inlay.example.com/scim/v2/019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2",
                      *       "user_count": 36,
                      *       "group_count": 4,
+                     *       "tokens": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d1",
+                     *           "last_four": "MPLE",
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "expires_at": null,
+                     *           "last_used_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ],
+                     *       "last_synced_at": "2026-11-14T16:05:12.480Z",
                      *       "created_at": "2026-11-02T09:30:00.000Z",
                      *       "updated_at": "2026-11-14T16:05:12.480Z"
                      *     }
@@ -13391,6 +17120,7 @@ export interface operations {
                      *           "email": "ada@example.com",
                      *           "name": "Ada Lovelace",
                      *           "active": true,
+                     *           "role": "admin",
                      *           "created_at": "2026-11-02T09:30:00.000Z",
                      *           "updated_at": "2026-11-14T16:05:12.480Z"
                      *         }
@@ -13492,6 +17222,8 @@ export interface operations {
                      *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
                      *           "external_id": "00u1a2b3c4EXAMPLE",
                      *           "display_name": "Support",
+                     *           "member_count": 1,
+                     *           "role": "admin",
                      *           "created_at": "2026-11-02T09:30:00.000Z",
                      *           "updated_at": "2026-11-14T16:05:12.480Z"
                      *         }
@@ -13532,6 +17264,217 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    rotateDirectoryToken: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes retries safe. Send a unique value, such as a UUID, for each resource that you create. For 24 hours, a request with the same key and the same input returns the first response, with the header `Idempotent-Replayed: true`, and creates nothing. The same key with a different input returns a 422 `IDEMPOTENCY_KEY_REUSED`. While the first request is in progress, or if its outcome is unknown, the key returns a 409 `IDEMPOTENCY_KEY_IN_USE`. A request that was rejected doesn’t use up its key. Keys are separate for each caller, organization and operation. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "overlap_hours": 24
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * @description Hours until the previous tokens stop working
+                     * @default 24
+                     */
+                    overlap_hours?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "bearer_token": "scim_EXAMPLE",
+                     *       "tokens": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d1",
+                     *           "last_four": "MPLE",
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "expires_at": null,
+                     *           "last_used_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RotatedDirectoryToken"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    updateDirectoryGroup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+                /** @description ID of the directory group */
+                group_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "role": "admin"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Role in the organization; null for none */
+                    role: ("admin" | "member") | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "external_id": "00u1a2b3c4EXAMPLE",
+                     *       "display_name": "Support",
+                     *       "member_count": 1,
+                     *       "role": "admin",
+                     *       "created_at": "2026-11-02T09:30:00.000Z",
+                     *       "updated_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DirectoryGroup"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. `PAYMENT_REQUIRED`: the plan doesn’t include this, or its limit is reached; `message` says which. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */

@@ -10,8 +10,8 @@ import { queryClient } from './session/api.ts'
 import { openSession } from './session/session.ts'
 import { PlainPage } from './shell/plain-page.tsx'
 import { t } from './shell/texts.ts'
-import { buttonClass } from './ui/button.tsx'
-import { describeError } from './ui/states.tsx'
+import { buttonClass } from './ui/controls/button.tsx'
+import { describeError } from './ui/display/states.tsx'
 import { words } from './ui/words.ts'
 
 applyTheme()

@@ -11,7 +11,7 @@ import { Crashed, NotFound } from './shell/faults.tsx'
 import { Home } from './shell/home.tsx'
 import { SessionEnded } from './shell/session-ended.tsx'
 import { Shell } from './shell/shell.tsx'
-import { Toasts } from './ui/toasts.tsx'
+import { Toasts } from './ui/overlays/toasts.tsx'
 
 const root = createRootRoute({
   component: () => (

@@ -464,6 +464,8 @@ const ChatError = z.object({
   request_id: RequestId,
   code: z.string(),
   message: z.string(),
+  /** Values in the message, for clients that translate it by its code. */
+  values: z.record(z.string(), z.unknown()).optional(),
   retry_after_ms: Milliseconds.optional(),
 })
 

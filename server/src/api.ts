@@ -7,16 +7,20 @@ import type { Capabilities } from './capabilities.ts'
 import { diagnosticsRoom } from './diagnostics/room.ts'
 import { directoriesRoom } from './directories/room.ts'
 import { endUsersRoom } from './end-users/room.ts'
+import { erasuresRoom } from './erasures/room.ts'
 import type { Room } from './foundation/room.ts'
 import { githubAppRoom } from './github-app/room.ts'
 import { governanceRoom } from './governance/room.ts'
 import { hubRoom } from './hub/room.ts'
 import { identityProviderRoom } from './identity-provider/room.ts'
+import { organizationSignInRoom } from './organization-sign-in/room.ts'
 import { organizationsRoom } from './organizations/room.ts'
 import { plansRoom } from './plans/room.ts'
+import { previewRoom } from './preview/room.ts'
 import { publishableKeysRoom } from './publishable-keys/room.ts'
 import { remoteToolsRoom } from './remote-tools/room.ts'
 import { runsRoom } from './runs/room.ts'
+import { serviceAccountsRoom } from './service-accounts/room.ts'
 import { sitesRoom } from './sites/room.ts'
 import { skillsRoom } from './skills/room.ts'
 import { subscriptionsRoom } from './subscriptions/room.ts'
@@ -30,9 +34,13 @@ const rooms: readonly Room<Capabilities>[] = [
   usersRoom,
   accessRoom,
   organizationsRoom,
+  erasuresRoom,
   publishableKeysRoom,
+  previewRoom,
+  serviceAccountsRoom,
   ticketsRoom,
   identityProviderRoom,
+  organizationSignInRoom,
   sitesRoom,
   endUsersRoom,
   governanceRoom,

@@ -7,11 +7,16 @@ import { createAccess } from './access/access.ts'
 import { createSigningKeys } from './access/signing-keys.ts'
 import { api, tags, tools } from './api.ts'
 import { createAuthorizationServer } from './authorization-server/authorization-server.ts'
+import { serveLocalBilling } from './billing/local-billing-pages.ts'
+import { serveBillingWebhooks } from './billing/webhooks.ts'
 import type { Capabilities } from './capabilities.ts'
 import { serveConnect } from './consent/connect-pages.ts'
 import { serveDashboard } from './dashboard/dashboard.ts'
 import { serveWidget } from './embed/embed.ts'
 import type { Service } from './foundation/service.ts'
+import { serveInstallations } from './github-app/installation-pages.ts'
+import { serveGithubApp } from './github-app/pages.ts'
+import { serveGithubWebhooks } from './github-app/webhooks.ts'
 import { Connections, isAnswering, jsonHeaders, splitAddress } from './http/connections.ts'
 import { createObserver, type Observation } from './http/observation.ts'
 import { publicDocument } from './http/protected-resources.ts'
@@ -19,13 +24,16 @@ import { createRest, describeFailure } from './http/rest.ts'
 import { SharedFile, sendFile } from './http/shared-file.ts'
 import { notFound } from './lib/errors.ts'
 import { createMcp } from './mcp/server.ts'
+import { serveOrganizationSignIn } from './organization-sign-in/pages.ts'
 import { serveInvitations } from './organizations/invitation-pages.ts'
-import { serveApiDocs } from './reference/api-docs.ts'
+import { servePasskeyScript } from './passkeys/passkey-pages.ts'
 import { describeApi } from './reference/openapi.ts'
 import type { Runtime } from './runtime/runtime.ts'
+import { createScim, scimPath } from './scim/endpoint.ts'
 import { serveSetup } from './setup/setup.ts'
+import { serveAccountPages } from './sign-in/account-pages.ts'
+import { serveJoinPages } from './sign-in/join-pages.ts'
 import { serveSignIn } from './sign-in/sign-in.ts'
-import { serveLocalBilling } from './subscriptions/local-billing-pages.ts'
 import { answerPreflight } from './tickets/preflight.ts'
 
 export interface App {
@@ -60,20 +68,24 @@ export async function createApp(service: Capabilities): Promise<App> {
     return c.body(await service.metrics.render(), 200, { 'content-type': service.metrics.contentType })
   })
 
-  app.get('/api/spec.json', (c) => sendFile(c, describeOnce().file, { 'cache-control': 'public, no-cache' }))
-  app.route(
-    '/api/docs',
-    serveApiDocs(() => describeOnce().specification, service.config.publicUrl),
-  )
+  app.get('/api/spec.json', (c) => sendFile(c, describeOnce(), { 'cache-control': 'public, no-cache' }))
   app.options('/api/auth/pk-ticket', answerPreflight)
   app.options('/api/agent/session', answerPreflight)
   app.get('/oauth/jwks', async (c) => c.json(await keys.published(), 200, publicDocument))
   app.route('/', authorizationServer.pages)
   app.route('/', serveConnect(service, authorizationServer.session))
   app.route('/', serveInvitations(service, authorizationServer.session))
+  app.route('/', serveJoinPages(service, authorizationServer.session))
+  app.route('/', serveAccountPages(service, authorizationServer.session))
+  app.route('/', servePasskeyScript())
+  app.route('/', serveGithubApp(service))
+  app.route('/', serveInstallations(service, authorizationServer.session))
+  app.route('/', serveGithubWebhooks(service))
   app.route('/setup', serveSetup(service))
   app.route('/sign-in', serveSignIn(service))
-  if (service.config.mode === 'development') app.route('/billing', serveLocalBilling(service))
+  app.route('/sign-in', serveOrganizationSignIn(service))
+  if (service.billing) app.route('/billing', serveBillingWebhooks(service))
+  if (service.config.mode === 'development' && !service.config.polar) app.route('/billing', serveLocalBilling(service))
   app.route('/', serveWidget(service))
   app.route('/', serveDashboard(service))
 
@@ -87,6 +99,7 @@ export async function createApp(service: Capabilities): Promise<App> {
   const pages = getRequestListener(app.fetch, { overrideGlobalObjects: false })
   const rest = createRest(service, access, api)
   const mcp = await createMcp(service, access, tools)
+  const scim = createScim(service)
 
   /** Operations and tools bypass the pages' router, because they are almost all requests. */
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -101,6 +114,12 @@ export async function createApp(service: Capabilities): Promise<App> {
     if (path === '/ag-ui' || path.startsWith('/ag-ui/')) {
       const observation = observe()
       const operation = await service.agUi.serve(path, request, response, observation)
+      observation.end(operation, method, response.statusCode)
+      return
+    }
+    if (path.startsWith(scimPath)) {
+      const observation = observe()
+      const operation = await scim(path, query, request, response, observation)
       observation.end(operation, method, response.statusCode)
       return
     }
@@ -130,17 +149,12 @@ export async function createApp(service: Capabilities): Promise<App> {
   }
 }
 
-let description: { specification: object; file: SharedFile } | undefined
+let description: SharedFile | undefined
 
 /** Built on first use: generating the OpenAPI document takes longer than the rest of the start. */
-function describeOnce() {
-  if (!description) {
-    const specification = describeApi(
-      api.map(({ operation }) => operation),
-      tags,
-    )
-    description = { specification, file: new SharedFile(JSON.stringify(specification), 'application/json') }
-  }
+function describeOnce(): SharedFile {
+  const operations = api.map(({ operation }) => operation)
+  description ??= new SharedFile(JSON.stringify(describeApi(operations, tags)), 'application/json')
   return description
 }
 

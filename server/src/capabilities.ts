@@ -3,6 +3,8 @@ import { type AgentSessions, createAgentSessions } from './ag-ui/sessions.ts'
 import { type AgentSettingsReader, createAgentSettings } from './agent/agent-settings.ts'
 import { createRuns } from './agent-loop/create-runs.ts'
 import { createToolbox } from './agent-tools/create-toolbox.ts'
+import { createBilling } from './billing/billing.ts'
+import { type BillingWork, createBillingWork } from './billing/work.ts'
 import { createAnonymousLimits } from './budgets/anonymous.ts'
 import { keepExpiringBudgets } from './budgets/expiry.ts'
 import { createChat } from './chat/chat.ts'
@@ -10,32 +12,43 @@ import { disconnectUser } from './consent/revocation.ts'
 import { forgetIdentity } from './delegation/held-identities.ts'
 import { createDepartures, type Departures } from './departures/departures.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
+import { createErasures, type Erasures } from './erasures/erasures.ts'
 import type { Service } from './foundation/service.ts'
+import { createGithub, type Github } from './github/github.ts'
+import { type CodeSync, createCodeSync } from './github-app/sync.ts'
 import { createHub, type Hub } from './hub/hub.ts'
+import { createMailSender } from './mail/sender.ts'
 import { createModels } from './models/create-models.ts'
 import type { Models } from './models/models.ts'
 import { createPrices } from './models/prices.ts'
+import { keepCheckingDomains } from './organization-sign-in/domain-checks.ts'
+import { keepExpiringInvitations } from './organizations/invitations.ts'
 import { createKeyLookup, type KeyLookup } from './publishable-keys/key-lookup.ts'
 import { createRemoteTools } from './remote-tools/remote-tools.ts'
 import type { Runs } from './runs/runs.ts'
 import { createRuntime, type Runtime } from './runtime/runtime.ts'
-import { createBilling } from './subscriptions/billing.ts'
 import type { Billing } from './subscriptions/billing-provider.ts'
 import { createTelemetry } from './telemetry/telemetry.ts'
 import { keepErasing } from './threads/retention.ts'
+import { createPreviewTokens, type PreviewTokens } from './tickets/preview-tokens.ts'
 import { createTickets, type Tickets } from './tickets/signed-tickets.ts'
 import { createContentsDays, keepExpiring } from './tool-calls/contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './tool-calls/recorder.ts'
 
 /** The service and all capabilities that keep state between requests. Operations and tools declare which they need. */
 export interface Capabilities extends Service, Billing {
+  billingWork: BillingWork
   keyLookup: KeyLookup
   identities: Identities
   tickets: Tickets
+  previewTokens: PreviewTokens
   agentSessions: AgentSessions
   models: Models
   agentSettings: AgentSettingsReader
   departures: Departures
+  erasures: Erasures
+  github: Github
+  codeSync: CodeSync
   toolCalls: ToolCallRecorder
   hub: Hub
   runs: Runs
@@ -43,7 +56,7 @@ export interface Capabilities extends Service, Billing {
   runtime: Runtime
 }
 
-/** Steps that run when a member leaves an organization. */
+/** Steps that run when a member leaves an organization, or an end user loses their access. */
 export const departureSteps = [forgetIdentity, disconnectUser]
 
 /** The only place where capabilities are created. Each gets the service and the capabilities before it. */
@@ -51,10 +64,12 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)
   const tickets = createTickets(service)
+  const previewTokens = createPreviewTokens(service)
   const agentSessions = createAgentSessions(service)
   const models = await createModels(service)
   const agentSettings = createAgentSettings(service)
-  const billing = createBilling(service)
+  const billing = await createBilling(service)
+  const billingWork = createBillingWork({ ...service, billing })
   const remoteTools = createRemoteTools(service, builtInNames)
   const toolCalls = createToolCallRecorder(service, createContentsDays(service))
   const hub = await createHub(service, builtInNames, remoteTools, toolCalls)
@@ -74,27 +89,49 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const expiry = keepExpiring(service)
   const erasure = keepErasing(service)
   const budgetExpiry = keepExpiringBudgets(service)
-  const departures = createDepartures(service, departureSteps)
+  const invitationExpiry = keepExpiringInvitations(service)
+  const mailSender = createMailSender(service)
+  const domainChecks = keepCheckingDomains(service)
+  const departures = createDepartures(service, [
+    (_, organizationId, personId) => runs.endAccess(organizationId, personId),
+    ...departureSteps,
+  ])
+  const erasures = createErasures({ ...service, departures, runs })
+  const github = createGithub(service)
+  const codeSync = createCodeSync({ ...service, github })
   return {
     ...service,
     keyLookup,
     identities,
     tickets,
+    previewTokens,
     agentSessions,
     models,
     agentSettings,
     billing,
+    billingWork,
     departures,
+    erasures,
+    github,
+    codeSync,
     toolCalls,
     hub,
     runs,
     agUi,
     runtime,
     async close() {
+      await erasures.close()
       await departures.close()
+      await codeSync.close()
+      await github.close()
       await expiry.close()
       await erasure.close()
       await budgetExpiry.close()
+      await invitationExpiry.close()
+      await mailSender.close()
+      await domainChecks.close()
+      await billingWork.close()
+      await billing?.close()
       await runtime.close()
       await agUi.close()
       await runs.close()

@@ -66,6 +66,15 @@ const commands: Record<string, Command> = {
     run: async ({ email }) =>
       (await import('./operator/accounts.ts')).renewPassword(readExistingConfig(), required('email', email)),
   },
+  'user second-factor-off': {
+    usage: 'user second-factor-off --email <address> [--passkeys]',
+    text: 'Turn off the second factor of a user who lost their authenticator app and recovery codes; with --passkeys, also remove their passkeys',
+    options: { email: { type: 'string' }, passkeys: { type: 'boolean' } },
+    run: async ({ email, passkeys }) =>
+      (await import('./operator/accounts.ts')).turnOffSecondFactor(readExistingConfig(), required('email', email), {
+        passkeys: passkeys !== undefined,
+      }),
+  },
   'org add': {
     usage: 'org add --name <name> --admin <address> [--slug <slug>] [--plan <plan>]',
     text: 'Add an organization',
@@ -87,6 +96,12 @@ const commands: Record<string, Command> = {
     usage: 'org list',
     text: 'List organizations with their plan and number of members',
     run: async () => (await import('./operator/accounts.ts')).printOrganizations(readExistingConfig()),
+  },
+  'org deleted': {
+    usage: 'org deleted [--id <organization>]',
+    text: 'List the receipts of deleted organizations: when each was deleted and erased, and how many rows. --id finds the one of an organization',
+    options: { id: { type: 'string' } },
+    run: async ({ id }) => (await import('./operator/accounts.ts')).printErasures(readExistingConfig(), id),
   },
   'key add': {
     usage: 'key add --org <slug> --name <name> [--origins <origin,…>]',

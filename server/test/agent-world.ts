@@ -125,6 +125,7 @@ export function callOf(run: Run, tool: AgentTool, changes: Partial<ToolCallRow> 
     ended_at: null,
     late_step: null,
     connect_to: null,
+    reason_data: null,
     ...changes,
   }
 }

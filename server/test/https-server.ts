@@ -1,15 +1,20 @@
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { onTestFinished } from 'vitest'
 import { cert, key } from './localhost-certificate.ts'
 
 /** Starts a TLS server for one test, with a certificate that this process trusts. */
-export async function useHttps(listener: RequestListener): Promise<string> {
+export async function useHttps(
+  listener: RequestListener,
+  upgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void,
+): Promise<string> {
   const trusted = getCACertificates('default')
   setDefaultCACertificates([...trusted, cert])
   const server = createServer({ key, cert }, listener)
+  if (upgrade) server.on('upgrade', upgrade)
   await new Promise<void>((resolve) => server.listen(0, resolve))
   onTestFinished(() => {
     setDefaultCACertificates(trusted)

@@ -3,6 +3,7 @@ import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import type { ToolUser } from '../src/foundation/tool-user.ts'
 import { replyTimeout } from '../src/hub/nodes.ts'
 import { channels, type FoundSource } from '../src/stores/bus-messages.ts'
+import { recheckMs } from '../src/stores/changes.ts'
 import { connectRedis } from '../src/stores/redis.ts'
 import { type EngineProxy, startEngineProxy } from './engine-proxy.ts'
 import { testSecret } from './engines/engines.ts'
@@ -26,6 +27,7 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
     for (const node of [one, two]) {
       await vi.waitFor(async () => expect(await me(node).sources()).toEqual([here.ready.session, there.ready.session]))
     }
+    for (const node of [one, two]) expect(await me(node).openTabs()).toEqual({ open_tabs: 2, is_complete: true })
     there.answer(({ args }) => ({ paid: args.sum }))
     here.answer(({ args }) => `added ${args.item}`)
     expect(await me(one).call('pay', { sum: 7 })).toMatchObject({ isError: false, structuredContent: { paid: 7 } })
@@ -43,6 +45,18 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
     for (const { closed } of [here, there]) expect(await closed).toMatchObject({ code: 4403 })
     for (const count of pings) expect(count(), 'at once, in the server’s own time').toBeLessThanOrEqual(1)
     await vi.waitFor(async () => expect(await me(one).sources()).toEqual([]))
+  })
+
+  test('end the access of a service account on both, when one deletes it', async () => {
+    const { one, two, admin } = await startNodes()
+    const body = { name: 'CI', role: 'member' }
+    const { body: account } = await one.call('POST', '/api/service-accounts', { token: admin, body })
+    const use = async (node: ServerProcess) => (await node.call('GET', '/api/sites', { token: account.key })).status
+    expect([await use(one), await use(two)]).toEqual([200, 200])
+    await one.call('DELETE', `/api/service-accounts/${account.id}`, { token: admin })
+    expect(await use(one)).toBe(401)
+    // Sooner than the other node would check again by itself.
+    await vi.waitFor(async () => expect(await use(two)).toBe(401), recheckMs / 2)
   })
 
   test('take over a page that reconnects to the other one, with its calls', async () => {
@@ -442,6 +456,7 @@ async function startNodes() {
   return {
     one,
     two,
+    admin,
     ticket,
     page: async (node: ServerProcess, options?: PageOptions): Promise<Page> =>
       openPage(node.url, await ticket(node), options),
@@ -490,6 +505,10 @@ function mcpClient(node: ServerProcess, token: string) {
     async sources(): Promise<string[]> {
       const { sources } = (await callTool('hub_list_sources', {})).structuredContent
       return sources.map(({ sourceId }: { sourceId: string }) => sourceId)
+    },
+    async openTabs(): Promise<unknown> {
+      const headers = { authorization: `Bearer ${token}` }
+      return (await fetch(`${node.url}/api/hub/open-tabs`, { headers })).json()
     },
   }
 }

@@ -69,7 +69,10 @@ async function greet(opened: ReturnType<typeof connectSocket>, options: PageOpti
   const send = (message: ClientMessageInput) => socket.send(JSON.stringify(message))
   const origin = options.origin ?? pageOrigin
   send({ type: 'hello', tab_id: 'tab-1', url: `${origin}/cart`, title: 'Cart', ...options.hello })
-  const ready = await next('ready')
+  const ended = closed.then(({ code }) => {
+    throw new Error(`The server closed the socket before it was ready, with code ${code}`)
+  })
+  const ready = await Promise.race([next('ready'), ended])
   return {
     socket,
     closed,

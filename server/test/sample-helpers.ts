@@ -11,6 +11,8 @@ export interface Sample {
   prepare?: (app: TestService, slug: Slug) => Promise<Record<string, string>>
   query?: Record<string, string>
   body?: () => unknown
+  /** A token for an organization of its own, for an operation that ends its organization. */
+  token?: (app: TestService) => Promise<string>
   /** Reverts changes that would break later requests. */
   undo?: (app: TestService, email: Email, slug: Slug) => Promise<void>
 }

@@ -2,7 +2,7 @@ import { goneAfterMs } from '@inlay/protocol'
 import { expect, onTestFinished } from 'vitest'
 import { createAccess } from '../src/access/access.ts'
 import { clockToleranceMs } from '../src/access/access-tokens.ts'
-import type { OrgCaller } from '../src/foundation/caller.ts'
+import type { MemberCaller } from '../src/foundation/caller.ts'
 import type { ToolCall } from '../src/foundation/tool.ts'
 import { memberAsToolUser } from '../src/foundation/tool-user.ts'
 import { resources } from '../src/http/protected-resources.ts'
@@ -98,7 +98,9 @@ export async function startShop(env: Record<string, string> = {}): Promise<Shop>
 export async function callerFor(app: HttpService, email: Email, slug: 'demo' | 'other') {
   const access = await createAccess(app.service)
   const authorization = `Bearer ${await app.tokenFor(email, slug)}`
-  const caller = memberAsToolUser((await access.check(authorization, 'org', resources(app.url).api)) as OrgCaller)
+  const caller = memberAsToolUser(
+    (await access.check(authorization, { access: 'org' }, resources(app.url).api)) as MemberCaller,
+  )
   const { hub } = app.service
   return {
     sources: () => hub.listSources(caller),

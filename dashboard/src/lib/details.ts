@@ -7,6 +7,8 @@ interface Details {
   id: string | undefined
   /** What is shown, also while the sheet closes. */
   shownId: string | undefined
+  /** For the sheet with the details; undefined before the first one is opened. */
+  sheet: { key: string; props: { id: string; isOpen: boolean; onClose: () => void } } | undefined
   open: (id: string) => void
   close: () => void
 }
@@ -19,5 +21,7 @@ export function useDetails(path: string): Details {
   const navigate = useNavigate()
   const orgPath = useOrgPath()
   const go = (to: string) => void navigate({ to: orgPath(to), search: true as never, resetScroll: false })
-  return { id, shownId, open: (next) => go(`${path}/${next}`), close: () => go(path) }
+  const close = () => go(path)
+  const sheet = shownId ? { key: shownId, props: { id: shownId, isOpen: id !== undefined, onClose: close } } : undefined
+  return { id, shownId, sheet, open: (next) => go(`${path}/${next}`), close }
 }

@@ -43,7 +43,9 @@ async function sendMcp(
     new Request(url, { method: 'POST', headers, body: JSON.stringify(body), ...(signal && { signal }) }),
   )
   const answer = await response.json()
-  if (answer.error) throw new ApiError(response, answer.error.data?.message ? answer.error.data : answer.error)
+  const refusal = answer.error?.data?.message ? answer.error.data : answer.error
+  // What stands before the endpoint, such as a proxy, doesn't answer in its protocol.
+  if (refusal || !response.ok) throw new ApiError(response, refusal ?? answer)
   return answer.result
 }
 

@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
+import { useCallback } from 'react'
 import { api, read } from './api.ts'
 import { currentOrganizationId } from './session.ts'
 
@@ -17,7 +18,7 @@ export function useOrganization() {
 /** Returns the URL of a page of this organization. */
 export function useOrgPath(): (path: string) => string {
   const { slug } = useParams({ strict: false }) as { slug?: string }
-  return (path) => `/o/${slug}${path ? `/${path}` : ''}`
+  return useCallback((path) => `/o/${slug}${path ? `/${path}` : ''}`, [slug])
 }
 
 export const isTokenFor = (organizationId: string): boolean => currentOrganizationId() === organizationId

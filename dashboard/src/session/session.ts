@@ -4,6 +4,7 @@ import {
   passOnFromPopup,
   refreshTokens,
   SignInFailed,
+  signInInBackground,
   signInInPopup,
   type TokenResponse,
 } from './sign-in.ts'
@@ -36,7 +37,7 @@ export const currentOrganizationId = (): string | undefined => tokens?.organizat
 
 const slugIn = (path: string) => /^\/o\/([^/]+)/.exec(path)?.[1]
 
-/** Makes sure that somebody is signed in. Otherwise, the browser leaves this page, or it's a pop-up that is done. */
+/** Opens the session after a sign-in. Otherwise the browser leaves to sign in, or the page is a pop-up that is done. */
 export async function openSession(): Promise<'open' | 'leaving' | 'passed on'> {
   const { pathname, search, hash } = location
   if (pathname === '/signed-in') {
@@ -55,6 +56,20 @@ export async function openSession(): Promise<'open' | 'leaving' | 'passed on'> {
 /** A token is for one organization, so another one needs another token. */
 export const switchOrganization = (slug: string, returnTo = `/o/${slug}`): Promise<void> =>
   leaveToSignIn({ returnTo, organization: slug, isSilent: true })
+
+/** Opens or replaces the session without leaving the page. Returns false if the user has to sign in first. */
+export async function openSessionInBackground(organization?: string): Promise<boolean> {
+  const answer = await signInInBackground(organization)
+  if (answer) tokens = readTokens(answer)
+  return answer !== undefined
+}
+
+/** Opens the session by signing in in a window of its own. */
+export async function openSessionInPopup(signal: AbortSignal): Promise<void> {
+  tokens = readTokens(await signInInPopup(undefined, signal))
+}
+
+export const isSignedIn = (): boolean => tokens !== undefined
 
 /** The token's last minute doesn't count, because clocks differ. */
 const spareMs = 60_000

@@ -96,6 +96,18 @@ async function requestTokens(parameters: Record<string, string>): Promise<TokenR
   return answer
 }
 
+/**
+ * Signs in without leaving the page. The authorization server redirects to this origin, so the answer is in the address
+ * that the request ended at. Returns undefined without a session in this browser.
+ */
+export async function signInInBackground(organization?: string): Promise<TokenResponse | undefined> {
+  const attempt: Attempt = { state: random(), verifier: random(), returnTo: '', organization, isSilent: true }
+  const { url } = await fetch(await authorizationUrl(attempt))
+  const answer = new URL(url).searchParams
+  const code = answer.get('code')
+  return code && answer.get('state') === attempt.state ? redeemCode(code, attempt.verifier) : undefined
+}
+
 const popupPrefix = 'popup.'
 const channelName = 'inlay-sign-in'
 

@@ -1,6 +1,6 @@
 import { useNavigate } from '@tanstack/react-router'
-import { Button } from '../ui/button.tsx'
-import { EmptyState, ErrorState } from '../ui/states.tsx'
+import { Button } from '../ui/controls/button.tsx'
+import { EmptyState, ErrorState } from '../ui/display/states.tsx'
 import { t } from './texts.ts'
 
 export function NotFound() {

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Navigate } from '@tanstack/react-router'
 import { meQuery } from '../session/me.ts'
 import { currentOrganizationId } from '../session/session.ts'
-import { ErrorState, Skeleton } from '../ui/states.tsx'
+import { ErrorState, Skeleton } from '../ui/display/states.tsx'
 
 /** The root URL leads to the organization that the user worked in last. */
 export function Home() {

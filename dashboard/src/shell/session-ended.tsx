@@ -1,8 +1,8 @@
 import { useMutation } from '@tanstack/react-query'
 import { useRef, useSyncExternalStore } from 'react'
 import { sessionEnd } from '../session/session.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, FormActions } from '../ui/overlays.tsx'
+import { Button } from '../ui/controls/button.tsx'
+import { Dialog, FormActions } from '../ui/overlays/overlays.tsx'
 import { t } from './texts.ts'
 
 /** Lets the user sign in again without leaving the page. Requests that are waiting are then sent. */

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router'
-import { BookOpen, ChevronsUpDown, Keyboard, LogOut, Menu as MenuIcon, Plus, Search } from 'lucide-react'
+import { BookOpen, ChevronsUpDown, Keyboard, LogOut, Menu as MenuIcon, Plus, Search, ShieldCheck } from 'lucide-react'
 import { lazy, Suspense, useEffect, useRef, useState } from 'react'
 import { language, languages, setLanguage } from '../lib/texts.ts'
 import { readTheme, setTheme, type Theme, themes } from '../lib/theme.ts'
@@ -9,10 +9,10 @@ import { pageGroups } from '../pages/pages.ts'
 import { isTokenFor, meQuery, useOrganization, useOrgPath } from '../session/me.ts'
 import { switchOrganization } from '../session/session.ts'
 import { signOut } from '../session/sign-out.ts'
-import { Button, IconButton } from '../ui/button.tsx'
-import { Menu } from '../ui/menu.tsx'
-import { Dialog, Drawer } from '../ui/overlays.tsx'
-import { EmptyState, ErrorState, Skeleton } from '../ui/states.tsx'
+import { Button, IconButton } from '../ui/controls/button.tsx'
+import { EmptyState, ErrorState, Skeleton } from '../ui/display/states.tsx'
+import { Menu } from '../ui/overlays/menu.tsx'
+import { Dialog, Drawer } from '../ui/overlays/overlays.tsx'
 import { paletteKeys, shortcuts, useShortcuts } from './shortcuts.ts'
 import { t } from './texts.ts'
 
@@ -248,6 +248,7 @@ function AccountMenu({ onShortcuts }: { onShortcuts: () => void }) {
         'line',
         { name: t.apiReference, icon: BookOpen, onClick: () => location.assign('/api/docs') },
         { name: t.shortcuts, icon: Keyboard, onClick: onShortcuts },
+        { name: t.secondFactor, icon: ShieldCheck, onClick: () => location.assign('/account') },
         { name: t.signOut, icon: LogOut, onClick: () => void signOut() },
       ]}
     >

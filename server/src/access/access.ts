@@ -1,10 +1,18 @@
-import { type AccessControl, type Caller, type CallerToken, requireAccess } from '../foundation/caller.ts'
+import {
+  type AccessControl,
+  type Caller,
+  type CallerToken,
+  type CallingUser,
+  requireAccess,
+  type UserCaller,
+} from '../foundation/caller.ts'
 import type { Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Role } from '../foundation/shapes.ts'
 import { challenge, scope } from '../http/protected-resources.ts'
 import { accessDenied, authRequired, Failure, isUnavailable } from '../lib/errors.ts'
 import { isId } from '../lib/ids.ts'
+import { createAccountLookup } from '../service-accounts/account-lookup.ts'
 import { topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
 import { recordHappening } from '../users/user-trail.ts'
@@ -30,6 +38,7 @@ interface KnownToken {
 export function createAccess(service: Service): AccessControl {
   const { changes, clock, kv } = service
   const verify = createTokenVerifier(service)
+  const serviceAccounts = createAccountLookup(service)
   // Keyed by the header's text: hashing the token would take longer than the rest of the check.
   const tokens = new FreshCache<KnownToken>({
     changes,
@@ -61,9 +70,7 @@ export function createAccess(service: Service): AccessControl {
     return { token: { ...verified, sign_in: signInOfGrant(grant), client_name } }
   }
 
-  async function findToken(authorization: string, audience: string): Promise<KnownToken> {
-    const text = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
-    if (!text) throw refuse(audience, undefined, 'No bearer token')
+  async function findToken(text: string, audience: string): Promise<KnownToken> {
     if (text.length > longestToken) throw refuse(audience, 'invalid_token', 'The token is too long')
     // Normalized, so that one token has one entry.
     return tokens
@@ -74,30 +81,50 @@ export function createAccess(service: Service): AccessControl {
       })
   }
 
-  return {
-    async check(authorization = '', access, audience) {
-      if (access === 'public') return undefined
-      const known = tokens.get(authorization) ?? (await findToken(authorization, audience))
-      const { token } = known
-      const invalid = (cause: string) => refuse(audience, 'invalid_token', cause)
-      if (token.expires_at + clockToleranceMs <= clock()) throw invalid('The token has expired')
-      if (!token.audience.includes(audience)) throw invalid(`The token is not for ${audience}`)
-      if (token.scopes && !token.scopes.includes(scope)) throw refuse(audience, 'insufficient_scope')
+  /** Checks everything that can change between two uses of a token. */
+  async function findHolder(known: KnownToken, audience: string): Promise<Caller> {
+    const { token } = known
+    const invalid = (cause: string) => refuse(audience, 'invalid_token', cause)
+    if (token.expires_at + clockToleranceMs <= clock()) throw invalid('The token has expired')
+    if (!token.audience.includes(audience)) throw invalid(`The token is not for ${audience}`)
+    if (token.scopes && !token.scopes.includes(scope)) throw refuse(audience, 'insufficient_scope')
 
-      // A claim that isn't a valid id can't match any membership.
-      const organizationId = token.organization_id && isId(token.organization_id) ? token.organization_id : ''
-      const place = `${token.user_id} ${organizationId}`
-      const holder =
-        holders.get(place) ?? (await holders.load(place, () => loadTokenHolder(service, token.user_id, organizationId)))
-      if (!holder) throw invalid('The token names a user who no longer exists')
-      if (token.sign_in && token.sign_in.generation !== holder.session_generation)
-        throw invalid('All sessions of the user were ended')
-      if (!known.caller || known.holder !== holder) {
-        known.holder = holder
-        known.caller = describeCaller(token, holder)
-      }
-      requireAccess(known.caller, access)
-      return known.caller
+    // A claim that isn't a valid id can't match any membership.
+    const organizationId = token.organization_id && isId(token.organization_id) ? token.organization_id : ''
+    const place = `${token.user_id} ${organizationId}`
+    const holder =
+      holders.get(place) ?? (await holders.load(place, () => loadTokenHolder(service, token.user_id, organizationId)))
+    if (!holder) throw invalid('The token names a user who no longer exists')
+    if (token.sign_in && token.sign_in.generation !== holder.session_generation)
+      throw invalid('All sessions of the user were ended')
+    if (!known.caller || known.holder !== holder) {
+      known.holder = holder
+      known.caller = describeCaller(token, holder)
+    }
+    return known.caller
+  }
+
+  async function findServiceAccount(key: string, audience: string): Promise<Caller> {
+    const caller = await serviceAccounts.find(key)
+    if (!caller) throw refuse(audience, 'invalid_token', 'The service account’s key is unknown, deleted or expired')
+    return caller
+  }
+
+  function identify(authorization: string, audience: string): Promise<Caller> {
+    const known = tokens.get(authorization)
+    if (known) return findHolder(known, audience)
+    const text = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
+    if (!text) throw refuse(audience, undefined, 'No bearer token')
+    if (text.startsWith('sk_')) return findServiceAccount(text, audience)
+    return findToken(text, audience).then((found) => findHolder(found, audience))
+  }
+
+  return {
+    async check(authorization = '', rule, audience) {
+      if (rule.access === 'public') return undefined
+      const caller = await identify(authorization, audience)
+      requireAccess(caller, rule)
+      return caller
     },
   }
 }
@@ -106,6 +133,8 @@ function describeCaller(token: VerifiedToken, holder: TokenHolder): Caller {
   const { id, expires_at, organization_id, grant_id, client_id, client_name, sign_in } = token
   const { organization, role, session_generation, asked_for, email_verified, ...user } = holder
   return {
+    id: user.id,
+    actor: user.email,
     user,
     email_verified,
     token: { id, expires_at, organization_id, grant_id, client_id, client_name, sign_in },
@@ -136,7 +165,7 @@ export async function endSession({ kv, changes }: Service, session: string): Pro
   changes.announce(topics.session(session))
 }
 
-export async function logout(service: Service, caller: Caller): Promise<Output<typeof logoutContract>> {
+export async function logout(service: Service, caller: UserCaller): Promise<Output<typeof logoutContract>> {
   await recordHappening(service, caller.user.id, { action: 'user.signed_out' })
   await revokeToken(service, caller.token)
   if (caller.token.sign_in) await endSession(service, caller.token.sign_in.session)
@@ -145,7 +174,7 @@ export async function logout(service: Service, caller: Caller): Promise<Output<t
 
 const revokedTokenKey = (id: string) => `revoked-token:${id}`
 
-type TokenHolder = Caller['user'] & {
+type TokenHolder = CallingUser & {
   email_verified: boolean
   session_generation: number
   organization: Caller['organization'] | null

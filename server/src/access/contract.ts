@@ -6,6 +6,7 @@ export const logout = operation({
   method: 'post',
   path: '/auth/logout',
   access: 'user',
+  usersOnly: 'a service account has no session, and works until it expires or an admin deletes it',
   tag: 'Users',
   summary: 'Sign out',
   description:

@@ -167,6 +167,8 @@ async function requireSession(
 const endedBecause = {
   key_revoked: 'The session’s publishable key was revoked.',
   user_removed: 'The session’s end user was deleted.',
+  member_left: 'The access of the session’s member has ended.',
+  user_deactivated: 'The organization’s directory has deactivated the session’s user.',
   terms_changed: 'The session’s origin or identity provider is no longer allowed.',
 }
 

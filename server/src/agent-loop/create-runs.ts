@@ -11,14 +11,15 @@ import { describeStory } from '../run-feeds/chunks.ts'
 import { createFeeds } from '../run-feeds/feeds.ts'
 import { createLateResults, findLateCall, saveLateResult } from '../runs/late-results.ts'
 import { type Abandoned, createLeases, leaseSeconds } from '../runs/leases.ts'
-import { type RunRow, type RunStory, selectStory, takePosition } from '../runs/rows.ts'
-import type { Run, RunPage, ToolCallRow } from '../runs/run.ts'
+import { type RunRow, type RunStory, selectStories, selectStory, takePosition } from '../runs/rows.ts'
+import type { Run, RunError, RunPage, ToolCallRow } from '../runs/run.ts'
 import type { Decision, LateResult, NewMessage, Runs, Speaker } from '../runs/runs.ts'
 import { lockThread, requireThread } from '../runs/speakers.ts'
 import { createTextSaver } from '../runs/text-saver.ts'
 import type { Sql } from '../stores/database.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
-import { workOn } from './loop.ts'
+import { findStanding } from '../tickets/standing.ts'
+import { readRows, workOn } from './loop.ts'
 import { createRunSettings } from './run-settings.ts'
 import { noteShown, showProgress } from './shown-calls.ts'
 import {
@@ -27,6 +28,7 @@ import {
   findOrStartThread,
   findRoom,
   lockActiveRun,
+  lockRunOf,
   type NewRun,
   replaceLast,
   requireQuestion,
@@ -35,7 +37,7 @@ import {
   tooManyRuns,
 } from './thread-changes.ts'
 import { addOrigins } from './tool-calls.ts'
-import { type RunParts, runLimits, type Work } from './work.ts'
+import { type RunParts, type RunRows, runLimits, type Work } from './work.ts'
 
 interface Needs extends Service {
   models: Models
@@ -44,6 +46,11 @@ interface Needs extends Service {
   agentSettings: AgentSettingsReader
   anonymous: AnonymousLimits
   telemetry: Telemetry | undefined
+}
+
+const accessEnded: RunError = {
+  code: 'ACCESS_ENDED',
+  message: 'Your access has ended: your organization has deactivated your account.',
 }
 
 /** Messages that can wait while a run goes on. */
@@ -66,7 +73,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
   })
 
   /** Works on a run that this node has just claimed. */
-  function begin(organizationId: string, story: RunStory): void {
+  function begin(organizationId: string, story: RunStory, rows?: RunRows): void {
     const { id, thread_id, epoch, attempt, holder, page, client } = story.run
     const run: Run = { id, organizationId, threadId: thread_id, holder, page, client }
     const lease = leases.hold({ organizationId, threadId: thread_id, runId: id, epoch })
@@ -82,7 +89,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       trace: service.telemetry?.startRun(run),
     }
     noteShown(work, story.calls)
-    const done = workOn(parts, work)
+    const done = workOn(parts, work, rows)
       .catch((error) => log.error({ err: error, run_id: id }, 'The work on a run ended unexpectedly'))
       .finally(() => working.delete(work))
     working.set(work, done)
@@ -141,13 +148,13 @@ export async function createRuns(service: Needs): Promise<Runs> {
     checkMessage(message)
     await admit(speaker)
     const { organization_id } = speaker.holder
-    const { started, ...sent } = await database.asOrg(organization_id, async (sql) => {
+    const { started, rows, ...sent } = await database.asOrg(organization_id, async (sql) => {
       const { thread_id, page, client } = message
       const look = () =>
         Promise.all([
           sql<{ run_id: string | null; thread_id: string }>`
             select run_id, thread_id from messages where id = ${message.id}`,
-          lockActiveRun(sql, thread_id),
+          lockRunOf(sql, thread_id),
         ])
       // Independent of each other if the thread exists, so that they travel together.
       const [thread, found, hasRoom] = await Promise.all([
@@ -161,7 +168,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       }
       if (known) {
         const run_id = known.run_id ?? active?.id ?? message.id
-        return { run_id, is_queued: known.run_id === null, started: undefined }
+        return { run_id, is_queued: known.run_id === null, started: undefined, rows: undefined }
       }
       if (active && message.is_edit) {
         throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it before you edit the message.')
@@ -170,10 +177,16 @@ export async function createRuns(service: Needs): Promise<Runs> {
       if (message.is_edit) await replaceLast(sql, thread_id, { withMessages: true })
       if (!hasRoom) throw tooManyRuns()
       const run = { id: newId(), threadId: thread_id, position: thread.last_position + 2, page, client }
-      const [started] = await Promise.all([insertRun(sql, speaker, run), addMessage(sql, thread, message, now(), run)])
-      return { run_id: run.id, is_queued: false, started }
+      const { id, threadId } = run
+      const created = { id, threadId, organizationId: organization_id, holder: speaker.holder, page, client }
+      const [started, , rows] = await Promise.all([
+        insertRun(sql, speaker, run),
+        addMessage(sql, thread, message, now(), run),
+        readRows(sql, parts, created),
+      ])
+      return { run_id: id, is_queued: false, started, rows }
     })
-    if (started) begin(organization_id, started)
+    if (started) begin(organization_id, started, rows)
     return sent
   }
 
@@ -200,7 +213,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     await addMessage(sql, thread, message, now())
     const { page, client } = message
     const started = active.status === 'waiting' ? await claim(sql, { ...active, holder, page, client }) : undefined
-    return { run_id: active.id, is_queued: true, started }
+    return { run_id: active.id, is_queued: true, started, rows: undefined }
   }
 
   async function regenerate(speaker: Speaker, threadId: string, page: RunPage | null) {
@@ -249,6 +262,28 @@ export async function createRuns(service: Needs): Promise<Runs> {
     if (!ended) return
     feeds.stop(ended.id)
     await showRested(organization_id, ended.id)
+  }
+
+  async function endAccess(organizationId: string, endUserId?: string): Promise<void> {
+    const threads = await database.asOrg(
+      organizationId,
+      (sql) => sql<{ id: string }>`
+        select distinct threads.id from threads join runs on thread_id = threads.id
+        where (${endUserId ?? null}::uuid is null or end_user_id = ${endUserId ?? null}) and runs.status in ('running', 'waiting') order by threads.id`,
+    )
+    for (const { id } of threads) {
+      const ended = await database.asOrg(organizationId, async (sql) => {
+        const run = await lockActiveRun(sql, id)
+        const [standing] = run ? await findStanding(sql, service.config, [run.holder]) : []
+        if (!run || standing === 'stands') return undefined
+        if (run.status === 'running') await endRunning(sql, run, now(), accessEnded)
+        else await stopWaiting(sql, run, now(), accessEnded)
+        return run
+      })
+      if (!ended) continue
+      feeds.stop(ended.id)
+      await showRested(organizationId, ended.id)
+    }
   }
 
   async function decide(speaker: Speaker, decision: Decision): Promise<void> {
@@ -359,10 +394,11 @@ export async function createRuns(service: Needs): Promise<Runs> {
   const watch: Runs['watch'] = async (speaker, threadId, viewer, have) => {
     const readLast = () =>
       database.asOrg(speaker.holder.organization_id, async (sql) => {
-        await requireThread(sql, speaker, threadId)
-        const [last] = await sql<{ id: string }>`
-          select id from runs where thread_id = ${threadId} and replaced_at is null order by position desc limit 1`
-        return last && selectStory(sql, last.id)
+        const [[last]] = await Promise.all([
+          selectStories(sql, threadId, { limit: 1 }),
+          requireThread(sql, speaker, threadId),
+        ])
+        return last
       })
     const { last, end } = feeds.watch(threadId, viewer, have, readLast)
     try {
@@ -379,6 +415,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     regenerate,
     stop,
     end,
+    endAccess,
     decide,
     settleClientCalls,
     addLateResult: lateResults.add,

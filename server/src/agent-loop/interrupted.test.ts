@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { openChat } from '../../test/chat.ts'
+import { type ChatPage, openChat } from '../../test/chat.ts'
 import { offer } from '../../test/page.ts'
 import { type Script, useScriptedModel } from '../../test/scripted-model.ts'
 import { member, startShop } from '../../test/shop.ts'
@@ -22,10 +22,21 @@ test('a call that may have been carried out in an earlier run is not repeated wi
   await page.next('tool/call')
   await chat.request({ type: 'chat/abort', thread_id: chat.thread }, 'chat/done')
   await chat.rest(stopped, 'stopped')
+  expect(await reasonsIn(chat), 'clients tell it from a failure').toEqual([{ code: 'STOPPED' }])
   const { calls } = await chat.rest(await chat.say('Try again'), 'waiting')
   expect(calls[0]?.question).toContain('may already have been carried out')
   expect(page.unread('tool/call')).toEqual([])
+  expect(await reasonsIn(chat)).toEqual([{ code: 'STOPPED' }, { code: 'INTERRUPTED_BEFORE' }])
+  await chat.request({ type: 'chat/abort', thread_id: chat.thread }, 'chat/done')
+  expect((await reasonsIn(chat)).at(-1), 'a question that the user stopped').toEqual({ code: 'STOPPED' })
 })
+
+/** The reasons of all calls in the thread, as clients can translate them. */
+async function reasonsIn(chat: ChatPage): Promise<unknown[]> {
+  const { messages } = await chat.request({ type: 'chat/messages', thread_id: chat.thread }, 'chat/message-list')
+  const chunks = messages.flatMap((message) => (message.role === 'assistant' ? message.chunks : []))
+  return chunks.flatMap(({ type, data }) => (type === 'data-reason' ? [data] : []))
+}
 
 test('a run that is stopped just before it asks does not ask', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()

@@ -2,37 +2,42 @@ import { Failure } from '../lib/errors.ts'
 import { type Chunk, describeEnd, hasEnded } from '../run-feeds/chunks.ts'
 import { LeaseLost, Stopped } from '../runs/leases.ts'
 import { type Conversation, type RunStory, selectConversation } from '../runs/rows.ts'
-import type { RunError, RunStatus, ToolCallRow } from '../runs/run.ts'
+import type { Run, RunError, RunStatus, ToolCallRow } from '../runs/run.ts'
+import type { Sql } from '../stores/database.ts'
 import { findStanding, type Standing } from '../tickets/standing.ts'
-import { selectInterruptedCalls, settleInterruptedCalls } from './metering.ts'
+import { describeFinish, selectInterruptedCalls, settleInterruptedCalls } from './metering.ts'
 import { takeStep } from './model-step.ts'
 import { showProgress } from './shown-calls.ts'
-import { restRun, saveStatus } from './thread-changes.ts'
+import { restRun, saveStatus, stoppedByUser } from './thread-changes.ts'
 import { handleToolCalls } from './tool-calls.ts'
-import { RunFailed, type RunParts, type Work } from './work.ts'
+import { RunFailed, type RunParts, type RunRows, type Work } from './work.ts'
 
 /**
  * Works on a run until it rests: it has ended, or it waits for a person. Everything that the loop decides on is in the
- * rows, so it continues the work of another node exactly as its own.
+ * rows, so it continues the work of another node exactly as its own. The rows of a new run were read when it was
+ * created.
  */
-export async function workOn(parts: RunParts, work: Work): Promise<void> {
+export async function workOn(parts: RunParts, work: Work, known?: RunRows): Promise<void> {
   try {
     if (!work.isNew) await forgetInterrupted(work)
-    for (;;) {
+    for (let isFirst = true; ; isFirst = false) {
       work.lease.signal.throwIfAborted()
-      const { conversation, standing } = await readRows(parts, work)
+      const rows = (isFirst && known) || (await readRowsOf(parts, work))
+      const { conversation, standing } = rows
       const story = ownStory(conversation, work)
       showProgress(work, story.calls)
       if (openCalls(story).length > 0) {
         if (openCalls(story).some(isNext)) requireStanding(parts, work, standing)
         await handleToolCalls(parts, work, conversation, story)
-        if (await rest(parts, work, 'waiting')) return leave(work, { status: 'waiting', error: null })
+        if (await rest(parts, work)) return leave(work, { status: 'waiting', error: null })
       } else if (isAnswered(conversation, story)) {
-        if (await rest(parts, work, 'succeeded')) return leaveAnswered(parts, work)
+        const end = await endAnswered(parts, work)
+        if (end) return leaveAnswered(work, end)
       } else {
         requireStanding(parts, work, standing)
         requireWithinLimits(parts, work, story)
-        if (await takeStep(parts, work, conversation, story)) return leaveAnswered(parts, work)
+        const end = await takeStep(parts, work, rows, story)
+        if (end) return leaveAnswered(work, end)
       }
     }
   } catch (error) {
@@ -42,12 +47,19 @@ export async function workOn(parts: RunParts, work: Work): Promise<void> {
   }
 }
 
-async function readRows({ database, config }: RunParts, { run }: Work) {
-  const [conversation, [standing]] = await database.asOrg(run.organizationId, (sql) =>
-    Promise.all([selectConversation(sql, run.threadId), findStanding(sql, config, [run.holder])]),
-  )
-  if (!conversation) throw new LeaseLost()
-  return { conversation, standing }
+export async function readRows(sql: Sql, { config, toolbox }: RunParts, run: Run): Promise<RunRows | undefined> {
+  const [conversation, [standing], skills] = await Promise.all([
+    selectConversation(sql, run.threadId),
+    findStanding(sql, config, [run.holder]),
+    toolbox.listSkills(sql, run),
+  ])
+  return conversation && { conversation, standing, skills }
+}
+
+async function readRowsOf(parts: RunParts, { run }: Work): Promise<RunRows> {
+  const rows = await parts.database.asOrg(run.organizationId, (sql) => readRows(sql, parts, run))
+  if (!rows) throw new LeaseLost()
+  return rows
 }
 
 function ownStory({ stories }: Conversation, { run }: Work): RunStory {
@@ -110,24 +122,19 @@ function requireWithinLimits({ limits }: RunParts, { startedAt }: Work, { run, s
 }
 
 /** Returns false if there is something to do after all. */
-const rest = (parts: RunParts, work: Work, status: 'waiting' | 'succeeded'): Promise<boolean> =>
-  work.lease.write((sql) => restRun(sql, parts, work, status))
+const rest = (parts: RunParts, work: Work): Promise<boolean> =>
+  work.lease.write((sql) => restRun(sql, parts, work, 'waiting'))
+
+/** Returns the last chunk, or undefined if there is something to do after all. */
+const endAnswered = (parts: RunParts, work: Work): Promise<Chunk | undefined> =>
+  work.lease.write(async (sql) =>
+    (await restRun(sql, parts, work, 'succeeded')) ? describeFinish(sql, work.run) : undefined,
+  )
 
 /** The answer is complete, and stored. */
-async function leaveAnswered(parts: RunParts, work: Work): Promise<void> {
-  work.log.append({ type: 'finish-step' }, await describeFinish(parts, work))
+function leaveAnswered(work: Work, end: Chunk): void {
+  work.log.append({ type: 'finish-step' }, end)
   leave(work, { status: 'succeeded', error: null })
-}
-
-/** The last chunk of an answer says what it cost. */
-async function describeFinish({ database }: RunParts, { run }: Work): Promise<Chunk> {
-  const usage = await database.asOrg(
-    run.organizationId,
-    (sql) => sql<{ model: string; prompt_tokens: number; completion_tokens: number }>`
-      select model, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens
-      from model_calls where run_id = ${run.id} and settled_at is not null group by model order by min(started_at)`,
-  )
-  return { type: 'finish', finishReason: 'stop', messageMetadata: { usage } }
 }
 
 /** Ends the run, unless another node has it. */
@@ -140,7 +147,8 @@ async function endWith(parts: RunParts, work: Work, reason: unknown): Promise<vo
   try {
     const calls = await lease.write(async (sql) => {
       const calls = await sql<ToolCallRow>`
-        update tool_calls set state = case when state = 'running' then 'unknown' else 'cancelled' end, ended_at = now()
+        update tool_calls set state = case when state = 'running' then 'unknown' else 'cancelled' end,
+          reason_data = ${isStopped ? stoppedByUser : null}, ended_at = now()
         where run_id = ${run.id} and state in ('new', 'asking', 'approved', 'running') returning *`
       const interrupted = await selectInterruptedCalls(sql, run)
       // What a stopped model wrote so far stays part of the conversation.

@@ -1,10 +1,19 @@
-import { BudgetNeedsPrice, BudgetReached, reserveBudget, settleBudget } from '../budgets/reservations.ts'
+import { type SpenderLimits, selectLimits } from '../budgets/limits.ts'
+import {
+  BudgetNeedsPrice,
+  BudgetReached,
+  isFree,
+  lockLimits,
+  reserveBudget,
+  settleBudget,
+} from '../budgets/reservations.ts'
 import { newId } from '../lib/ids.ts'
 import type { Model } from '../models/models.ts'
 import { costOf, type ModelFacts } from '../models/prices.ts'
 import { countTokens, type Tokens } from '../models/tokens.ts'
+import type { Chunk } from '../run-feeds/chunks.ts'
 import type { Run } from '../runs/run.ts'
-import type { Sql } from '../stores/database.ts'
+import type { Sql, Transaction } from '../stores/database.ts'
 import { addUsage } from '../usage/record.ts'
 import { RunFailed } from './work.ts'
 
@@ -25,27 +34,36 @@ interface Plan {
   maxOutputTokens: number
 }
 
-/** Reserves what the request can cost at most, and stores it before it is sent. Throws if a budget is used up. */
+/**
+ * Reserves what the request can cost at most, and stores it before it is sent. Throws if a budget is used up. Ends the
+ * transaction, after `rest` of it: all runs of the organization wait for the counters that this locks.
+ */
 export async function beginModelCall(
-  sql: Sql,
+  sql: Transaction,
   { id: runId, holder }: Run,
   model: Model,
   { price }: ModelFacts,
   { step, purpose, promptTokens, maxOutputTokens }: Plan,
+  rest: Promise<unknown>,
 ): Promise<ModelCall> {
   const most = { prompt_tokens: promptTokens, completion_tokens: maxOutputTokens }
   const reserved = { tokens: promptTokens + maxOutputTokens, cost_micro_usd: price && costOf(price, most) }
   const id = newId()
   const startedAt = new Date()
   const started_at = startedAt.toISOString()
-  await Promise.all([
+  const spender = spenderOf(holder)
+  const [limits] = await Promise.all([
+    lockLimits(sql, spender),
     sql`
       insert into model_calls (organization_id, id, run_id, step, purpose, model, reserved_tokens,
                                reserved_cost_micro_usd, estimated_prompt_tokens, price, started_at)
       values (current_organization(), ${id}, ${runId}, ${step}, ${purpose}, ${model.name}, ${reserved.tokens},
               ${reserved.cost_micro_usd}, ${promptTokens}, ${price && JSON.stringify(price)}, ${started_at})`,
-    reserveBudget(sql, spenderOf(holder), reserved, startedAt),
+    rest,
   ])
+  const reserving = reserveBudget(sql, spender, reserved, startedAt, limits)
+  if (isFree(spender, limits)) sql.commit()
+  await reserving
   return { id, model: model.name, price, reserved, started_at, maxOutputTokens }
 }
 
@@ -68,18 +86,56 @@ const spenderOf = ({ end_user }: Run['holder']) => ({ endUserId: end_user?.id ??
  */
 export async function settleModelCall(
   sql: Sql,
-  { holder, threadId }: Pick<Run, 'holder' | 'threadId'>,
-  { id, model, price, reserved, started_at }: ModelCall,
-  { prompt_tokens, completion_tokens, cached_tokens = 0, is_estimated }: Tokens,
+  run: Spending,
+  call: ModelCall,
+  tokens: Tokens,
   finishReason: string,
 ): Promise<string[]> {
-  const cost_micro_usd = price && costOf(price, { prompt_tokens, completion_tokens, cached_tokens })
-  const [settled] = await sql<{ settled_at: string }>`
-    update model_calls set prompt_tokens = ${prompt_tokens}, completion_tokens = ${completion_tokens},
-      is_estimated = ${is_estimated}, cost_micro_usd = ${cost_micro_usd}, finish_reason = ${finishReason},
-      settled_at = now()
-    where id = ${id} and settled_at is null returning settled_at`
-  if (!settled) return []
+  const settled = await markSettled(sql, run, call, tokens, finishReason)
+  return settled ? charge(sql, run, call, settled) : []
+}
+
+type Spending = Pick<Run, 'holder' | 'threadId'>
+
+/** A request that is settled, but not charged yet. */
+interface Settled extends Tokens {
+  cost_micro_usd: number | null
+  settled_at: string
+  finishReason: string
+  limits: SpenderLimits
+  /** Whether nothing follows when it is charged. */
+  isLast: boolean
+}
+
+/** The first half of `settleModelCall`, which locks nothing that other runs need. Undefined if it was settled before. */
+export async function markSettled(
+  sql: Sql,
+  { holder }: Spending,
+  { id, price }: ModelCall,
+  tokens: Tokens,
+  finishReason: string,
+): Promise<Settled | undefined> {
+  const { prompt_tokens, completion_tokens, is_estimated } = tokens
+  const cost_micro_usd = price && costOf(price, tokens)
+  const spender = spenderOf(holder)
+  const [[settled], limits] = await Promise.all([
+    sql<{ settled_at: string }>`
+      update model_calls set prompt_tokens = ${prompt_tokens}, completion_tokens = ${completion_tokens},
+        is_estimated = ${is_estimated}, cost_micro_usd = ${cost_micro_usd},
+        finish_reason = ${finishReason}, settled_at = now()
+      where id = ${id} and settled_at is null returning settled_at`,
+    selectLimits(sql, spender.endUserId),
+  ])
+  return settled && { ...tokens, ...settled, cost_micro_usd, finishReason, limits, isLast: isFree(spender, limits) }
+}
+
+/** The second half. */
+export async function charge(
+  sql: Sql,
+  { holder, threadId }: Spending,
+  { id, model, reserved, started_at }: ModelCall,
+  { prompt_tokens, completion_tokens, is_estimated, cost_micro_usd, settled_at, finishReason, limits }: Settled,
+): Promise<string[]> {
   const tokens = prompt_tokens + completion_tokens
   const used = { tokens, cost_micro_usd }
   const event = {
@@ -92,7 +148,7 @@ export async function settleModelCall(
     completion_tokens,
     model,
     finish_reason: finishReason,
-    created_at: settled.settled_at,
+    created_at: settled_at,
     cost_micro_usd,
     is_estimated,
   }
@@ -100,11 +156,19 @@ export async function settleModelCall(
   const [, , { warnings }] = await Promise.all([
     sql`update threads set total_tokens = total_tokens + ${tokens} where id = ${threadId}`,
     addUsage(sql, [event]),
-    settleBudget(sql, spenderOf(holder), { reserved, used, at: new Date(started_at) }),
+    settleBudget(sql, spenderOf(holder), { reserved, used, at: new Date(started_at) }, limits),
   ])
   return warnings
     .filter(({ scope }) => scope === 'end_user')
     .map(({ period }) => `You have used 80 % of your budget for this ${period}.`)
+}
+
+/** The last chunk of an answer says what it cost. */
+export async function describeFinish(sql: Sql, { id }: Run): Promise<Chunk> {
+  const usage = await sql<{ model: string; prompt_tokens: number; completion_tokens: number }>`
+    select model, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens
+    from model_calls where run_id = ${id} and settled_at is not null group by model order by min(started_at)`
+  return { type: 'finish', finishReason: 'stop', messageMetadata: { usage } }
 }
 
 /** A request of a node that was lost, and the text that it had saved. */

@@ -13,12 +13,20 @@ import { Stopped } from '../runs/leases.ts'
 import type { Conversation, MessageRow, RunStory } from '../runs/rows.ts'
 import type { ToolCallRow } from '../runs/run.ts'
 import type { Sql } from '../stores/database.ts'
-import { beginModelCall, explainBudget, type ModelCall, settleModelCall } from './metering.ts'
+import {
+  beginModelCall,
+  charge,
+  describeFinish,
+  explainBudget,
+  type ModelCall,
+  markSettled,
+  settleModelCall,
+} from './metering.ts'
 import { noteShown, showNew } from './shown-calls.ts'
 import { summarize } from './summary.ts'
 import { restRun } from './thread-changes.ts'
 import { addOrigins } from './tool-calls.ts'
-import { RunFailed, type RunParts, type RunSettings, type Work } from './work.ts'
+import { RunFailed, type RunParts, type RunRows, type RunSettings, type Work } from './work.ts'
 
 /** What the model is about to be asked. */
 interface Step {
@@ -48,23 +56,23 @@ const shortestWaitMs = 250
 
 /**
  * One turn of the model. If one fails, the next in the list is asked, and what the first wrote is discarded. Returns
- * whether the run has ended, because the model has nothing more to do.
+ * the last chunk if the run has ended, because the model has nothing more to do.
  */
 export async function takeStep(
   parts: RunParts,
   work: Work,
-  conversation: Conversation,
+  { conversation, skills }: RunRows,
   story: RunStory,
-): Promise<boolean> {
+): Promise<Chunk | undefined> {
   const { run, log, trace } = work
   const settings = await parts.settingsOf(run.organizationId)
   trace?.nameAgent(settings.name)
   if (settings.models.length === 0) {
     throw new RunFailed('NOT_CONFIGURED', 'The agent isn’t configured yet. An administrator needs to choose a model.')
   }
-  const step = await prepare(parts, work, conversation, story, settings)
+  const step = await prepare(parts, work, conversation, story, settings, skills)
   // The next turn of the loop reads the shorter conversation.
-  if (await makeShorter(parts, work, step, settings.models)) return false
+  if (await makeShorter(parts, work, step, settings.models)) return undefined
   if (step.number > 1) log.append({ type: 'finish-step' }, ...conversation.queued.map(steeringChunk))
   log.append({ type: 'start-step' }, ...step.notices)
   let failed: ModelFailed | undefined
@@ -79,7 +87,7 @@ export async function takeStep(
         const about = { err: error, reason: error.reason, model: model.name, run_id: run.id }
         parts.log.warn({ ...about, organization_id: run.organizationId }, 'A model failed')
         await discard(work, step)
-        if (error.reason === 'context' && (await makeShorter(parts, work, step, [model], 0))) return false
+        if (error.reason === 'context' && (await makeShorter(parts, work, step, [model], 0))) return undefined
         if (!temporary.has(error.reason)) break
         if (tries < triesPerModel && !(await waitFor(parts, work, error))) break
       }
@@ -110,8 +118,9 @@ async function prepare(
   conversation: Conversation,
   story: RunStory,
   settings: RunSettings,
+  skills: RunRows['skills'],
 ): Promise<Step> {
-  const [tools, skills] = await Promise.all([toolbox.list(run, story.calls), toolbox.listSkills(run)])
+  const tools = await toolbox.list(run, story.calls)
   const number = story.steps.length + 1
   // Messages that arrived during the run enter with this step.
   const entering = conversation.queued.map((message) => ({ ...message, run_id: run.id, step: number }))
@@ -170,10 +179,9 @@ async function begin(parts: RunParts, work: Work, step: Step, model: Model): Pro
   const promptTokens = await countPromptTokens(step.prompt)
   const maxOutputTokens = Math.min(parts.limits.outputTokens, facts.maxOutputTokens)
   try {
-    return await lease.write(async (sql) => {
+    return await lease.write((sql, held) => {
       const plan = { step: step.number, purpose: 'step' as const, promptTokens, maxOutputTokens }
-      const [, call] = await Promise.all([enterStep(sql, work, step), beginModelCall(sql, run, model, facts, plan)])
-      return call
+      return beginModelCall(sql, run, model, facts, plan, Promise.all([held, enterStep(sql, work, step)]))
     })
   } catch (error) {
     throw explainBudget(error)
@@ -184,7 +192,7 @@ async function begin(parts: RunParts, work: Work, step: Step, model: Model): Pro
  * One request to one model: reserved before it is sent, streamed to the viewers, and settled in any case. Returns
  * whether the run has ended with it.
  */
-async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promise<boolean> {
+async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promise<Chunk | undefined> {
   const { lease, log, run } = work
   const call = await begin(parts, work, step, model)
   const trace = work.trace?.startModelCall(model, step.prompt, call.maxOutputTokens)
@@ -209,19 +217,23 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
   const finish = reply.finish?.finishReason.unified ?? 'other'
   trace?.end({ ...reply, tokens: usage, finish })
   const isAnswer = finish === 'length' || reply.calls.length === 0
-  const { calls, hasEnded, notices } = await lease.write(async (sql) => {
-    const [, calls, hasEnded, notices] = await Promise.all([
-      saveStep(sql, work, step, reply.text, finish),
+  const { calls, end, notices } = await lease.write(async (sql, held) => {
+    const [settled, end, calls, hasEnded] = await Promise.all([
+      markSettled(sql, run, call, usage, finish),
+      describeFinish(sql, run),
       addCalls(sql, parts, work, step, reply, finish),
       isAnswer && restRun(sql, parts, work, 'succeeded'),
-      settleModelCall(sql, run, call, usage, finish),
+      saveStep(sql, work, step, reply.text, finish),
+      held,
     ])
-    return { calls, hasEnded, notices }
+    const charging = settled && charge(sql, run, call, settled)
+    if (settled?.isLast) sql.commit()
+    return { calls, end: hasEnded ? end : undefined, notices: (await charging) ?? [] }
   })
   if (reply.text) log.append({ type: 'text-end', id: textId(step.number) })
   for (const text of notices) log.append({ type: 'data-notice', data: { text }, transient: true })
   showNew(work, calls)
-  return hasEnded
+  return end
 }
 
 const noTokens = { prompt_tokens: 0, completion_tokens: 0, is_estimated: false }
@@ -305,14 +317,16 @@ function explain(failed: ModelFailed | undefined): RunFailed {
 
 /** The step begins, and the messages that it answers become part of the run. */
 async function enterStep(sql: Sql, { run }: Work, { number, conversation, tools }: Step): Promise<void> {
+  const { queued, thread } = conversation
   const origins = tools.flatMap(({ ref }) => ('origin' in ref ? [ref.origin] : []))
   const page = run.holder.origin ? [run.holder.origin] : []
+  const added = new Set([...page, ...origins]).difference(new Set(thread.origins))
   await Promise.all([
     sql`insert into steps (organization_id, run_id, step) values (current_organization(), ${run.id}, ${number})
         on conflict (organization_id, run_id, step) do nothing`,
-    sql`update messages set run_id = ${run.id}, step = ${number}
-        where id = any(${conversation.queued.map(({ id }) => id)}::uuid[])`,
-    addOrigins(sql, run.threadId, [...new Set([...page, ...origins])]),
+    queued.length > 0 &&
+      sql`update messages set run_id = ${run.id}, step = ${number} where id = any(${queued.map(({ id }) => id)}::uuid[])`,
+    added.size > 0 && addOrigins(sql, run.threadId, [...added]),
   ])
 }
 

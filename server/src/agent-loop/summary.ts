@@ -27,7 +27,7 @@ export async function summarize(
   const maxOutputTokens = Math.min(summaryTokens, facts.maxOutputTokens)
   const plan = { step: 0, purpose: 'summary' as const, promptTokens, maxOutputTokens }
   const call = await lease
-    .write((sql) => beginModelCall(sql, run, model, facts, plan))
+    .write((sql, held) => beginModelCall(sql, run, model, facts, plan, held))
     .catch((error) => {
       throw explainBudget(error)
     })

@@ -2,9 +2,9 @@ import { failure, notFound } from '../lib/errors.ts'
 import { hasEnded } from '../run-feeds/chunks.ts'
 import { Stopped } from '../runs/leases.ts'
 import type { RunRow } from '../runs/rows.ts'
-import type { RunClient, RunError, RunPage, RunStatus, ToolCallRow } from '../runs/run.ts'
+import type { ReasonData, RunClient, RunError, RunPage, RunStatus, ToolCallRow } from '../runs/run.ts'
 import type { Decision, NewMessage, Speaker } from '../runs/runs.ts'
-import { lockThread, ownsThread, requireThread } from '../runs/speakers.ts'
+import { isOwnThread, lockThread, type OwnedThread, ownsThread } from '../runs/speakers.ts'
 import type { Sql } from '../stores/database.ts'
 import { countMessage, startThreadWithId } from '../threads/threads.ts'
 import { shortenTitle } from '../threads/title.ts'
@@ -33,16 +33,19 @@ export interface NewRun {
 
 /** Locks the thread. */
 export async function findOrStartThread(sql: Sql, speaker: Speaker, id: string): Promise<ThreadCounts> {
-  const lock = () =>
-    sql<ThreadCounts>`select last_position, message_count from threads where id = ${id} for no key update`
-  const [[known], isOwn] = await Promise.all([lock(), ownsThread(sql, speaker, id)])
-  if (known && isOwn) return known
+  const lock = () => sql<ThreadCounts & OwnedThread>`
+    select last_position, message_count, end_user_id, origin,
+           case when visitor_expires_at > now() then visitor_fingerprint end as visitor_fingerprint
+    from threads where id = ${id} and status <> 'deleted' for no key update`
+  const [known] = await lock()
+  if (known && isOwnThread(speaker, known)) return known
   const { holder, visitor } = speaker
   const { end_user, site_id, origin } = holder
   const thread = { id, endUserId: end_user?.id ?? null, siteId: site_id ?? null, origin, visitor }
   // Another request may start it at the same time.
-  const [, [started]] = await Promise.all([startThreadWithId(sql, thread), lock(), requireThread(sql, speaker, id)])
-  return { ...(started as ThreadCounts), wasMissing: true }
+  const [, [started]] = await Promise.all([startThreadWithId(sql, thread), lock()])
+  if (!started || !isOwnThread(speaker, started)) throw notFound('thread', id)
+  return { ...started, wasMissing: true }
 }
 
 /**
@@ -51,6 +54,11 @@ export async function findOrStartThread(sql: Sql, speaker: Speaker, id: string):
  */
 export async function lockActiveRun(sql: Sql, threadId: string): Promise<RunRow | undefined> {
   await sql`select from threads where id = ${threadId} for no key update`
+  return lockRunOf(sql, threadId)
+}
+
+/** The same for a thread that an earlier statement of the transaction has locked. */
+export async function lockRunOf(sql: Sql, threadId: string): Promise<RunRow | undefined> {
   const [run] = await sql<RunRow>`
     select id, thread_id, position, status, attempt, epoch, holder, page, client, worked_ms, error, created_at
     from runs where thread_id = (select id from threads where id = ${threadId} for no key update)
@@ -76,9 +84,9 @@ export async function addMessage(
       values (current_organization(), ${id}, ${thread_id}, ${position}, ${text}, ${skill ?? null}, ${run?.id ?? null},
               ${run ? 1 : null})`,
     sql`
-      update threads set last_position = ${run?.position ?? position}, first_words = coalesce(first_words, ${shortenTitle(text)})
+      update threads set last_position = ${run?.position ?? position}, message_count = message_count + 1,
+        first_words = coalesce(first_words, ${shortenTitle(text)}), last_message_at = greatest(last_message_at, ${at})
       where id = ${thread_id}`,
-    countMessage(sql, thread_id, { tokens: 0, at }),
   ])
 }
 
@@ -114,28 +122,41 @@ export async function findRoom(sql: Sql, { holder, visitor }: Speaker): Promise<
 export const tooManyRuns = () =>
   failure(429, 'TOO_MANY_RUNS', 'The agent is already working for you in several conversations. Wait for one.')
 
-export async function stopWaiting(sql: Sql, { id, thread_id }: RunRow, at: string): Promise<void> {
+/** For `reason_data`. */
+export const stoppedByUser: string = JSON.stringify({ code: 'STOPPED' } satisfies ReasonData)
+
+export async function stopWaiting(
+  sql: Sql,
+  { id, thread_id }: RunRow,
+  at: string,
+  error: RunError | null = null,
+): Promise<void> {
   await sql`
-    update tool_calls set state = 'cancelled', ended_at = now()
+    update tool_calls set state = 'cancelled', reason_data = ${stoppedByUser}, ended_at = now()
     where run_id = ${id} and state in ('new', 'asking', 'approved', 'running')`
-  await sql`update runs set status = 'stopped', ended_at = now(), attempt = attempt + 1, holder = '{}' where id = ${id}`
+  await sql`
+    update runs set status = ${error ? 'failed' : 'stopped'}, error = ${error && JSON.stringify(error)}, ended_at = now(),
+      attempt = attempt + 1, holder = '{}'
+    where id = ${id}`
   await countMessage(sql, thread_id, { tokens: 0, at })
 }
 
 /** Takes a run from the node that works on it, and ends it. The run must be locked. */
-export async function endRunning(sql: Sql, row: RunRow, at: string): Promise<void> {
+export async function endRunning(sql: Sql, row: RunRow, at: string, error: RunError | null = null): Promise<void> {
+  const status = error ? 'failed' : 'stopped'
   const { id, thread_id, holder, page, client } = row
   const run = { id, organizationId: holder.organization_id, threadId: thread_id, holder, page, client }
   await sql`
-    update tool_calls set state = case when state = 'running' then 'unknown' else 'cancelled' end, ended_at = now()
+    update tool_calls set state = case when state = 'running' then 'unknown' else 'cancelled' end,
+      reason_data = ${stoppedByUser}, ended_at = now()
     where run_id = ${id} and state in ('new', 'asking', 'approved', 'running')`
   const interrupted = await selectInterruptedCalls(sql, run)
-  await sql`update steps set finish_reason = 'stopped' where run_id = ${id} and finish_reason is null`
+  await sql`update steps set finish_reason = ${status} where run_id = ${id} and finish_reason is null`
   await sql`
     update messages set run_id = ${id} where thread_id = ${thread_id} and run_id is null and replaced_at is null`
   await sql`
-    update runs set status = 'stopped', ended_at = now(), attempt = attempt + 1, epoch = epoch + 1, node = null,
-      lease_until = null, holder = '{}'
+    update runs set status = ${status}, error = ${error && JSON.stringify(error)}, ended_at = now(),
+      attempt = attempt + 1, epoch = epoch + 1, node = null, lease_until = null, holder = '{}'
     where id = ${id}`
   await countMessage(sql, thread_id, { tokens: 0, at })
   await settleInterruptedCalls(sql, run, interrupted)
@@ -178,7 +199,7 @@ export async function restRun(
     sql`
       select from tool_calls where run_id = ${run.id} and state in ('new', 'approved')
       union all select from messages where thread_id = ${run.threadId} and run_id is null and replaced_at is null`,
-    sql`select from tool_calls where run_id = ${run.id} and state in ('asking', 'running')`,
+    status === 'waiting' ? sql`select from tool_calls where run_id = ${run.id} and state in ('asking', 'running')` : [],
   ])
   if (more || (status === 'waiting' && !waits)) return false
   if (status === 'waiting') await requireNotStopped(sql, work)

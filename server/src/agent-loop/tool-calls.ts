@@ -68,7 +68,11 @@ async function judge({ toolbox }: RunParts, { run, tool, call, conversation }: Q
     (state === 'unknown' || late_step !== null) && name === call.name && isDeepStrictEqual(args, call.args)
   const wasUnknown = conversation.stories.some(({ calls }) => calls.some(isRepeated))
   if (verdict.verdict === 'run' && wasUnknown && tool.isWriting) {
-    return { verdict: 'ask', reason: 'This call was interrupted before, and may already have been carried out.' }
+    return {
+      verdict: 'ask',
+      reason: 'This call was interrupted before, and may already have been carried out.',
+      data: { code: 'INTERRUPTED_BEFORE' },
+    }
   }
   return verdict
 }
@@ -89,7 +93,7 @@ function requireProgress({ calls }: RunStory, { name, args, step, position }: To
 async function saveVerdict(
   sql: Sql,
   call: ToolCallRow,
-  { verdict, reason }: Verdict,
+  { verdict, reason, data }: Verdict,
   tool: AgentTool | undefined,
 ): Promise<ToolCallRow> {
   const schema = verdict === 'ask' && tool ? JSON.stringify(tool.inputSchema) : ''
@@ -97,6 +101,7 @@ async function saveVerdict(
   const state = { run: 'approved', ask: 'asking', refuse: 'refused' }[verdict]
   const [saved] = await sql<ToolCallRow>`
     update tool_calls set state = ${state}, reason = ${verdict === 'run' ? null : reason},
+      reason_data = ${data ? JSON.stringify(data) : null},
       decision = ${verdict === 'run' ? 'not_needed' : null},
       input_schema = ${shownSchema}, asked_at = case when ${verdict === 'ask'} then now() end,
       expires_at = case when ${verdict === 'ask'} then now() + make_interval(hours => ${answerWithinHours}) end,
@@ -132,12 +137,13 @@ async function make({ toolbox }: RunParts, work: Work, call: ToolCallRow): Promi
   // An AG-UI client runs its own tools, and sends their results with its next request.
   if (!sending || sending.tool?.kind === 'client') return
   const toolTrace = trace?.startToolCall(sending)
-  const { state, result, origin, connectTo = null } = await toolbox.call(run, sending, lease)
+  const { state, result, origin, governance = null, connectTo = null } = await toolbox.call(run, sending, lease)
   toolTrace?.end({ state, result })
   const [ended] = await lease.write(async (sql) => {
     if (origin !== null) await addOrigins(sql, run.threadId, [origin])
     return sql<ToolCallRow>`
-      update tool_calls set state = ${state}, result = ${result}, connect_to = ${connectTo}, ended_at = now()
+      update tool_calls set state = ${state}, result = ${result}, governance = ${governance}, connect_to = ${connectTo},
+        ended_at = now()
       where id = ${call.id} and state = 'running' returning *`
   })
   if (ended) showProgress(work, [ended])

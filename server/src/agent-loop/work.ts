@@ -1,17 +1,26 @@
 import type { AgentSettings } from '../agent/agent-settings.ts'
-import type { Toolbox } from '../agent-tools/toolbox.ts'
+import type { SkillEntry, Toolbox } from '../agent-tools/toolbox.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Model, Models } from '../models/models.ts'
 import type { Prices } from '../models/prices.ts'
 import type { RunLog } from '../run-feeds/feeds.ts'
 import type { Lease } from '../runs/leases.ts'
+import type { Conversation } from '../runs/rows.ts'
 import type { Run, RunFailure } from '../runs/run.ts'
 import type { TextSaver } from '../runs/text-saver.ts'
 import type { RunTrace } from '../telemetry/run-trace.ts'
+import type { Standing } from '../tickets/standing.ts'
 
 /** The settings of an organization's agent, with the models to try, in order. Empty if none is configured. */
 export interface RunSettings extends AgentSettings {
   models: readonly Model[]
+}
+
+/** The rows that a run's next step depends on. */
+export interface RunRows {
+  conversation: Conversation
+  standing: Standing | undefined
+  skills: SkillEntry[]
 }
 
 /** Dependencies that all runs share. */

@@ -1,3 +1,4 @@
+import type { Governed } from '../foundation/tool.ts'
 import type { Run, ToolCallRow, ToolRef } from '../runs/run.ts'
 import { selectActiveSkills } from '../skills/agent-skills.ts'
 import { hostOfRun, userOfRun } from './agent-user.ts'
@@ -16,7 +17,7 @@ type Caller = Parameters<Toolbox['call']>[2]
 
 /** `readRules` is called before every decision and call, so it should be fast. */
 export function createToolbox(service: Offering, readRules: (organizationId: string) => Promise<ToolRules>): Toolbox {
-  const { database, hub, log } = service
+  const { hub, log } = service
   const offering = createOfferedTools(service, builtInToolNames)
 
   const offeredTo = (run: Run, rules: ToolRules) => offering.find(run, userOfRun(run, rules.name), rules)
@@ -33,17 +34,17 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
     if (policyFor(rules, ref) === 'never') return refused(neverReason)
     const wanted = describeWanted(call, ref)
     if (!wanted) return refused('The call was not approved.')
-    try {
-      const user = userOfRun(run, rules.name)
-      return describeRelayed(
-        await hub.callTool(user, wanted, { signal, mayStillCall, progress: () => undefined }),
-        origin,
-      )
-    } catch (error) {
-      const outcome = explainFailure(error, origin)
-      if (outcome) return outcome
-      throw error
-    }
+    const user = userOfRun(run, rules.name)
+    return withGovernance(async (governed) => {
+      try {
+        const caller = { signal, mayStillCall, governed, progress: () => undefined }
+        return describeRelayed(await hub.callTool(user, wanted, caller), origin)
+      } catch (error) {
+        const outcome = explainFailure(error, origin)
+        if (outcome) return outcome
+        throw error
+      }
+    })
   }
 
   async function makeCall(run: Run, call: ToolCallRow, caller: Caller): Promise<ToolOutcome> {
@@ -96,19 +97,32 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
       if (!wanted) throw new Error(`The call ${call.id} was never sent to a page`)
       const { name } = await readRules(run.organizationId)
       const { origin } = wanted.approved
-      try {
-        return describeRelayed(await hub.readLateResponse(userOfRun(run, name), wanted, late), origin)
-      } catch (error) {
-        const outcome = explainFailure(error, origin)
-        // Any other failure is ours, and passes.
-        if (outcome?.state === 'refused') return outcome
-        throw error
-      }
+      return withGovernance(async (governed) => {
+        try {
+          return describeRelayed(await hub.readLateResponse(userOfRun(run, name), wanted, late, governed), origin)
+        } catch (error) {
+          const outcome = explainFailure(error, origin)
+          // Any other failure is ours, and passes.
+          if (outcome?.state === 'refused') return outcome
+          throw error
+        }
+      })
     },
 
-    listSkills: (run) => database.asOrg(run.organizationId, (sql) => selectActiveSkills(sql, hostOfRun(run))),
+    listSkills: (sql, run) => selectActiveSkills(sql, hostOfRun(run)),
     readSkill: (run, name) => readSkillBody(service, run, name),
   }
+}
+
+/** Adds what the governance provider decided, which the hub also reports for calls without a result. */
+async function withGovernance(
+  call: (governed: (decision: Governed) => void) => Promise<ToolOutcome>,
+): Promise<ToolOutcome> {
+  let governance: Governed | undefined
+  const outcome = await call((decision) => {
+    governance = decision
+  })
+  return { ...outcome, governance }
 }
 
 /** The call as the hub makes it. Undefined if it wasn't approved. */

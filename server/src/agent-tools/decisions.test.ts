@@ -61,7 +61,9 @@ describe('without text of other origins', () => {
     ['a built-in tool that ends access asks', { ref: builtInTool, trust: { allowed_tools: ['h'] } }, 'ask'],
     ['an inherited name is no policy', { ref: { ...pageTool, name: 'constructor' } }, 'ask'],
   ])('%s', (_, given, verdict) => {
-    expect(judge(given)).toEqual({ verdict, reason: expect.stringMatching(/^[A-Z].+\.$/) })
+    const reason = expect.stringMatching(/^[A-Z].+\.$/)
+    const data = verdict === 'ask' ? { data: { code: expect.any(String) } } : {}
+    expect(judge(given)).toEqual({ verdict, reason, ...data })
   })
 })
 
@@ -101,6 +103,21 @@ describe('with text of another origin', () => {
     const rules = { origin_groups: [[shop, crm]] }
     expect(judge({ isWriting: false, rules, trust: { origins: [shop, crm] } }).verdict).toBe('run')
     expect(judge({ isWriting: false, rules, trust: { origins: [shop, crm, bank] } }).verdict).toBe('ask')
+  })
+
+  test.each<[string, Parameters<typeof judge>[0]]>([
+    ['MAY_CHANGE', {}],
+    ['ALWAYS_ASKED', policies({ add: 'ask' })],
+    ['ENDS_ACCESS', { ref: builtInTool }],
+  ])('clients can translate the reason %s', (code, given) => expect(judge(given).data).toEqual({ code }))
+
+  test('clients can translate where the text is from', () => {
+    expect(judge({ trust: { origins: [bank, crm, shop] } }).data).toEqual({
+      code: 'TEXT_FROM_ELSEWHERE',
+      from: bank,
+      more: 1,
+      to: shop,
+    })
   })
 
   test('the question names both origins', () => {

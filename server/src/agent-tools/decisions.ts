@@ -1,4 +1,4 @@
-import type { ThreadTrust, ToolRef } from '../runs/run.ts'
+import type { ReasonData, ThreadTrust, ToolRef } from '../runs/run.ts'
 import type { AgentTool, Verdict } from './toolbox.ts'
 
 type Policy = NonNullable<AgentTool['policy']>
@@ -37,27 +37,31 @@ export function decideCall(
   trust: ThreadTrust,
 ): Verdict {
   if (ref.kind === 'built_in')
-    return isWriting ? ask('This ends the agent’s access to your account.') : run('It’s a built-in tool.')
+    return isWriting
+      ? ask('This ends the agent’s access to your account.', { code: 'ENDS_ACCESS' })
+      : run('It’s a built-in tool.')
   const policy = policyFor(rules, ref)
   if (policy === 'never') return { verdict: 'refuse', reason: neverReason }
   const strangers = trust.origins.filter((origin) => !mayReach(rules, origin, ref.origin))
-  if (strangers.length > 0 && Object.keys(args).length > 0) return ask(describeFlow(strangers, ref.origin))
-  if (policy === 'ask') return ask('Your organization wants you to approve each call of this tool.')
+  if (strangers.length > 0 && Object.keys(args).length > 0) return askAboutFlow(strangers, ref.origin)
+  if (policy === 'ask')
+    return ask('Your organization wants you to approve each call of this tool.', { code: 'ALWAYS_ASKED' })
   if (policy === 'auto') return run('Your organization lets the agent use this tool.')
   if (!isWriting) return run('The tool only reads.')
   if (trust.allowed_tools.includes(definitionHash)) return run('You allowed this tool in this conversation.')
-  return ask('This tool may change something.')
+  return ask('This tool may change something.', { code: 'MAY_CHANGE' })
 }
 
 const run = (reason: string): Verdict => ({ verdict: 'run', reason })
-const ask = (reason: string): Verdict => ({ verdict: 'ask', reason })
+const ask = (reason: string, data: ReasonData): Verdict => ({ verdict: 'ask', reason, data })
 
 /** Whether text of one origin may influence what is sent to another. */
 const mayReach = ({ origin_groups }: ToolRules, from: string, to: string): boolean =>
   from === to || origin_groups.some((group) => group.includes(from) && group.includes(to))
 
-function describeFlow(strangers: readonly string[], to: string): string {
-  const [first, ...others] = strangers
-  const from = others.length === 0 ? first : `${first} and ${others.length} more`
-  return `This conversation contains text from ${from}. Check what the agent sends to ${to || 'this tool'}.`
+function askAboutFlow([first = '', ...others]: readonly string[], to: string): Verdict {
+  const more = others.length
+  const from = more === 0 ? first : `${first} and ${more} more`
+  const reason = `This conversation contains text from ${from}. Check what the agent sends to ${to || 'this tool'}.`
+  return ask(reason, { code: 'TEXT_FROM_ELSEWHERE', from: first, more, to })
 }

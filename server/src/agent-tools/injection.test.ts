@@ -79,7 +79,12 @@ describe('an instruction to call another origin’s tool asks the user', () => {
       }))
     const talk = await world.converse(ann, { tools: [{ name: 'pay', annotations: { readOnlyHint: true } }] })
     const outcome = await world.toolbox.call(talk.run, callOf(talk.run, await talk.tool('crm_read')), never)
-    expect(outcome).toEqual({ state: 'succeeded', result: order, origin: new URL(world.tools.url).origin })
+    expect(outcome).toEqual({
+      state: 'succeeded',
+      result: order,
+      origin: new URL(world.tools.url).origin,
+      governance: 'none',
+    })
     world.rules.tool_policies = { pay: 'auto' }
     const pay = await talk.tool('pay')
     const trust = { origins: [outcome.origin as string], allowed_tools: [pay.definitionHash] }

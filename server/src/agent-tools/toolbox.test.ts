@@ -200,7 +200,7 @@ describe('a call to a page', () => {
     const order = await page.next('tool/call')
     expect(order).toMatchObject({ call_id: row.id, approval_id: row.id, args: { sum: 4 }, client_name: 'Shopkeeper' })
     page.send({ type: 'tool/result', call_id: row.id, result: { content: [{ type: 'text', text: 'paid' }] } })
-    expect(await answered).toEqual({ state: 'succeeded', result: 'paid', origin: pageOrigin })
+    expect(await answered).toEqual({ state: 'succeeded', result: 'paid', origin: pageOrigin, governance: 'none' })
     const { body } = await world.asAdmin('GET', '/tool-calls?limit=1')
     expect(body.tool_calls).toMatchObject([
       {
@@ -223,7 +223,12 @@ describe('a call to a page', () => {
   ])('works for %s', async (_, who) => {
     const { run, page, tool } = await world.converse(who, { tools: [{ name: 'pay' }] })
     page.answer(() => 'paid')
-    expect(await call(run, await tool('pay'))).toEqual({ state: 'succeeded', result: 'paid', origin: pageOrigin })
+    expect(await call(run, await tool('pay'))).toEqual({
+      state: 'succeeded',
+      result: 'paid',
+      origin: pageOrigin,
+      governance: 'none',
+    })
     const { body } = await world.asAdmin('GET', '/tool-calls?limit=1')
     const user_id = who ? page.ready.user.id : run.holder.publishable_key_id
     expect(body.tool_calls).toMatchObject([{ user_id, user_email: '', approval: 'not_needed' }])
@@ -253,6 +258,7 @@ describe('a call to a page', () => {
     await page.next('tools/accepted')
     expect(await world.toolbox.call(run, row, never)).toEqual({
       state: 'failed',
+      governance: 'none',
       result: 'The tool has changed since it was listed, so nothing was done.',
       origin: pageOrigin,
     })
@@ -288,7 +294,7 @@ describe('a call to a page', () => {
       call_id: (await page.next('tool/call')).call_id,
       error: { code: 'failed', message: 'No money' },
     })
-    expect(await broken).toEqual({ state: 'failed', result: 'No money', origin: pageOrigin })
+    expect(await broken).toEqual({ state: 'failed', result: 'No money', origin: pageOrigin, governance: 'none' })
     const left = call(run, pay)
     await page.next('tool/call')
     page.send({ type: 'bye' })
@@ -318,6 +324,7 @@ describe('a call to a page', () => {
     const { run, page, tool } = await world.converse({ sub: 'bob' }, { tools: [{ name: 'pay' }] })
     expect(await call(run, await tool('pay'), { args: { sum: 5 }, edited_args: { sum: 4 } })).toEqual({
       state: 'refused',
+      governance: 'refused',
       result: 'The organization’s governance provider blocked the call: No',
       origin: pageOrigin,
     })
@@ -345,7 +352,12 @@ describe('a call to a connector', () => {
     const whoami = await call(run, await tool('crm_whoami'))
     expect(JSON.parse(whoami.result)).toMatchObject({ subject: 'ann' })
     const outcome = await call(run, await tool('crm_pay'), { args: { sum: 5 }, decision: 'allowed' })
-    expect(outcome).toEqual({ state: 'succeeded', result: 'paid 5', origin: new URL(world.tools.url).origin })
+    expect(outcome).toEqual({
+      state: 'succeeded',
+      result: 'paid 5',
+      origin: new URL(world.tools.url).origin,
+      governance: 'none',
+    })
     await page.settled()
     expect([paid, page.unread('tool/ask')]).toEqual([[5], []])
     const { body } = await world.asAdmin('GET', '/tool-calls?limit=1')
@@ -445,12 +457,9 @@ describe('skills', () => {
     const archived = await save('archived', 'x')
     await world.asAdmin('DELETE', `/organization-skills/${archived}`)
     const { run } = await world.converse(ann)
-    expect((await world.toolbox.listSkills(run)).map(({ name }) => name)).toEqual([
-      'everywhere',
-      'here',
-      'skill-creator-webmcp',
-    ])
-    expect((await world.toolbox.listSkills(run))[0]).toEqual({ name: 'everywhere', description: 'About everywhere' })
+    const skills = await world.service.database.asOrg(run.organizationId, (sql) => world.toolbox.listSkills(sql, run))
+    expect(skills.map(({ name }) => name)).toEqual(['everywhere', 'here', 'skill-creator-webmcp'])
+    expect(skills[0]).toEqual({ name: 'everywhere', description: 'About everywhere' })
     for (const name of ['elsewhere', 'archived', 'nothing'])
       expect(await world.toolbox.readSkill(run, name)).toBeUndefined()
     expect(await world.toolbox.readSkill(run, 'skill-creator-webmcp')).toContain('# Writing a skill')

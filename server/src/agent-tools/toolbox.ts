@@ -1,6 +1,7 @@
-import type { ToolCall } from '../foundation/tool.ts'
+import type { Governed, ToolCall } from '../foundation/tool.ts'
 import type { LateResponse } from '../hub/hub.ts'
-import type { Run, ThreadTrust, ToolCallRow, ToolRef } from '../runs/run.ts'
+import type { ReasonData, Run, ThreadTrust, ToolCallRow, ToolRef } from '../runs/run.ts'
+import type { Sql } from '../stores/database.ts'
 
 /** A tool that the model can call in a run. */
 export interface AgentTool {
@@ -21,6 +22,8 @@ export interface Verdict {
   verdict: 'run' | 'ask' | 'refuse'
   /** Why the user is asked, or why the call is refused: a sentence for the user and the model. */
   reason: string
+  /** The same for clients, which may have the sentence in another language. */
+  data?: ReasonData
 }
 
 /** How a call ended. `result` is the text for the model, not yet capped. */
@@ -29,6 +32,8 @@ export interface ToolOutcome {
   result: string
   /** The origin that the text comes from; null for built-in tools. */
   origin: string | null
+  /** Undefined for tools that no governance provider is asked about. */
+  governance?: Governed | undefined
   /** The ID of the connector that the user has to connect their account to. */
   connectTo?: string
 }
@@ -58,7 +63,7 @@ export interface Toolbox {
   /** How a call of a page's tool ended whose result arrived late. Throws if it can't be judged or recorded now. */
   readLateResponse(run: Run, call: ToolCallRow, late: LateResponse): Promise<ToolOutcome>
   /** The skills for the page's host. */
-  listSkills(run: Run): Promise<SkillEntry[]>
+  listSkills(sql: Sql, run: Run): Promise<SkillEntry[]>
   /** A skill's body, verbatim; undefined if there is none with this name for the page's host. */
   readSkill(run: Run, name: string): Promise<string | undefined>
 }

@@ -8,7 +8,11 @@ const AuditEvent = z
   .strictObject({
     id: z.string().describe('ID of the event'),
     sequence: z.int().describe('Position in the organization’s trail, from 1 without gaps'),
-    actor: z.string().describe('Email address of the user who made the change, or the name of the component that did'),
+    actor: z
+      .string()
+      .describe(
+        'Email address of the user who made the change, `service-account:` and the name of a service account, or the name of the component that did',
+      ),
     action: z.string().describe('What was done, such as `publishable_key.created`'),
     target: z.string().describe('ID of the resource that was changed'),
     data: z.record(z.string(), z.unknown()).describe('Details of the change, without secrets'),

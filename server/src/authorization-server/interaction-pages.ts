@@ -38,7 +38,17 @@ dd li::before { content: ""; position: absolute; left: 5px; top: 6px; width: 7px
 const form = ({ path, token }: PageContext, step: string, html: string) =>
   `<form method="post" action="${escapeHtml(path)}/${step}">${tokenField(token)}${html}</form>`
 
-export function signInPage(context: PageContext, client: ClientView, methods: SignInMethods, email: string): string {
+export interface SignInView {
+  client: ClientView
+  methods: SignInMethods & { organizations: boolean }
+  email: string
+  /** Whether the user wants to choose another account. */
+  asks: boolean
+  /** HTML of the button for a passkey. */
+  passkey: string
+}
+
+export function signInPage(context: PageContext, { client, methods, email, asks, passkey }: SignInView): string {
   const local = `
     <label>Email <input name="email" type="email" autocomplete="username" required maxlength="254" value="${escapeHtml(email)}"${email ? '' : ' autofocus'}></label>
     <label>Password <input name="password" type="password" autocomplete="current-password" required maxlength="200"${email ? ' autofocus' : ''}></label>
@@ -51,8 +61,44 @@ export function signInPage(context: PageContext, client: ClientView, methods: Si
     ${problemText(context.problem)}
     ${methods.external ? `<p><a href="${escapeHtml(context.path)}">Try again</a></p>` : ''}
     ${methods.local ? form(context, 'sign-in', local) : ''}
+    ${methods.passkeys ? form(context, 'passkey', passkey) : ''}
+    ${methods.organizations ? `<p><a href="${escapeHtml(context.path)}?way=organization${asks ? '&#38;account=other' : ''}">Sign in with your organization</a></p>` : ''}
+    ${methods.resets ? '<p><a href="/sign-in/forgot-password">Forgot password?</a></p>' : ''}
     ${demo.length > 0 ? `<h2>Demo users</h2>${form(context, 'sign-in', `<div class="demo">${demo.join('')}</div>`)}` : ''}`
 }
+
+/** Asks for the address, whose domain leads to an organization's provider. */
+export const organizationSignInPage = (
+  context: PageContext,
+  client: ClientView,
+  { email, external, asks }: { email: string; external: boolean; asks: boolean },
+): string =>
+  `<h1>Sign in</h1><p>to continue to ${strong(client.name)}</p>
+    ${problemText(context.problem)}
+    ${form(
+      context,
+      'way',
+      `<label>Email <input name="email" type="email" autocomplete="username" required maxlength="254" value="${escapeHtml(email)}" autofocus></label>
+       ${asks ? '<input type="hidden" name="account" value="other">' : ''}
+       <button>Continue</button>`,
+    )}
+    <p><a href="${escapeHtml(`${context.path}?${new URLSearchParams({ way: external ? 'external' : 'password', ...(asks && { account: 'other' }) })}`)}">Sign in another way</a></p>`
+
+export const nextStepPage = (path: string): string =>
+  `<h1>Sign in</h1><p>You’ll be redirected to your sign-in provider.</p><p><a class="button" href="${escapeHtml(path)}">Continue</a></p>`
+
+/** The second step of a sign-in with a password. */
+export const codePage = (context: PageContext, pending: string): string =>
+  `<h1>Enter your code</h1><p>Open your authenticator app and enter the code for Inlay. If you don’t have the app, enter a recovery code.</p>
+    ${problemText(context.problem)}
+    ${form(
+      context,
+      'second-factor',
+      `<input type="hidden" name="pending" value="${escapeHtml(pending)}">
+       <label>Code <input name="code" autocomplete="one-time-code" required maxlength="30" spellcheck="false" autofocus></label>
+       <button>Continue</button>`,
+    )}
+    <p><a href="${escapeHtml(context.path)}">Use another account</a></p>`
 
 export function organizationPage(
   context: PageContext,

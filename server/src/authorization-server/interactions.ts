@@ -5,17 +5,24 @@ import type { Caller, SignIn } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { NodeEnv } from '../http/browser-session.ts'
 import { limitForm, ownPagesOnly, readForm } from '../http/forms.ts'
-import { page, pageHeaders } from '../http/pages.ts'
+import { page, pageHeaders, scriptedPageHeaders } from '../http/pages.ts'
 import { resources } from '../http/protected-resources.ts'
+import { Failure } from '../lib/errors.ts'
 import { cleanName, nameProblem, tidyName } from '../lib/names.ts'
+import { organizationSignInPath } from '../organization-sign-in/pages.ts'
+import { findOrganizationByEmail, hasWaysIn } from '../organization-sign-in/ways-in.ts'
 import * as contract from '../organizations/contract.ts'
 import { decideInvitation } from '../organizations/invitation-pages.ts'
 import { listMyInvitations } from '../organizations/invitations.ts'
 import { createOrganization, listOrganizations } from '../organizations/organizations.ts'
+import { passkeyScript, passkeySignIn } from '../passkeys/passkey-pages.ts'
+import { describeDuration, describeWrongCode } from '../sign-in/code-form.ts'
 import {
   type PasswordOutcome,
   signInAsDemoUser,
   signInMethods,
+  signInWithCode,
+  signInWithPasskey,
   signInWithPassword,
   startExternalSignIn,
   takeHandoff,
@@ -28,8 +35,11 @@ import { formTarget } from './clients/redirect-uris.ts'
 import { findSignedInUser, readConsent, readResources, saveConsent, saveGrant } from './grants.ts'
 import {
   type ClientView,
+  codePage,
   consentPage,
+  nextStepPage,
   organizationPage,
+  organizationSignInPage,
   type PageContext,
   signInPage,
   style,
@@ -52,6 +62,9 @@ type SignedIn = Caller['user'] & { signIn: SignIn }
 
 /** Ties a form to the visit that it was issued for. */
 const formToken = oneTime<string>('oauth:form', 60 * 60, 20_000)
+
+/** A user whose password was right, in one visit. */
+const pendingCode = oneTime<{ user: User; uid: string }>('oauth:second-factor', 10 * 60)
 
 /** The reason why a form is shown again. */
 interface Problem {
@@ -85,14 +98,17 @@ export function serveInteractions(service: Service, currentOidcServer: () => Pro
     title: string,
     html: (context: PageContext) => string,
     problem?: Problem,
+    script?: string,
   ): Promise<Response> {
     const token = await formToken.issue(service.kv, interaction.uid)
-    return c.body(page(title, html({ path, token, problem: problem?.text }), { style }), problem?.status ?? 200, {
-      ...pageHeaders,
+    const body = page(title, html({ path, token, problem: problem?.text }), { style, ...(script && { script }) })
+    const headers = script ? scriptedPageHeaders : pageHeaders
+    return c.body(body, problem?.status ?? 200, {
+      ...headers,
       ...(problem?.retryAfterSeconds && { 'retry-after': String(problem.retryAfterSeconds) }),
       // Without a referrer, browsers don't send the origin that `ownPagesOnly` checks.
       'referrer-policy': 'same-origin',
-      'content-security-policy': pageHeaders['content-security-policy'].replace(
+      'content-security-policy': headers['content-security-policy'].replace(
         "form-action 'self'",
         `form-action 'self' ${formTarget(view.redirectUri)}`,
       ),
@@ -105,13 +121,45 @@ export function serveInteractions(service: Service, currentOidcServer: () => Pro
 
   async function showSignIn(visit: Visit, problem?: Problem, email?: string): Promise<Response> {
     const methods = signInMethods(service)
+    const hasWays = await hasWaysIn(service)
+    const asks = wantsAnotherAccount(visit.c)
+    const known = email ?? String(visit.interaction.params.login_hint ?? '')
+    const way = visit.c.req.query('way')
+    if (hasWays && (way === 'organization' || (methods.external && way !== 'external' && !problem)))
+      return showOrganizationSignIn(visit, { email: known, asks })
     if (methods.external && !problem) {
-      const asks = wantsAnotherAccount(visit.c)
       return visit.c.redirect(await startExternalSignIn(service, visit.path, { asks }), 303)
     }
-    const known = email ?? String(visit.interaction.params.login_hint ?? '')
-    return show(visit, 'Sign in', (context) => signInPage(context, visit.view, methods, known), problem)
+    const html = (context: PageContext) =>
+      signInPage(context, {
+        client: visit.view,
+        methods: { ...methods, organizations: hasWays },
+        email: known,
+        asks,
+        passkey: passkeySignIn(service, context.token),
+      })
+    return show(visit, 'Sign in', html, problem, passkeyScript)
   }
+
+  const showOrganizationSignIn = (visit: Visit, view: { email: string; asks: boolean }, problem?: Problem) => {
+    const { external } = signInMethods(service)
+    return show(
+      visit,
+      'Sign in',
+      (context) => organizationSignInPage(context, visit.view, { ...view, external }),
+      problem,
+    )
+  }
+
+  /** A link and not a redirect: the page's policy would stop a form that leads to a provider. */
+  async function showNextStep(visit: Visit, path: string): Promise<Response> {
+    const response = await show(visit, 'Sign in', () => nextStepPage(path))
+    response.headers.set('refresh', `0; url=${path}`)
+    return response
+  }
+
+  const showCodeForm = (visit: Visit, pending: string, problem?: Problem) =>
+    show(visit, 'Second factor', (context) => codePage(context, pending), problem)
 
   async function finishSignIn(visit: Visit, user: User): Promise<Response> {
     const { c, interaction, provider } = visit
@@ -121,7 +169,9 @@ export function serveInteractions(service: Service, currentOidcServer: () => Pro
     if (session.accountId && isAnother) await session.destroy()
     Object.assign(interaction, { session: undefined })
     await interaction.persist()
-    return finish(visit, { login: { accountId: user.id, amr: [String(user.session_generation)] } })
+    return finish(visit, {
+      login: { accountId: user.id, ts: Math.floor(service.clock() / 1000), amr: [String(user.session_generation)] },
+    })
   }
 
   async function showConsent(visit: Visit, user: SignedIn, problem?: Problem): Promise<Response> {
@@ -200,9 +250,36 @@ export function serveInteractions(service: Service, currentOidcServer: () => Pro
       return user ? finishSignIn(visit, user) : showSignIn(visit)
     }
     const outcome = await signInWithPassword(service, { email, password, address })
-    return outcome.is === 'signed in'
-      ? finishSignIn(visit, outcome.user)
-      : showSignIn(visit, describeOutcome(outcome), email)
+    if (outcome.is === 'signed in') return finishSignIn(visit, outcome.user)
+    if (outcome.is !== 'second factor') return showSignIn(visit, describeOutcome(outcome), email)
+    const { uid } = visit.interaction
+    return showCodeForm(visit, await pendingCode.issue(service.kv, { user: outcome.user, uid }))
+  })
+
+  onPost('passkey', async (visit, { token = '', response = '' }) => {
+    const address = service.clientAddress(visit.c.env.incoming)
+    const user = await signInWithPasskey(service, { challenge: token, response, address })
+    return user ? finishSignIn(visit, user) : showSignIn(visit, refusedPasskey)
+  })
+
+  onPost('way', async (visit, { email = '', account }) => {
+    const asks = account === 'other'
+    const organizationId = await findOrganizationByEmail(service, email.trim())
+    if (organizationId) return showNextStep(visit, organizationSignInPath(organizationId, visit.path, { asks }))
+    if (signInMethods(service).external)
+      return showNextStep(visit, await startExternalSignIn(service, visit.path, { asks }))
+    const text =
+      'No organization has set up single sign-on for this address. Check its spelling, or sign in another way.'
+    return showOrganizationSignIn(visit, { email: email.slice(0, 254), asks }, { text, status: 400 })
+  })
+
+  onPost('second-factor', async (visit, { pending = '', code = '' }) => {
+    const known = await pendingCode.read(service.kv, pending)
+    if (known?.uid !== visit.interaction.uid) return showSignIn(visit, expiredCode)
+    const address = service.clientAddress(visit.c.env.incoming)
+    const outcome = await signInWithCode(service, { user: known.user, code, address })
+    if (outcome.is !== 'right') return showCodeForm(visit, pending, describeWrongCode(outcome))
+    return (await pendingCode.take(service.kv, pending)) ? finishSignIn(visit, known.user) : undefined
   })
 
   onPost('organization', async (visit, { name }) => {
@@ -214,8 +291,14 @@ export function serveInteractions(service: Service, currentOidcServer: () => Pro
       const text = `Enter a name of up to 100 characters. ${problem ?? ''}`.trim()
       return showConsent(visit, user, { text, status: 400 })
     }
-    const { id } = await createOrganization(service, { user }, input.data)
-    return visit.c.redirect(`${visit.path}?organization=${id}`, 303)
+    try {
+      const { id } = await createOrganization(service, { user }, input.data)
+      return visit.c.redirect(`${visit.path}?organization=${id}`, 303)
+    } catch (error) {
+      const reason = error instanceof Failure ? error.envelope.data?.reason : undefined
+      if (typeof reason !== 'string') throw error
+      return showConsent(visit, user, { text: reason, status: 400 })
+    }
   })
 
   onPost('invitation', async (visit, form) => {
@@ -251,7 +334,17 @@ export function serveInteractions(service: Service, currentOidcServer: () => Pro
   return app
 }
 
-function describeOutcome(outcome: Exclude<PasswordOutcome, { is: 'signed in' }>): Problem {
+const refusedPasskey: Problem = {
+  text: 'This passkey wasn’t accepted. It may have been removed from your account. Try another, or use your password.',
+  status: 400,
+}
+
+const expiredCode: Problem = {
+  text: 'This took longer than ten minutes. Enter your password again.',
+  status: 400,
+}
+
+function describeOutcome(outcome: Exclude<PasswordOutcome, { is: 'signed in' | 'second factor' }>): Problem {
   if (outcome.is === 'busy') {
     const text = 'Too many users are signing in right now. Try again in a few seconds.'
     return { text, status: 503, retryAfterSeconds: 5 }
@@ -263,11 +356,6 @@ function describeOutcome(outcome: Exclude<PasswordOutcome, { is: 'signed in' }>)
     return { text, status: 429, retryAfterSeconds: waitSeconds }
   }
   return { text: `The email address or password is incorrect.${waitSeconds > 0 ? ` ${wait}` : ''}`, status: 400 }
-}
-
-function describeDuration(seconds: number): string {
-  const [count, unit] = seconds < 60 ? [seconds, 'second'] : [Math.ceil(seconds / 60), 'minute']
-  return `${count} ${unit}${count === 1 ? '' : 's'}`
 }
 
 const whoAllows = ({ id, signIn }: SignedIn, { clientId }: Client) => ({ userId: id, clientId, signIn })

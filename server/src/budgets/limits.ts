@@ -17,6 +17,18 @@ export interface OrganizationLimits {
   anonymous: Limits
 }
 
+/** The organization's limits, and those of an end user. */
+export interface SpenderLimits {
+  general: OrganizationLimits
+  own: Limits
+}
+
+/** Whether no limit applies to anyone who uses a budget of this scope, and the organization's. */
+export const isUnlimited = ({ general, own }: SpenderLimits, scope: Scope): boolean =>
+  [scope, 'organization' as const].every((each) => Object.values(limitsIn(each, general, own)).every(isNone))
+
+const isNone = (limit: number | null): boolean => limit === null
+
 /** The limits that apply in a scope. `own` are those of the end user. */
 export function limitsIn(scope: Scope, general: OrganizationLimits, own: Limits): Limits {
   if (scope !== 'end_user') return general[scope]
@@ -44,11 +56,7 @@ const none: Limits = { day_tokens: null, month_tokens: null, day_cost_micro_usd:
 /** Anyone can use a publishable key, so visitors have a limit until an administrator sets another, or none. */
 const anonymousDefault: Limits = { ...none, day_tokens: 500_000 }
 
-/** The organization's limits, and those of an end user. */
-export async function selectLimits(
-  sql: Sql,
-  endUserId: string | null = null,
-): Promise<{ general: OrganizationLimits; own: Limits }> {
+export async function selectLimits(sql: Sql, endUserId: string | null = null): Promise<SpenderLimits> {
   const rows = await sql<Limits & { scope: keyof OrganizationLimits | 'own' }>`
     select scope, day_tokens, month_tokens, day_cost_micro_usd, month_cost_micro_usd from budgets
     union all

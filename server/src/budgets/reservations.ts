@@ -1,7 +1,17 @@
 import { notFound } from '../lib/errors.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { type Sql, violatedConstraint } from '../stores/database.ts'
-import { findNearLimit, type Limits, limitsIn, type Scope, selectLimits, type Unit, units } from './limits.ts'
+import {
+  findNearLimit,
+  isUnlimited,
+  type Limits,
+  limitsIn,
+  type Scope,
+  type SpenderLimits,
+  selectLimits,
+  type Unit,
+  units,
+} from './limits.ts'
 import { type Period, resetOf, startOf } from './periods.ts'
 
 /** Whose budget is used, besides the organization's. */
@@ -81,19 +91,34 @@ const describeTooLarge = (period: Period): string =>
  * that concurrent calls can't exceed a limit together. Throws a BudgetReached or a BudgetNeedsPrice, and then reserves
  * nothing, even if the caller commits.
  */
-export async function reserveBudget(sql: Sql, spender: Spender, amount: Amount, now: Date): Promise<void> {
-  const [, { general, own }, counters] = await Promise.all([
-    // First, as when an end user is erased, so that the two can't deadlock.
-    sql`select from end_users where id = ${spender.endUserId} for key share`,
-    selectLimits(sql, spender.endUserId),
-    addReservation(sql, spender, amount, now),
-  ])
+export async function reserveBudget(
+  sql: Sql,
+  spender: Spender,
+  amount: Amount,
+  now: Date,
+  limits: SpenderLimits | Promise<SpenderLimits> = lockLimits(sql, spender),
+): Promise<void> {
+  const [{ general, own }, counters] = await Promise.all([limits, addReservation(sql, spender, amount, now)])
   const limited = counters.map((counter) => ({ ...counter, limits: limitsIn(counter.scope, general, own) }))
   const refusal = findRefusal(limited, amount, now)
   if (!refusal) return
   await settleCounters(sql, spender, { reserved: amount, used: nothing, at: now })
   throw refusal
 }
+
+/** Reads the limits for a reservation that follows in the same transaction. */
+export async function lockLimits(sql: Sql, { endUserId }: Spender): Promise<SpenderLimits> {
+  const [, limits] = await Promise.all([
+    // Before the counters, as when an end user is erased, so that the two can't deadlock.
+    sql`select from end_users where id = ${endUserId} for key share`,
+    selectLimits(sql, endUserId),
+  ])
+  return limits
+}
+
+/** Whether a spender's calls can neither be refused nor cause a warning. */
+export const isFree = ({ endUserId }: Spender, limits: SpenderLimits): boolean =>
+  isUnlimited(limits, endUserId === null ? 'anonymous' : 'end_user')
 
 /**
  * Replaces a reservation with what was used, in the periods in which it was reserved. If 80 % of a limit are used now,
@@ -103,11 +128,9 @@ export async function settleBudget(
   sql: Sql,
   spender: Spender,
   settlement: Settlement,
+  limits: SpenderLimits | Promise<SpenderLimits> = selectLimits(sql, spender.endUserId),
 ): Promise<{ warnings: BudgetWarning[] }> {
-  const [{ general, own }, counters] = await Promise.all([
-    selectLimits(sql, spender.endUserId),
-    settleCounters(sql, spender, settlement),
-  ])
+  const [{ general, own }, counters] = await Promise.all([limits, settleCounters(sql, spender, settlement)])
   const warnings: BudgetWarning[] = []
   for (const counter of counters) {
     const { scope, period, warned_at } = counter

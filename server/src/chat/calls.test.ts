@@ -44,10 +44,11 @@ test('a question has the tool’s title, where it runs, and the form for its arg
       },
     },
     { type: 'data-question', id: callId, data: { inputSchema } },
+    { type: 'data-reason', id: callId, data: { code: 'MAY_CHANGE' } },
     { type: 'tool-approval-request', toolCallId: callId },
   ]
-  expect(chunksOf(page).slice(-3)).toMatchObject(asked)
-  expect(JSON.stringify(chunksOf(page).at(-2)?.data)).toMatch(/quantity.*at/)
+  expect(chunksOf(page).slice(-4)).toMatchObject(asked)
+  expect(JSON.stringify(chunksOf(page).at(-3)?.data)).toMatch(/quantity.*at/)
   await chat.request({ type: 'chat/decide', call_id: callId, approved: true }, 'chat/done')
   await chat.rest(run, 'succeeded')
   const list = await chat.request({ type: 'chat/messages', thread_id: chat.thread }, 'chat/message-list')
@@ -55,7 +56,7 @@ test('a question has the tool’s title, where it runs, and the form for its arg
   const stored = answer?.role === 'assistant' ? answer.chunks : []
   for (const chunks of [chunksOf(page), stored]) {
     const ofCall = chunks.filter(({ id, toolCallId, approvalId }) => [id, toolCallId, approvalId].includes(callId))
-    expect(ofCall.slice(-6)).toMatchObject([
+    expect(ofCall.slice(-7)).toMatchObject([
       ...asked,
       { type: 'tool-approval-response', approved: true },
       { type: 'data-timing', id: callId, data: { durationMs: expect.any(Number) } },

@@ -130,6 +130,7 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
       error instanceof Failure
         ? error.envelope
         : { code: 'INTERNAL_ERROR', message: 'Something went wrong on the server. Try again.', data: undefined }
+    const values = error instanceof Failure && !error.envelope.defined ? data : undefined
     const details = typeof data?.details === 'string' ? `${String(data.field)}: ${data.details}` : message
     const seconds = error instanceof Failure ? Number(error.headers['retry-after']) : Number.NaN
     client.say({
@@ -137,6 +138,7 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
       request_id,
       code: String(data?.code ?? code),
       message: details,
+      ...(values && { values }),
       ...(seconds > 0 && { retry_after_ms: seconds * 1000 }),
     })
   }

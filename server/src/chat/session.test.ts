@@ -283,6 +283,7 @@ describe('a second tab', () => {
     await other.until((state) => hasText('Second')(state) && hasText('succeeded: Answer 2')(state))
     const both = ['delivered: First', 'succeeded: Answer 1', 'delivered: Second', 'succeeded: Answer 2']
     expect(shown(other.session)).toEqual(both)
+    await chat.until(isResting)
     chat.session.edit('Other')
     await other.until((state) => hasText('Other')(state) && hasText('succeeded: Answer 3')(state))
     expect(shown(other.session)).toEqual([...both.slice(0, 2), 'delivered: Other', 'succeeded: Answer 3'])

@@ -1,7 +1,8 @@
+import { generateKeyPairSync } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { dirname, join, resolve } from 'node:path'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { shippedPriceFile } from '../models/prices.ts'
 import {
   type Config,
@@ -60,6 +61,51 @@ const openai: ModelSettings = {
 }
 const receiver = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://10.0.0.5:4318' }
 const telemetry = { url: 'http://10.0.0.5:4318', headers: {}, serviceName: 'inlay', areContentsSent: false }
+const polarPlans = join(mkdtempSync(join(tmpdir(), 'inlay-config-')), 'plans.json')
+const shipped = readFileSync(shippedPlanFile, 'utf8')
+writeFileSync(
+  polarPlans,
+  shipped.replace(
+    /"inlay_(\w)\w+"/g,
+    (_, letter) => `"00000000-0000-4000-8000-0000000000${letter === 't' ? '01' : '02'}"`,
+  ),
+)
+const polarSettings = {
+  POLAR_ACCESS_TOKEN: 'polar_oat_1',
+  POLAR_WEBHOOK_SECRET: 'polar_whs_12345678',
+  INLAY_PLANS_FILE: polarPlans,
+}
+const polar = { url: 'https://api.polar.sh', accessToken: 'polar_oat_1', webhookSecret: 'polar_whs_12345678' }
+afterAll(() => rmSync(dirname(polarPlans), { recursive: true }))
+
+const pem = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  .privateKey.export({ type: 'pkcs8', format: 'pem' })
+  .toString()
+const pemFile = join(dirname(polarPlans), 'app.pem')
+writeFileSync(pemFile, pem)
+const platformApp = {
+  INLAY_GITHUB_APP_ID: '7',
+  INLAY_GITHUB_APP_SLUG: 'inlay',
+  INLAY_GITHUB_APP_CLIENT_ID: 'Iv23.7',
+  INLAY_GITHUB_APP_CLIENT_SECRET: 'client-secret',
+  INLAY_GITHUB_APP_PRIVATE_KEY: pem,
+  INLAY_GITHUB_APP_WEBHOOK_SECRET: '0123456789abcdef',
+}
+const github: Pick<Config, 'github'> = {
+  github: {
+    url: 'https://github.com',
+    apiUrl: 'https://api.github.com',
+    app: {
+      id: 7,
+      slug: 'inlay',
+      clientId: 'Iv23.7',
+      clientSecret: 'client-secret',
+      privateKey: pem,
+      webhookSecret: '0123456789abcdef',
+    },
+  },
+}
+
 const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['PORT', '0', { port: 0 }],
   ['PORT', ' 65535 ', { port: 65535 }],
@@ -119,6 +165,21 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
     { signIn: { issuer, audience: 'a' }, signInClient: { issuer, id: 'c', secret: 's' } },
     { SIGN_IN_ISSUER: issuer, SIGN_IN_CLIENT_ID: 'c', SIGN_IN_AUDIENCE: 'a' },
   ],
+  [
+    'INLAY_SMTP_URL',
+    'smtps://user:pass@smtp.example.com',
+    { mail: { url: 'smtps://user:pass@smtp.example.com', from: 'inlay@example.com' } },
+    { INLAY_MAIL_FROM: 'inlay@example.com' },
+  ],
+  ['INLAY_SMTP_URL', '', { mail: undefined }],
+  [
+    'INLAY_MAIL_FROM',
+    'Inlay <inlay@example.com>',
+    { mail: { url: 'smtp://127.0.0.1', from: 'Inlay <inlay@example.com>' } },
+    { INLAY_SMTP_URL: 'smtp://127.0.0.1' },
+  ],
+  ['INLAY_DNS_SERVERS', '10.0.0.2, [::1]:5353', { dnsServers: ['10.0.0.2', '[::1]:5353'] }],
+  ['INLAY_DNS_SERVERS', '', { dnsServers: [] }],
   ['INLAY_PLANS_FILE', shippedPlanFile, { plans: readPlanFile(shippedPlanFile) }],
   ['INLAY_PLANS_FILE', '', { plans: readPlanFile(shippedPlanFile) }],
   ['INLAY_MODEL_PRICES', shippedPriceFile, { modelPrices: readPriceFile(shippedPriceFile) }],
@@ -138,8 +199,34 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['MODEL_NAME', 'qwen3', { model: ownServer }, { MODEL_URL: ownServer.url }],
   ['MODEL_NAME', 'claude-x', { model: { ...anthropic, name: 'claude-x' } }, { ANTHROPIC_API_KEY: 'a' }],
   ['MODEL_NAME', 'gpt-x', { model: { ...openai, name: 'gpt-x' } }, { OPENAI_API_KEY: 'o' }],
+  ['POLAR_ACCESS_TOKEN', 'polar_oat_1', { polar }, polarSettings],
+  ['POLAR_WEBHOOK_SECRET', 'polar_whs_12345678', { polar }, polarSettings],
+  ['POLAR_URL', '', { polar }, polarSettings],
+  ['INLAY_BILLING_GRACE_DAYS', '', { billingGraceDays: 7 }],
+  ['INLAY_BILLING_GRACE_DAYS', '0', { billingGraceDays: 0 }],
+  ['POLAR_URL', '', { polar: undefined }],
+  ['POLAR_URL', 'http://127.0.0.1:1/', { polar: { ...polar, url: 'http://127.0.0.1:1' } }, polarSettings],
   ['MODEL_SILENCE_SECONDS', '600', { modelSilenceSeconds: 600 }],
   ['MODEL_SILENCE_SECONDS', '', { modelSilenceSeconds: 60 }],
+  ['GITHUB_URL', '', { github: { url: 'https://github.com', apiUrl: 'https://api.github.com', app: undefined } }],
+  [
+    'GITHUB_URL',
+    'https://github.example.com/',
+    { github: { url: 'https://github.example.com', apiUrl: 'https://github.example.com/api/v3', app: undefined } },
+  ],
+  [
+    'GITHUB_URL',
+    'https://acme.ghe.com',
+    { github: { url: 'https://acme.ghe.com', apiUrl: 'https://api.acme.ghe.com', app: undefined } },
+  ],
+  ...Object.entries(platformApp).map(([name, value]): [Name, string, Partial<Config>, Record<string, string>] => [
+    name as Name,
+    value,
+    github,
+    platformApp,
+  ]),
+  ['INLAY_GITHUB_APP_PRIVATE_KEY', pem.replaceAll('\n', '\\n'), github, platformApp],
+  ['INLAY_GITHUB_APP_PRIVATE_KEY', pemFile, github, platformApp],
   ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://10.0.0.5:4318', { telemetry }],
   ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://10.0.0.5:4318/', { telemetry }],
   ['OTEL_EXPORTER_OTLP_ENDPOINT', '', { telemetry: undefined }, { OTEL_EXPORTER_OTLP_HEADERS: 'a=b' }],
@@ -182,7 +269,13 @@ const port = (text: string) => `must be a whole number from 0 to 65535, not "${t
 const origin = (text: string) => `must be an origin such as https://inlay.example.com, without a path, not "${text}"`
 const weakSecret = 'must be at least 32 random characters; generate one with: openssl rand -base64 32'
 const placeholder = 'looks like a placeholder; generate one with: openssl rand -base64 32'
+const polarAddress = 'must be a URL without a path, such as https://api.polar.sh or https://sandbox-api.polar.sh'
 const bad: [Name, string, string][] = [
+  ['POLAR_URL', 'sandbox', polarAddress],
+  ['POLAR_URL', 'https://api.polar.sh/v1', polarAddress],
+  ['POLAR_URL', 'https://u:p@api.polar.sh', polarAddress],
+  ['POLAR_URL', 'ftp://api.polar.sh', polarAddress],
+  ['INLAY_BILLING_GRACE_DAYS', '91', 'must be a whole number from 0 to 90, not "91"'],
   ['PORT', '65536', port('65536')],
   ['PORT', '-1', port('-1')],
   ['PORT', '80.5', port('80.5')],
@@ -200,6 +293,11 @@ const bad: [Name, string, string][] = [
     'http://inlay.example.com',
     'must use https, except on localhost: tokens would be sent in plain text',
   ],
+  [
+    'INLAY_DNS_SERVERS',
+    'dns.example.com',
+    'must be IP addresses such as 10.0.0.2 or 10.0.0.2:5353, not "dns.example.com"',
+  ],
   ['DATABASE_URL', 'mysql://u:p@db/inlay', 'must be a URL starting with postgres:// or postgresql://'],
   ['DATABASE_URL', 'localhost', 'must be a URL starting with postgres:// or postgresql://'],
   ['REDIS_URL', 'http://redis', 'must be a URL starting with redis:// or rediss:// or unix://'],
@@ -216,6 +314,16 @@ const bad: [Name, string, string][] = [
     'INLAY_MCP_ALLOWED_ORIGINS',
     `https://one.example.com, ${text}`,
     `must be origins such as https://app.example.com, without a path, not "${text}"`,
+  ]),
+  ...['smtp.example.com', 'http://smtp.example.com', 'smtp://'].map((text): [Name, string, string] => [
+    'INLAY_SMTP_URL',
+    text,
+    'must be a URL such as smtps://user:password@smtp.example.com or smtp://127.0.0.1:25',
+  ]),
+  ...['inlay', 'a@example.com, b@example.com', 'Inlay <inlay>'].map((text): [Name, string, string] => [
+    'INLAY_MAIL_FROM',
+    text,
+    `must be an address such as inlay@example.com or Inlay <inlay@example.com>, not "${text}"`,
   ]),
   ['INLAY_CLIENT_METADATA_DOCUMENTS', 'yes', 'must be one of auto, on, off, not "yes"'],
   ['SIGN_IN_ISSUER', 'login.example.com', 'must be a URL starting with https:// or http://'],
@@ -246,6 +354,34 @@ const bad: [Name, string, string][] = [
   ['ANTHROPIC_API_KEY', 'schlüssel', 'must be a key without spaces, in ASCII characters'],
   ['OPENAI_API_KEY', 'two words', 'must be a key without spaces, in ASCII characters'],
   ['MODEL_SILENCE_SECONDS', '0', 'must be a whole number from 1 to 600, not "0"'],
+  ['INLAY_GITHUB_APP_ID', '0', `must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}, not "0"`],
+  ['INLAY_GITHUB_APP_SLUG', 'https://github.com/apps/inlay', 'must be the last part of the app’s URL on GitHub'],
+  [
+    'INLAY_GITHUB_APP_PRIVATE_KEY',
+    '-----BEGIN RSA PRIVATE KEY-----',
+    'must be a private key in PEM format, or the path of a file with one',
+  ],
+  [
+    'INLAY_GITHUB_APP_PRIVATE_KEY',
+    '/nowhere/app.pem',
+    'must be a private key that starts with -----BEGIN, or a file that can be read (ENOENT)',
+  ],
+  [
+    'INLAY_GITHUB_APP_WEBHOOK_SECRET',
+    'short',
+    'must have at least 16 characters; generate one with: openssl rand -hex 32',
+  ],
+  ...[
+    'github.com',
+    'ftp://github.com',
+    'https://github.com/acme',
+    'https://github.com?a',
+    'https://me:p@github.com',
+  ].map((text): [Name, string, string] => [
+    'GITHUB_URL',
+    text,
+    'must be an origin such as https://github.example.com, without a path',
+  ]),
   ['OTEL_EXPORTER_OTLP_ENDPOINT', 'localhost:4318', 'must be a URL starting with https:// or http://'],
   ...['http://me:p@localhost:4318', 'http://localhost:4318?a', 'http://localhost:4318#a'].map(
     (text): [Name, string, string] => [
@@ -309,7 +445,37 @@ test.each([
   expect(problemWith(env)).toBe(message)
 })
 
+test.each(Object.keys(platformApp))('a GitHub app cannot be configured without %s', (name) => {
+  const env: Record<string, string> = { ...platformApp, [name]: '' }
+  const [first] = Object.keys(platformApp).filter((each) => each !== name)
+  expect(problemWith(env)).toBe(`${first} is set, but these aren't: ${name}`)
+})
+
+const noPolarProduct =
+  'POLAR_ACCESS_TOKEN is set, but "inlay_team" isn\'t the ID of a Polar product. Set INLAY_PLANS_FILE to plans with the IDs of your products at Polar as product_id.'
 test.each([
+  ['a token alone', { POLAR_ACCESS_TOKEN: 'hunter2' }, "POLAR_ACCESS_TOKEN is set, but POLAR_WEBHOOK_SECRET isn't"],
+  [
+    'a secret alone',
+    { POLAR_WEBHOOK_SECRET: 'hunter2hunter2hunter2' },
+    "POLAR_WEBHOOK_SECRET is set, but POLAR_ACCESS_TOKEN isn't",
+  ],
+  [
+    'plans without its products',
+    { POLAR_ACCESS_TOKEN: 'a', POLAR_WEBHOOK_SECRET: 'hunter2hunter2hunter2' },
+    noPolarProduct,
+  ],
+])('Polar cannot be configured with %s', (_, env: Record<string, string>, message) => {
+  expect(problemWith(env)).toBe(message)
+})
+
+test.each([
+  ['INLAY_GITHUB_APP_CLIENT_SECRET', 'hunter2 hunter2'],
+  ['INLAY_GITHUB_APP_PRIVATE_KEY', 'hunter2'],
+  ['INLAY_GITHUB_APP_WEBHOOK_SECRET', 'hunter2'],
+  ['POLAR_ACCESS_TOKEN', 'hunter2 hunter2'],
+  ['POLAR_WEBHOOK_SECRET', 'hunter2 hunter2 hunter2'],
+  ['POLAR_WEBHOOK_SECRET', 'hunter2'],
   ['INLAY_SECRET', 'hunter2'],
   ['MODEL_URL', 'https://me:hunter2@models.example.com/v1'],
   ['MODEL_URL', 'https://models.example.com/v1?key=hunter2'],

@@ -1,4 +1,5 @@
-import { randomBytes } from 'node:crypto'
+import { createPrivateKey, randomBytes } from 'node:crypto'
+import { Resolver } from 'node:dns'
 import {
   accessSync,
   constants,
@@ -13,6 +14,7 @@ import {
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import ipaddr from 'ipaddr.js'
+import { isId } from '../lib/ids.ts'
 import { type Plan, readPlanFile, shippedPlanFile } from './plan-file.ts'
 import { type ModelPrice, readPriceFile } from './price-file.ts'
 
@@ -74,6 +76,10 @@ export const settings = {
     parse: cidrList,
     text: 'Comma-separated CIDRs of the reverse proxies in front of this server, for example `10.0.0.0/8`. The server trusts `X-Forwarded-For` only from these; any other client is identified by the address it connects from. Without this setting, all clients behind a proxy share one limit for sign-ins.',
   },
+  INLAY_DNS_SERVERS: {
+    parse: dnsServerList,
+    text: 'Comma-separated IP addresses of the DNS servers that the server asks for the records that prove organizations’ email domains, for example `10.0.0.2` or `10.0.0.2:5353`. Default: those of the operating system.',
+  },
   INLAY_MCP_ALLOWED_ORIGINS: {
     parse: originList,
     text: 'Comma-separated origins of web pages that may call `/mcp` from a browser, for example `https://app.example.com`. Pages on the public URL are always allowed and, in development, pages on loopback addresses.',
@@ -100,9 +106,38 @@ export const settings = {
     parse: (text: string) => text,
     text: 'Audience of access tokens from `SIGN_IN_ISSUER` that Inlay accepts in addition to its own. A user is created on their first request. It must differ from the client ID, because ID tokens would otherwise pass as access tokens.',
   },
+  INLAY_SMTP_URL: {
+    parse: smtpUrl,
+    secret: true,
+    text: 'URL of the SMTP server that sends Inlay’s mail, for example `smtps://user:password@smtp.example.com` or `smtp://127.0.0.1:25`. It needs `INLAY_MAIL_FROM`. With `smtp:`, the connection must be upgraded to TLS, except on this computer; add `?requireTLS=false` to allow plain text. Without this setting, Inlay sends no mail: administrators send the links of invitations, and you create links for forgotten passwords. See [sign-in.md](sign-in.md#mail).',
+  },
+  INLAY_MAIL_FROM: {
+    parse: mailSender,
+    text: 'Sender of Inlay’s mail: an address such as `inlay@example.com`, or `Inlay <inlay@example.com>`.',
+  },
   INLAY_PLANS_FILE: {
     parse: (text: string) => readPlanFile(resolve(text)),
     text: 'JSON file with the plans of this installation. It replaces `server/plans.json` and has the same format. A limit of 0 means unlimited. `product_id` is the billing provider’s product for the plan. One plan must have the id `free`; it is for organizations without a subscription.',
+  },
+  POLAR_ACCESS_TOKEN: {
+    parse: headerValue,
+    secret: true,
+    text: 'Organization access token for Polar, which then sells the plans. It needs `POLAR_WEBHOOK_SECRET`, and plans with Polar’s products in `INLAY_PLANS_FILE`. See [billing.md](billing.md).',
+  },
+  POLAR_WEBHOOK_SECRET: {
+    parse: webhookSecret,
+    secret: true,
+    text: 'Secret of the webhook endpoint at Polar, whose URL is `<INLAY_PUBLIC_URL>/billing/webhooks`. At least 16 characters.',
+  },
+  POLAR_URL: {
+    default: 'https://api.polar.sh',
+    parse: polarUrl,
+    text: 'URL of Polar’s API. For tests without real payments, use `https://sandbox-api.polar.sh`.',
+  },
+  INLAY_BILLING_GRACE_DAYS: {
+    default: '7',
+    parse: integer(0, 90),
+    text: 'How many days an organization keeps its plan after a payment failed (`past_due`). Then it’s on the plan `free` until it pays.',
   },
   MODEL_URL: {
     parse: modelUrl,
@@ -135,6 +170,38 @@ export const settings = {
   INLAY_MODEL_PRICES: {
     parse: (text: string) => readPriceFile(resolve(text)),
     text: 'JSON file with prices and limits of models. Its entries take precedence over the built-in ones, `server/src/models/default-prices.json`, which has the same format. Budgets in money need a price for the agent’s model. See [agent.md](agent.md#prices).',
+  },
+  GITHUB_URL: {
+    default: 'https://github.com',
+    parse: githubUrl,
+    text: 'Origin of the GitHub where organizations register apps and keep their skills: `https://github.com`, or your own GitHub Enterprise Server. Your own may be on this computer or in a private network; everywhere else it must be https. See [code-host.md](code-host.md).',
+  },
+  INLAY_GITHUB_APP_ID: {
+    parse: integer(1, Number.MAX_SAFE_INTEGER),
+    text: 'ID of a GitHub app that organizations without an app of their own can install. It needs all settings that start with `INLAY_GITHUB_APP_`. [code-host.md](code-host.md#offer-an-app-to-all-organizations) says how to create the app.',
+  },
+  INLAY_GITHUB_APP_SLUG: {
+    parse: githubSlug,
+    text: 'Name of that app in GitHub’s URLs: `inlay` for `https://github.com/apps/inlay`.',
+  },
+  INLAY_GITHUB_APP_CLIENT_ID: {
+    parse: headerValue,
+    text: 'Client ID of that app. With the client secret, Inlay asks GitHub whether the user who connects an installation has access to it.',
+  },
+  INLAY_GITHUB_APP_CLIENT_SECRET: {
+    parse: headerValue,
+    secret: true,
+    text: 'Client secret of that app.',
+  },
+  INLAY_GITHUB_APP_PRIVATE_KEY: {
+    parse: githubPrivateKey,
+    secret: true,
+    text: 'Private key of that app: the path of the `.pem` file that GitHub generated, or its contents. Line breaks can be written as `\\n`.',
+  },
+  INLAY_GITHUB_APP_WEBHOOK_SECRET: {
+    parse: githubWebhookSecret,
+    secret: true,
+    text: 'Webhook secret of that app, whose webhook URL is `<INLAY_PUBLIC_URL>/api/org-github-apps/webhook`. At least 16 characters.',
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     parse: receiverUrl,
@@ -191,6 +258,8 @@ export interface Config {
   allowedPrivateNetworks: readonly string[]
   /** CIDRs from which `X-Forwarded-For` is trusted. */
   trustedProxies: readonly string[]
+  /** DNS servers for the proof of email domains; empty for the operating system's. */
+  dnsServers: readonly string[]
   /** Origins of web pages that may call `/mcp`, in addition to our own. */
   mcpAllowedOrigins: readonly string[]
   clientMetadataDocuments: 'auto' | 'on' | 'off'
@@ -198,7 +267,13 @@ export interface Config {
   signIn: { issuer: string; audience: string } | undefined
   /** The provider where users sign in; without it, they have local passwords. */
   signInClient: { issuer: string; id: string; secret: string | undefined } | undefined
+  /** How mail is sent; without it, none is. */
+  mail: { url: string; from: string } | undefined
   plans: readonly Plan[]
+  /** The account at Polar that sells the plans. */
+  polar: { url: string; accessToken: string; webhookSecret: string } | undefined
+  /** How long an organization keeps its plan after a payment failed. */
+  billingGraceDays: number
   /** The model that the operator configured. */
   model: ModelSettings | undefined
   /** How long a model may send nothing. */
@@ -207,6 +282,8 @@ export interface Config {
   modelPrices: readonly ModelPrice[]
   /** Where a server without a configured model looks for Ollama. Only set in development. */
   ollamaUrl: string | undefined
+  /** The GitHub that organizations connect. */
+  github: GithubSettings
   /** Where the agent's telemetry is sent. */
   telemetry: TelemetrySettings | undefined
   logLevel: (typeof settings)['INLAY_LOG_LEVEL']['parse'] extends (text: string) => infer Level ? Level : never
@@ -220,6 +297,23 @@ export interface ModelSettings {
   key: string | undefined
   /** The setting that decided. */
   setting: 'MODEL_URL' | 'ANTHROPIC_API_KEY' | 'OPENAI_API_KEY'
+}
+
+interface GithubSettings {
+  /** Where users register and install apps. */
+  url: string
+  apiUrl: string
+  /** The operator's app, for organizations without their own. */
+  app: PlatformApp | undefined
+}
+
+export interface PlatformApp {
+  id: number
+  slug: string
+  clientId: string
+  clientSecret: string
+  privateKey: string
+  webhookSecret: string
 }
 
 interface TelemetrySettings {
@@ -262,6 +356,7 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
       ...(databaseUrl ? [] : ['postgres']),
     ])
   }
+  const plans = read('INLAY_PLANS_FILE') ?? readPlanFile(shippedPlanFile)
   return {
     mode,
     port: given('PORT'),
@@ -276,6 +371,7 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
     allowedPrivateNetworks:
       read('INLAY_ALLOWED_PRIVATE_NETWORKS') ?? (mode === 'development' ? ['127.0.0.0/8', '::1/128'] : []),
     trustedProxies: read('INLAY_TRUSTED_PROXIES') ?? [],
+    dnsServers: read('INLAY_DNS_SERVERS') ?? [],
     mcpAllowedOrigins: read('INLAY_MCP_ALLOWED_ORIGINS') ?? [],
     clientMetadataDocuments: given('INLAY_CLIENT_METADATA_DOCUMENTS'),
     ...readSignIn({
@@ -285,7 +381,14 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
       secret: read('SIGN_IN_CLIENT_SECRET'),
       audience: read('SIGN_IN_AUDIENCE'),
     }),
-    plans: read('INLAY_PLANS_FILE') ?? readPlanFile(shippedPlanFile),
+    mail: readMail(read('INLAY_SMTP_URL'), read('INLAY_MAIL_FROM')),
+    plans,
+    polar: readPolar(plans, {
+      url: given('POLAR_URL'),
+      accessToken: read('POLAR_ACCESS_TOKEN'),
+      webhookSecret: read('POLAR_WEBHOOK_SECRET'),
+    }),
+    billingGraceDays: given('INLAY_BILLING_GRACE_DAYS'),
     model: readModel({
       url: read('MODEL_URL'),
       name: read('MODEL_NAME'),
@@ -296,6 +399,17 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
     modelSilenceSeconds: given('MODEL_SILENCE_SECONDS'),
     modelPrices: read('INLAY_MODEL_PRICES') ?? [],
     ollamaUrl: mode === 'development' ? 'http://127.0.0.1:11434' : undefined,
+    github: {
+      ...githubSettings(given('GITHUB_URL')),
+      app: readPlatformApp({
+        INLAY_GITHUB_APP_ID: read('INLAY_GITHUB_APP_ID'),
+        INLAY_GITHUB_APP_SLUG: read('INLAY_GITHUB_APP_SLUG'),
+        INLAY_GITHUB_APP_CLIENT_ID: read('INLAY_GITHUB_APP_CLIENT_ID'),
+        INLAY_GITHUB_APP_CLIENT_SECRET: read('INLAY_GITHUB_APP_CLIENT_SECRET'),
+        INLAY_GITHUB_APP_PRIVATE_KEY: read('INLAY_GITHUB_APP_PRIVATE_KEY'),
+        INLAY_GITHUB_APP_WEBHOOK_SECRET: read('INLAY_GITHUB_APP_WEBHOOK_SECRET'),
+      }),
+    },
     telemetry: readTelemetry({
       url: read('OTEL_EXPORTER_OTLP_ENDPOINT'),
       headers: read('OTEL_EXPORTER_OTLP_HEADERS') ?? {},
@@ -353,6 +467,13 @@ function editDistance(from: string, to: string): number {
   return row[to.length] ?? 0
 }
 
+function readMail(smtpUrl: string | undefined, from: string | undefined): Config['mail'] {
+  if (smtpUrl && from) return { url: smtpUrl, from }
+  if (smtpUrl) throw new InvalidConfig("INLAY_SMTP_URL is set, but INLAY_MAIL_FROM isn't")
+  if (from) throw new InvalidConfig("INLAY_MAIL_FROM is set, but INLAY_SMTP_URL isn't")
+  return undefined
+}
+
 function readSignIn({
   mode,
   issuer,
@@ -386,6 +507,24 @@ function readSignIn({
     throw new InvalidConfig('SIGN_IN_ISSUER must be an https URL in production')
   }
   return { signIn: audience ? { issuer, audience } : undefined, signInClient: id ? { issuer, id, secret } : undefined }
+}
+
+/** A product that Polar can't have would only be noticed at the first checkout. */
+function readPolar(
+  plans: readonly Plan[],
+  { url, accessToken, webhookSecret }: { url: string } & Record<'accessToken' | 'webhookSecret', string | undefined>,
+): Config['polar'] {
+  if (!accessToken && !webhookSecret) return undefined
+  if (!accessToken) throw new InvalidConfig("POLAR_WEBHOOK_SECRET is set, but POLAR_ACCESS_TOKEN isn't")
+  if (!webhookSecret) throw new InvalidConfig("POLAR_ACCESS_TOKEN is set, but POLAR_WEBHOOK_SECRET isn't")
+  const products = plans.flatMap(({ product_id }) => product_id ?? [])
+  const foreign = products.find((product) => !isId(product))
+  if (foreign !== undefined || products.length === 0) {
+    throw new InvalidConfig(
+      `POLAR_ACCESS_TOKEN is set, but ${foreign === undefined ? 'no plan has a product_id' : `"${foreign}" isn't the ID of a Polar product`}. Set INLAY_PLANS_FILE to plans with the IDs of your products at Polar as product_id.`,
+    )
+  }
+  return { url, accessToken, webhookSecret }
 }
 
 function readModel({
@@ -540,6 +679,103 @@ function modelUrl(text: string): string {
   return parsed.href
 }
 
+/** The message omits the URL, which may contain a password. */
+function smtpUrl(text: string): string {
+  const parsed = URL.parse(text)
+  if (!parsed || !/^smtps?:$/.test(parsed.protocol) || !parsed.hostname) {
+    throw new Error('must be a URL such as smtps://user:password@smtp.example.com or smtp://127.0.0.1:25')
+  }
+  return text
+}
+
+function mailSender(text: string): string {
+  if (!/^([^<>"\r\n]+<[^\s<>@",]+@[^\s<>@",]+>|[^\s<>@",]+@[^\s<>@",]+)$/.test(text)) {
+    throw new Error(`must be an address such as inlay@example.com or Inlay <inlay@example.com>, not "${text}"`)
+  }
+  return text
+}
+
+/** The message omits the secret. */
+function webhookSecret(text: string): string {
+  if (text.length < 16) throw new Error('must have at least 16 characters; let Polar generate one')
+  return headerValue(text)
+}
+
+function polarUrl(text: string): string {
+  const parsed = URL.parse(text)
+  if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.href !== `${parsed.origin}/`) {
+    throw new Error('must be a URL without a path, such as https://api.polar.sh or https://sandbox-api.polar.sh')
+  }
+  return parsed.origin
+}
+
+/** The message omits the URL, which may contain a password. */
+function githubUrl(text: string): string {
+  const parsed = URL.parse(text)
+  if (!parsed || !/^https?:$/.test(parsed.protocol) || `${parsed.origin}/` !== parsed.href) {
+    throw new Error('must be an origin such as https://github.example.com, without a path')
+  }
+  return parsed.origin
+}
+
+/** GitHub and its cloud for enterprises have a host for the API; GitHub Enterprise Server has a path. */
+function githubSettings(url: string): Pick<GithubSettings, 'url' | 'apiUrl'> {
+  const { protocol, host } = new URL(url)
+  const hasApiHost = host === 'github.com' || host.endsWith('.ghe.com')
+  return { url, apiUrl: hasApiHost ? `${protocol}//api.${host}` : `${url}/api/v3` }
+}
+
+function githubSlug(text: string): string {
+  if (!/^[a-z0-9][a-z0-9-]{0,99}$/.test(text)) throw new Error('must be the last part of the app’s URL on GitHub')
+  return text
+}
+
+/** The messages omit the text, which may be a key. */
+function githubPrivateKey(text: string): string {
+  const pem = text.startsWith('-----BEGIN') ? text.replaceAll('\\n', '\n') : readKeyFile(resolve(text))
+  try {
+    return createPrivateKey(pem).export({ type: 'pkcs8', format: 'pem' }).toString()
+  } catch {
+    throw new Error('must be a private key in PEM format, or the path of a file with one')
+  }
+}
+
+function readKeyFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new Error(`must be a private key that starts with -----BEGIN, or a file that can be read (${code})`)
+  }
+}
+
+function githubWebhookSecret(text: string): string {
+  if (text.length < 16) throw new Error('must have at least 16 characters; generate one with: openssl rand -hex 32')
+  return headerValue(text)
+}
+
+type PlatformAppSetting = Extract<keyof typeof settings, `INLAY_GITHUB_APP_${string}`>
+
+function readPlatformApp(
+  given: {
+    [Name in PlatformAppSetting]: ReturnType<(typeof settings)[Name]['parse']> | undefined
+  },
+): PlatformApp | undefined {
+  const names = Object.keys(given) as PlatformAppSetting[]
+  const [present] = names.filter((name) => given[name] !== undefined)
+  if (!present) return undefined
+  const missing = names.filter((name) => given[name] === undefined)
+  if (missing.length > 0) throw new InvalidConfig(`${present} is set, but these aren't: ${missing.join(', ')}`)
+  return {
+    id: given.INLAY_GITHUB_APP_ID as number,
+    slug: given.INLAY_GITHUB_APP_SLUG as string,
+    clientId: given.INLAY_GITHUB_APP_CLIENT_ID as string,
+    clientSecret: given.INLAY_GITHUB_APP_CLIENT_SECRET as string,
+    privateKey: given.INLAY_GITHUB_APP_PRIVATE_KEY as string,
+    webhookSecret: given.INLAY_GITHUB_APP_WEBHOOK_SECRET as string,
+  }
+}
+
 /** The messages omit the URL, which may contain a password. */
 function receiverUrl(text: string): string {
   const parsed = URL.parse(text)
@@ -607,6 +843,16 @@ function originList(text: string): readonly string[] {
     }
     return parsed.origin
   })
+}
+
+function dnsServerList(text: string): readonly string[] {
+  const list = splitList(text)
+  try {
+    new Resolver().setServers(list)
+  } catch {
+    throw new Error(`must be IP addresses such as 10.0.0.2 or 10.0.0.2:5353, not "${text}"`)
+  }
+  return list
 }
 
 function cidrList(text: string): readonly string[] {

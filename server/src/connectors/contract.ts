@@ -250,6 +250,7 @@ export const testConnector = operation({
   method: 'post',
   path: '/connectors/{id}/test',
   access: 'admin',
+  usersOnly: 'the test acts as the user who starts it',
   summary: 'Test a connector as yourself',
   description:
     'Runs the whole flow step by step with new tokens, up to listing the tools; no tool is called. For `id_jag`, Inlay uses your identity from the last page with the widget that you signed in to, so sign in to such a page first. If a step fails, the response is still a 200, with `success: false`.',

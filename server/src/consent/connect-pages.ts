@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono'
 import { selectStoredConnectors } from '../connectors/connectors.ts'
-import type { Caller } from '../foundation/caller.ts'
+import type { CallingUser } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import type { BrowserSession, NodeEnv } from '../http/browser-session.ts'
 import { limitForm, ownPagesOnly, problemText, readForm, tokenField } from '../http/forms.ts'
@@ -27,7 +27,7 @@ import { disconnect } from './revocation.ts'
 /** A third party's server, as shown to the user who is signed in. */
 interface Seen extends Consenting {
   organizationName: string
-  user: Caller['user']
+  user: CallingUser
 }
 
 /** Ties a form to the user and the connector that it was issued for. */
@@ -42,7 +42,7 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
   const { publicUrl } = service.config
 
   /** Searches the organizations that the user belongs to. */
-  async function find(user: Caller['user'], id: string): Promise<Seen | undefined> {
+  async function find(user: CallingUser, id: string): Promise<Seen | undefined> {
     if (!isId(id)) return undefined
     for (const organization of await listOrganizations(service, { user })) {
       const [connector] = await service.database.asOrg(organization.id, (sql) => selectStoredConnectors(sql, id))

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { Browser } from '../../test/browser.ts'
 import { type ChatPage, openChat } from '../../test/chat.ts'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
@@ -7,6 +7,8 @@ import { type Page, pageOrigin } from '../../test/page.ts'
 import { type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
 import { callerFor, member, type Person, type Shop, startShop } from '../../test/shop.ts'
 import type { Sql } from '../stores/database.ts'
+
+const { redisUrl } = inject('engines')
 
 /** The agent's users at a third party: another installation, with a real MCP endpoint and authorization server. */
 let shop: Shop
@@ -297,7 +299,7 @@ describe('a consent can only be completed', () => {
   test.each<[string, () => Promise<Talk>]>([
     ['another user of the organization', () => talk(someone())],
     ['an anonymous visitor', () => talk(undefined, { hello: { visitor_secret: randomUUID() } })],
-  ])('by the user who began it, not by %s who was sent the link', async (_, somebody) => {
+  ])('by the user who asked for it, not by %s who followed the link', async (_, somebody) => {
     const attacker = await talk(someone())
     const { path } = await ask(attacker, 'connect_third')
     const victim = await somebody()
@@ -335,6 +337,20 @@ describe('a consent can only be completed', () => {
       code: 'CONNECT_EXPIRED',
     })
     expect(await tokenOf(one)).toBeDefined()
+  })
+
+  // Redis expires codes by its own clock.
+  test.runIf(!redisUrl)('while the third party accepts it; clients can translate the error', async () => {
+    const one = await talk(someone())
+    const { path } = await ask(one, 'connect_third')
+    const { back } = await follow(path)
+    third.clock.now += 60 * 60_000
+    const { code, message, values } = await one.chat.refusal({ type: 'chat/connect', code: codeOf(back) })
+    expect({ code, values }).toEqual({
+      code: 'CONNECT_FAILED',
+      values: { connector: 'third', reason: expect.stringContaining('invalid_grant') },
+    })
+    expect(message).toBe(`third couldn’t be connected: ${values?.reason}`)
   })
 
   test('while its connector is there', async () => {

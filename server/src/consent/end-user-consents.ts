@@ -156,7 +156,11 @@ export async function completeConsent(service: Service, holder: TicketHolder, co
     await finishConsent(service, who, arrival.visit, arrival)
   } catch (error) {
     if (!(error instanceof StepFailed)) throw error
-    throw failure(502, 'CONNECT_FAILED', `${connector.name} couldn’t be connected: ${error.message}`, { cause: error })
+    const data = { connector: connector.name, reason: error.message }
+    throw failure(502, 'CONNECT_FAILED', `${connector.name} couldn’t be connected: ${error.message}`, {
+      data,
+      cause: error,
+    })
   }
   // The user or the connector may have been removed meanwhile; nothing may be left then.
   const isKept = await service.database.asOrg(organizationId, async (sql) => {

@@ -1,15 +1,15 @@
 import { z } from 'zod'
 import { operation } from '../foundation/operation.ts'
-import { Page, Timestamp } from '../foundation/shapes.ts'
+import { Id, Page, Timestamp } from '../foundation/shapes.ts'
+
+const Surface = z.enum(['ticket', 'id_token', 'scim', 'delegated_identity', 'sign_in'])
 
 const Refusal = z
   .strictObject({
     id: z.string().describe('ID of the refusal'),
-    surface: z
-      .enum(['ticket', 'id_token', 'scim', 'delegated_identity'])
-      .describe(
-        'What was refused: a widget’s connection (`ticket`), a user’s ID token (`id_token`), a directory’s request (`scim`), or a call to a connector (`delegated_identity`)',
-      ),
+    surface: Surface.describe(
+      'What was refused: a widget’s connection (`ticket`), a user’s ID token (`id_token`), a directory’s request (`scim`), a call to a connector (`delegated_identity`), or a sign-in at your organization’s provider (`sign_in`)',
+    ),
     step: z.string().describe('Name of the check that failed'),
     code: z.string().describe('Error code that the caller received'),
     message: z.string().describe('What is wrong and how to fix it'),
@@ -17,6 +17,8 @@ const Refusal = z
     seen: z.string().nullable().describe('What was sent instead, without secrets; null if unknown'),
     origin: z.string().nullable().describe('Origin of the page; null if the request had none'),
     publishable_key_id: z.string().nullable().describe('ID of the publishable key; null if none was used'),
+    directory_id: z.string().nullable().describe('ID of the directory that sent the request; null for others'),
+    directory_name: z.string().nullable().describe('Name of that directory; null if it was disconnected'),
     count: z.int().describe('Number of times this happened'),
     first_at: Timestamp.describe('When it first happened'),
     last_at: Timestamp.describe('When it last happened'),
@@ -32,7 +34,10 @@ export const listRefusals = operation({
   summary: 'List refused requests',
   description:
     'Look here if a widget, a directory or a connector doesn’t work: each entry names the check that failed, what was expected and what was sent. Inlay keeps the last 200 distinct refusals; a repeated refusal increases its `count`. New refusals appear within a few seconds. Requests with an unknown key aren’t included, because they don’t belong to an organization.',
-  query: Page,
+  query: Page.extend({
+    surface: Surface.optional().describe('Only refusals of this kind'),
+    directory_id: Id.shape.id.optional().describe('Only refusals of this directory’s requests'),
+  }),
   response: z.strictObject({
     refusals: z.array(Refusal).describe('Refusals on this page of the list'),
     total: z.int().describe('Total number of refusals'),

@@ -21,34 +21,32 @@ export const verifyApiAccess = tool({
   name: 'verify_api_access',
   title: 'Verify access',
   description:
-    'Checks the access token and returns its user, organization, role, and expiry. Use it first when other tools deny access.',
+    'Checks the access token or the service account’s key, and returns its user, organization, role, and expiry. Use it first when other tools deny access.',
   access: 'user',
   input: z.strictObject({}),
   output: z.strictObject({
     status: z.string(),
     message: z.string(),
     authenticated: z.boolean(),
-    user_email: z.string(),
+    user_email: z.string().describe('Or `service-account:` and the name of the service account'),
     organization_id: z.string().nullable().describe('Null if no organization was selected at sign-in'),
     organization_name: z.string().nullable(),
     role: Role.nullable(),
-    token_expires_at: Timestamp,
+    token_expires_at: Timestamp.nullable().describe('Null for a service account that doesn’t expire'),
     token_expiring_soon: z.boolean().describe('Whether the token expires within five minutes'),
     has_refresh_token: z.boolean().describe('Whether the token’s sign-in can be refreshed'),
   }),
   annotations: readOnly,
-  async handler({ clock }, { user, token, organization, role }) {
+  async handler({ clock }, { user, actor, token, organization, role }) {
     return {
       status: 'ok',
-      message: organization
-        ? `Signed in as ${user.email}, ${role} of ${organization.name}`
-        : `Signed in as ${user.email}, without an organization`,
+      message: `${user ? 'Signed in' : 'Authenticated'} as ${actor}, ${organization ? `${role} of ${organization.name}` : 'without an organization'}`,
       authenticated: true,
-      user_email: user.email,
+      user_email: actor,
       organization_id: organization?.id ?? null,
       organization_name: organization?.name ?? null,
       role: role ?? null,
-      token_expires_at: new Date(token.expires_at).toISOString(),
+      token_expires_at: Number.isFinite(token.expires_at) ? new Date(token.expires_at).toISOString() : null,
       token_expiring_soon: token.expires_at - clock() < soonMs,
       has_refresh_token: token.sign_in !== undefined,
     }

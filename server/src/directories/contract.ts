@@ -1,6 +1,8 @@
 import { z } from 'zod'
+import { usersDecideAccess } from '../foundation/caller.ts'
 import { operation } from '../foundation/operation.ts'
-import { Id, name, Page, Success, Timestamp } from '../foundation/shapes.ts'
+import { Id, name, Page, Role, Success, Timestamp } from '../foundation/shapes.ts'
+import { isId } from '../lib/ids.ts'
 import { parseDomain } from './domains.ts'
 
 const Name = name(100)
@@ -17,6 +19,16 @@ const Domain = z
     return z.NEVER
   })
 
+const DirectoryToken = z
+  .strictObject({
+    id: z.string().describe('ID of the token'),
+    last_four: z.string().describe('Last four characters of the token; empty if the token is older than this field'),
+    created_at: Timestamp.describe('When the token was created'),
+    expires_at: Timestamp.nullable().describe('When the token stops working; null for the current token'),
+    last_used_at: Timestamp.nullable().describe('When your directory last used the token; null if never'),
+  })
+  .meta({ id: 'DirectoryToken' })
+
 const Directory = z
   .strictObject({
     id: z.string().describe('ID of the directory'),
@@ -27,6 +39,10 @@ const Directory = z
     scim_base_url: z.string().describe('URL to enter in your directory’s SCIM settings'),
     user_count: z.int().describe('Number of users in the directory'),
     group_count: z.int().describe('Number of groups in the directory'),
+    tokens: z
+      .array(DirectoryToken)
+      .describe('Bearer tokens that still work, newest first, without the tokens themselves'),
+    last_synced_at: Timestamp.nullable().describe('When your directory last sent an accepted request; null if never'),
     created_at: Timestamp.describe('When the directory was connected'),
     updated_at: Timestamp.describe('When the directory’s settings were last changed'),
   })
@@ -58,6 +74,9 @@ const DirectoryUser = z
     email: z.string().describe('Primary email address'),
     name: z.string().describe('Display name'),
     active: z.boolean().describe('Whether the user is active in your directory'),
+    role: Role.nullable().describe(
+      'The user’s role in the organization; null if they aren’t a member or are deactivated',
+    ),
     created_at: Timestamp.describe('When your directory first sent the user'),
     updated_at: Timestamp.describe('When your directory last changed the user'),
   })
@@ -68,6 +87,8 @@ const DirectoryGroup = z
     id: z.string().describe('ID of the directory group in Inlay'),
     external_id: z.string().nullable().describe('The group’s ID in your directory; null if it didn’t send one'),
     display_name: z.string().describe('Name of the group'),
+    member_count: z.int().describe('Number of users in the group'),
+    role: Role.nullable().describe('Role that the group’s users get in the organization; null for none'),
     created_at: Timestamp.describe('When your directory first sent the group'),
     updated_at: Timestamp.describe('When your directory last changed the group'),
   })
@@ -106,6 +127,7 @@ export const createDirectory = operation({
   path: '/directories',
   creates: true,
   access: 'admin',
+  usersOnly: usersDecideAccess,
   summary: 'Connect a directory',
   description:
     'Enter the `scim_base_url` and the `bearer_token` from the response in your directory’s SCIM settings. The token is shown only once. Requires a plan with SCIM; otherwise the response is `PAYMENT_REQUIRED`. A domain can have only one active directory; a second one is a 409.',
@@ -139,6 +161,7 @@ export const updateDirectory = operation({
   method: 'patch',
   path: '/directories/{id}',
   access: 'admin',
+  usersOnly: usersDecideAccess,
   summary: 'Change, activate or deactivate a directory',
   description:
     'Fields that you leave out stay as they are. Activating a directory requires a plan with SCIM; otherwise the response is `PAYMENT_REQUIRED`. A domain can have only one active directory; a second one is a 409.',
@@ -159,9 +182,10 @@ export const deleteDirectory = operation({
   method: 'delete',
   path: '/directories/{id}',
   access: 'admin',
+  usersOnly: usersDecideAccess,
   summary: 'Disconnect a directory',
   description:
-    'Deletes the directory and the users and groups that it sent. Its bearer token stops working. To connect it again, create a new directory.',
+    'Deletes the directory and the users and groups that it sent. Its bearer tokens stop working. Its members stay, and you manage them yourself from then on; those whom it had deactivated are removed. To connect it again, create a new directory.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -199,4 +223,44 @@ export const listDirectoryGroups = operation({
     total: z.int().describe('Number of groups in the directory'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
+})
+
+export const rotateDirectoryToken = operation({
+  ...directories,
+  id: 'rotateDirectoryToken',
+  method: 'post',
+  path: '/directories/{id}/token',
+  creates: true,
+  access: 'admin',
+  usersOnly: usersDecideAccess,
+  summary: 'Rotate a directory’s bearer token',
+  description:
+    'Creates a new token, which is shown only once. The previous tokens keep working for `overlap_hours`, so that you can enter the new one without an interruption. Use 0 if a token was leaked.',
+  params: Id,
+  body: z.strictObject({
+    overlap_hours: z.int().min(0).max(168).default(24).describe('Hours until the previous tokens stop working'),
+  }),
+  response: z
+    .strictObject({
+      bearer_token: z.string().describe('Token for the SCIM client; shown only once'),
+      tokens: z.array(DirectoryToken).describe('All tokens that still work, newest first'),
+    })
+    .meta({ id: 'RotatedDirectoryToken' }),
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+export const updateDirectoryGroup = operation({
+  ...directories,
+  id: 'updateDirectoryGroup',
+  method: 'patch',
+  path: '/directories/{id}/groups/{group_id}',
+  access: 'admin',
+  usersOnly: usersDecideAccess,
+  summary: 'Give a group’s users a role',
+  description:
+    'Active users in the group become members of the organization with this role; `admin` wins if several groups give a role. With null, users whose only role came from this group are removed. Members whom you invited keep at least the role that you gave them. The last admin can’t lose the role: the response is a 409 with the code `LAST_ADMIN`. If the plan has too few seats, it’s `PAYMENT_REQUIRED`, and nothing changes.',
+  params: Id.extend({ group_id: z.string().refine(isId).describe('ID of the directory group') }),
+  body: z.strictObject({ role: Role.nullable().describe('Role in the organization; null for none') }),
+  response: DirectoryGroup,
+  errors: ['RESOURCE_NOT_FOUND', 'PAYMENT_REQUIRED'],
 })

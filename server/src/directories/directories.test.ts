@@ -101,6 +101,16 @@ describe('creating', () => {
       bearer_token: expect.stringMatching(/^scim_[\w-]{43}$/),
       user_count: 0,
       group_count: 0,
+      tokens: [
+        {
+          id,
+          last_four: body.bearer_token.slice(-4),
+          created_at: timestamp,
+          expires_at: null,
+          last_used_at: null,
+        },
+      ],
+      last_synced_at: null,
       created_at: timestamp,
       updated_at: timestamp,
     })
@@ -112,11 +122,12 @@ describe('creating', () => {
   test('stores only a hash of the token', async () => {
     const { id, bearer_token } = await created()
     const rows = await app.service.database.asOrg(await app.organization('demo'), async (sql) => [
+      ...(await sql`select * from directory_tokens where directory_id = ${id}`),
       ...(await sql`select * from directories where id = ${id}`),
       ...(await sql`select * from audit_events where target = ${id}`),
     ])
-    expect(rows).toHaveLength(2)
-    expect(rows[0]).toMatchObject({ token_hash: fingerprint(bearer_token) })
+    expect(rows).toHaveLength(3)
+    expect(rows[0]).toMatchObject({ token_hash: fingerprint(bearer_token), last_four: bearer_token.slice(-4) })
     expect(JSON.stringify(rows)).not.toContain(bearer_token)
     expect(app.logged()).not.toContain(bearer_token)
   })
@@ -291,6 +302,7 @@ describe('users and groups', () => {
         email: 'user1@acme.example',
         name: 'User 1',
         active: false,
+        role: null,
         created_at: timestamp,
         updated_at: timestamp,
       },
@@ -298,7 +310,15 @@ describe('users and groups', () => {
     const { groups, total: groupTotal } = await read(`/directories/${directoryId}/groups?limit=1`)
     expect(groupTotal).toBe(51)
     expect(groups).toEqual([
-      { id, external_id: null, display_name: 'Group 1', created_at: timestamp, updated_at: timestamp },
+      {
+        id,
+        external_id: null,
+        display_name: 'Group 1',
+        member_count: 0,
+        role: null,
+        created_at: timestamp,
+        updated_at: timestamp,
+      },
     ])
   })
 

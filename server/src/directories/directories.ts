@@ -1,14 +1,17 @@
 import { randomBytes } from 'node:crypto'
+import type { Departures } from '../departures/departures.ts'
 import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { duplicate, notFound } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
+import { lockMembers } from '../organizations/members.ts'
 import { requireFeature } from '../plans/plans.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
+import { releaseMembers, settleMembers, spreadChanges } from './membership.ts'
 
 type Directory = Output<typeof contract.getDirectory>
 type Users = Output<typeof contract.listDirectoryUsers>
@@ -58,13 +61,13 @@ export async function createDirectory(
   { name, type, domain }: Input<typeof contract.createDirectory>,
 ): Promise<Output<typeof contract.createDirectory>> {
   const id = newId()
-  const token = `scim_${randomBytes(32).toString('base64url')}`
   return database
     .asOrg(caller.organization.id, async (sql) => {
       await requireFeature(config.plans, sql, 'scim')
       await sql`
-        insert into directories (organization_id, id, name, type, domain, token_hash)
-        values (current_organization(), ${id}, ${name}, ${type}, ${domain}, ${fingerprint(token)})`
+        insert into directories (organization_id, id, name, type, domain)
+        values (current_organization(), ${id}, ${name}, ${type}, ${domain})`
+      const token = await addToken(sql, id)
       await recordAudit(sql, trailOf(caller), 'directory.created', id, { name, type, domain })
       return { ...(await selectDirectory(sql, config, id)), bearer_token: token }
     })
@@ -98,12 +101,47 @@ export async function deleteDirectory(
   { id }: Input<typeof contract.deleteDirectory>,
 ): Promise<Output<typeof contract.deleteDirectory>> {
   await database.asOrg(caller.organization.id, async (sql) => {
+    await lockMembers(sql)
+    await releaseMembers(sql, id)
     const [gone] = await sql<{ name: string; domain: string }>`
       delete from directories where id = ${id} returning name, domain`
     if (!gone) throw notFound('directory', id)
     await recordAudit(sql, trailOf(caller), 'directory.deleted', id, gone)
   })
   return { success: true }
+}
+
+export async function rotateDirectoryToken(
+  { database, config }: Service,
+  caller: OrgCaller,
+  { id, overlap_hours }: Input<typeof contract.rotateDirectoryToken>,
+): Promise<Output<typeof contract.rotateDirectoryToken>> {
+  return database.asOrg(caller.organization.id, async (sql) => {
+    const [locked] = await sql`select from directories where id = ${id} for no key update`
+    if (!locked) throw notFound('directory', id)
+    await sql`
+      update directory_tokens set expires_at = least(expires_at, now() + make_interval(hours => ${overlap_hours}))
+      where directory_id = ${id}`
+    await sql`
+      delete from directory_tokens where directory_id = ${id} and (expires_at <= now() or id in (
+        select id from directory_tokens where directory_id = ${id} order by created_at desc, id desc offset ${mostPrevious}))`
+    const token = await addToken(sql, id)
+    await recordAudit(sql, trailOf(caller), 'directory.token_rotated', id, { overlap_hours })
+    const { tokens } = await selectDirectory(sql, config, id)
+    return { bearer_token: token, tokens }
+  })
+}
+
+/** Previous tokens that can work beside a new one. */
+const mostPrevious = 4
+
+/** Only its hash is stored. */
+async function addToken(sql: Sql, directoryId: string): Promise<string> {
+  const token = `scim_${randomBytes(32).toString('base64url')}`
+  await sql`
+    insert into directory_tokens (organization_id, directory_id, id, token_hash, last_four)
+    values (current_organization(), ${directoryId}, ${newId()}, ${fingerprint(token)}, ${token.slice(-4)})`
+  return token
 }
 
 export async function listDirectoryUsers(
@@ -114,8 +152,12 @@ export async function listDirectoryUsers(
   return database.asOrg(organization.id, async (sql) => {
     const { user_count } = await selectDirectory(sql, config, id)
     const users = await sql<Users['users'][number]>`
-      select id, external_id, user_name, email, name, active, created_at, updated_at
-      from directory_users where directory_id = ${id} order by id limit ${limit} offset ${offset}`
+      with page as materialized (
+        select id, external_id, user_name, email, name, active, created_at, updated_at
+        from directory_users where directory_id = ${id} order by id limit ${limit} offset ${offset}
+      )
+      select page.*, m.role from page
+      left join members m on m.directory_user_id = page.id and m.deactivated_at is null order by page.id`
     return { users, total: user_count }
   })
 }
@@ -128,10 +170,43 @@ export async function listDirectoryGroups(
   return database.asOrg(organization.id, async (sql) => {
     const { group_count } = await selectDirectory(sql, config, id)
     const groups = await sql<Groups['groups'][number]>`
-      select id, external_id, display_name, created_at, updated_at
-      from directory_groups where directory_id = ${id} order by id limit ${limit} offset ${offset}`
+      select id, external_id, display_name, role, created_at, updated_at,
+             (select count(*) from directory_group_members gm where gm.group_id = g.id) as member_count
+      from directory_groups g where directory_id = ${id} order by id limit ${limit} offset ${offset}`
     return { groups, total: group_count }
   })
+}
+
+export async function updateDirectoryGroup(
+  service: Service & { departures: Departures },
+  caller: OrgCaller,
+  { id, group_id, role }: Input<typeof contract.updateDirectoryGroup>,
+): Promise<Output<typeof contract.updateDirectoryGroup>> {
+  const { database, config } = service
+  const trail = trailOf(caller)
+  const { group, people } = await database.asOrg(trail.organizationId, async (sql) => {
+    await lockMembers(sql)
+    const [directory] = await sql`select from directories where id = ${id}`
+    if (!directory) throw notFound('directory', id)
+    await sql`update directory_groups set role = ${role} where id = ${group_id} and directory_id = ${id}`
+    const [group] = await sql<Groups['groups'][number]>`
+      select id, external_id, display_name, role, created_at, updated_at,
+             (select count(*) from directory_group_members gm where gm.group_id = g.id) as member_count
+      from directory_groups g where id = ${group_id} and directory_id = ${id}`
+    if (!group) throw notFound('directory_group', group_id)
+    const users = await sql<{ user_id: string }>`
+      select user_id from directory_group_members where group_id = ${group_id}`
+    const people = await settleMembers(
+      sql,
+      config.plans,
+      trail,
+      users.map(({ user_id }) => user_id),
+    )
+    await recordAudit(sql, trail, 'directory_group.role_changed', group_id, { name: group.display_name, role })
+    return { group, people }
+  })
+  await spreadChanges(service, trail.organizationId, people)
+  return group
 }
 
 async function selectDirectory(sql: Sql, config: Service['config'], id: string): Promise<Directory> {
@@ -145,7 +220,13 @@ const selectDirectories = (sql: Sql, { publicUrl }: Service['config'], id: strin
   select id, name, type, domain, status, ${`${publicUrl}/scim/v2/`} || id as scim_base_url,
          (select count(*) from directory_users u where u.directory_id = d.id) as user_count,
          (select count(*) from directory_groups g where g.directory_id = d.id) as group_count,
-         created_at, updated_at
+         coalesce((
+           select jsonb_agg(jsonb_build_object(
+             'id', t.id, 'last_four', last_four, 'created_at', iso_timestamp(t.created_at),
+             'expires_at', iso_timestamp(expires_at), 'last_used_at', iso_timestamp(last_used_at))
+             order by t.created_at desc, t.id desc)
+           from directory_tokens t where t.directory_id = d.id and (expires_at is null or expires_at > now())), '[]') as tokens,
+         last_synced_at, created_at, updated_at
   from directories d where id = coalesce(${id}, id) order by id`
 
 function refuseSecondActive(error: unknown): never {

@@ -1,3 +1,4 @@
+import type { Departures } from '../departures/departures.ts'
 import { route } from '../foundation/operation.ts'
 import type { Room } from '../foundation/room.ts'
 import type { Service } from '../foundation/service.ts'
@@ -5,7 +6,7 @@ import type { Service } from '../foundation/service.ts'
 import * as contract from './contract.ts'
 import * as directories from './directories.ts'
 
-export const directoriesRoom: Room<Service> = {
+export const directoriesRoom: Room<Service & { departures: Departures }> = {
   tags: {
     Directories: 'User directories that send users and groups over SCIM.',
   },
@@ -18,6 +19,8 @@ export const directoriesRoom: Room<Service> = {
     route(contract.deleteDirectory, directories.deleteDirectory),
     route(contract.listDirectoryUsers, directories.listDirectoryUsers),
     route(contract.listDirectoryGroups, directories.listDirectoryGroups),
+    route(contract.rotateDirectoryToken, directories.rotateDirectoryToken),
+    route(contract.updateDirectoryGroup, directories.updateDirectoryGroup),
   ],
   tools: [],
 }

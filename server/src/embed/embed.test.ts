@@ -26,11 +26,11 @@ async function createKey(app: TestService, allowed_origins: string[] = [], slug:
 async function openFrame(app: TestService, key: string, referer?: string) {
   const headers = { ...(referer && { referer }) }
   const response = await app.fetch(`/embed/?key=${encodeURIComponent(key)}`, { headers })
-  const policy = Object.fromEntries(
-    (response.headers.get('content-security-policy') ?? '').split('; ').map((part) => part.split(/ (.*)/s)),
-  )
-  return { response, policy, html: await response.text() }
+  return { response, policy: readPolicy(response), html: await response.text() }
 }
+
+const readPolicy = ({ headers }: Response): Record<string, string> =>
+  Object.fromEntries((headers.get('content-security-policy') ?? '').split('; ').map((part) => part.split(/ (.*)/s)))
 
 describe('the script for pages', () => {
   test('is smaller than 7 KB and self-contained', async () => {
@@ -96,12 +96,12 @@ describe('the script for pages', () => {
 })
 
 describe('the frame', () => {
-  test('can be embedded only by the key’s allowed origins', async () => {
+  test('can be embedded only by the key’s allowed origins, and by our own pages', async () => {
     const origins = ['https://shop.example.com', 'https://*.preview.example.com', 'http://localhost:3000']
     const { key } = await createKey(production, origins)
     const { response, policy } = await openFrame(production, key)
     expect(response.status).toBe(200)
-    expect(policy['frame-ancestors']).toBe(origins.join(' '))
+    expect(policy['frame-ancestors']).toBe(`'self' ${origins.join(' ')}`)
     expect(response.headers.get('x-frame-options'), 'it could only deny everyone').toBeNull()
     expect(response.headers.get('cache-control'), 'its origins may change').toBe('no-store')
   })
@@ -112,7 +112,7 @@ describe('the frame', () => {
     const token = await production.tokenFor('admin@other.test', 'other')
     const body = { allowed_domains: ['https://intranet.example.com'] }
     await production.request('PUT', '/organizations/current/allowed-domains', { token, body })
-    expect((await openFrame(production, key)).policy['frame-ancestors']).toBe('https://intranet.example.com')
+    expect((await openFrame(production, key)).policy['frame-ancestors']).toBe("'self' https://intranet.example.com")
   })
 
   test('without a live key can be embedded only in development', async () => {
@@ -120,7 +120,7 @@ describe('the frame', () => {
     await production.request('DELETE', `/publishable-keys/${id}`, {
       token: await production.tokenFor('admin@demo.test', 'demo'),
     })
-    for (const wrong of [key, generateKey('production'), 'pk_live_x', '', "x'; script-src *"]) {
+    for (const wrong of [key, generateKey('pk', 'production'), 'pk_live_x', '', "x'; script-src *"]) {
       expect((await openFrame(production, wrong)).policy['frame-ancestors'], wrong).toBe("'none'")
     }
     expect((await openFrame(development, 'pk_test_x')).policy['frame-ancestors']).toBe('*')
@@ -152,6 +152,8 @@ describe('the frame', () => {
           seen: 'https://www.example.com',
           origin: 'https://www.example.com',
           publishable_key_id: id,
+          directory_id: null,
+          directory_name: null,
           count: 2,
           first_at: expect.any(String),
           last_at: expect.any(String),
@@ -171,7 +173,7 @@ describe('the frame', () => {
       const { html, policy } = await openFrame(production, key, referer)
       expect([isRefused(html), policy['frame-ancestors']]).toEqual([
         false,
-        'https://shop.example.com https://*.preview.example.com',
+        "'self' https://shop.example.com https://*.preview.example.com",
       ])
       expect(await refusals(production, id)).toEqual([])
     })
@@ -211,16 +213,40 @@ describe('the frame', () => {
   test('has scripts that browsers can cache forever, because each version has its own URL', async () => {
     const { html } = await openFrame(production, '')
     const [, script = ''] = /<script src="([^"]+)"/.exec(html) ?? []
-    const [view = ''] = /\/embed\/view-[\w-]+\.js/.exec(await (await production.fetch(script)).text()) ?? []
+    const text = await (await production.fetch(script)).text()
+    const [view = ''] = /\/embed\/view-[\w-]+\.js/.exec(text) ?? []
+    const [german = ''] = /\/embed\/german-[\w-]+\.js/.exec(text) ?? []
     const caching = async (path: string) => {
       const { status, headers } = await production.fetch(path)
       return [status, headers.get('cache-control')]
     }
-    for (const address of [script, view]) {
+    for (const address of [script, view, german]) {
       expect(await caching(address), address).toEqual([200, 'public, max-age=31536000, immutable'])
     }
     const other = (address: string) => address.replace(/-.*/, '-other.js')
     expect(await caching(other(script)), 'requested by a document of another version').toEqual([200, 'no-store'])
-    expect(await caching(other(view)), 'a frame of another version needs its own view').toEqual([404, 'no-store'])
+    for (const address of [view, german])
+      expect(await caching(other(address)), 'a frame of another version needs its own').toEqual([404, 'no-store'])
+  })
+})
+
+describe('the page of a preview', () => {
+  test('can only be embedded by our own pages, and runs only our own scripts', async () => {
+    const response = await production.fetch('/preview')
+    const html = await response.text()
+    expect(response.headers.get('x-frame-options')).toBe('SAMEORIGIN')
+    expect(response.headers.get('cache-control')).toBe('no-store')
+    const policy = readPolicy(response)
+    expect(policy).toMatchObject({
+      'default-src': "'none'",
+      'script-src': "'self'",
+      'style-src': "'self'",
+      'frame-ancestors': "'self'",
+      'require-trusted-types-for': "'script'",
+    })
+    const script = html.match(/\/embed\/preview-[\w-]+\.js/)?.[0] ?? ''
+    const loaded = await production.fetch(script)
+    expect([loaded.status, loaded.headers.get('cache-control')]).toEqual([200, expect.stringContaining('immutable')])
+    expect((await production.fetch('/embed/preview-older.js')).status).toBe(404)
   })
 })

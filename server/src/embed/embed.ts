@@ -14,7 +14,7 @@ const forGood = 'public, max-age=31536000, immutable'
 /** Pages load the script without a version, so a short lifetime lets upgrades reach them within minutes. */
 const forMinutes = 'public, max-age=300, stale-while-revalidate=3600'
 
-/** Serves the files that pages load: the element's script, and the frame that it opens. */
+/** Serves the files that pages load: the element's script, the frame that it opens, and the page of a preview. */
 export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
   const read = createReader(service)
@@ -30,12 +30,14 @@ export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<N
     return sendScript(c, file, isCurrent ? forGood : 'no-store')
   })
 
-  // A frame needs the view it was built with. If the view isn't found, the widget reloads the frame.
-  app.get('/embed/:file{view-[\\w-]+\\.js}', async (c, next) => {
-    const file = await read('view.js')
-    if (c.req.param('file') !== versioned('view', file)) return next()
-    return sendScript(c, file, forGood)
-  })
+  // A frame needs the view and the texts it was built with. If they aren't found, the widget reloads the frame.
+  for (const name of ['view', 'german']) {
+    app.get(`/embed/:file{${name}-[\\w-]+\\.js}`, async (c, next) => {
+      const file = await read(`${name}.js`)
+      if (c.req.param('file') !== versioned(name, file)) return next()
+      return sendScript(c, file, forGood)
+    })
+  }
 
   app.get('/embed/', async (c) => {
     const key = await service.keyLookup.find(c.req.query('key') ?? '')
@@ -54,6 +56,22 @@ export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<N
       ...forIsolatedPages,
       'cross-origin-embedder-policy': 'require-corp',
     })
+  })
+
+  // A page of our own with the widget, for “Try it” in the dashboard. The dashboard passes a token in, so there is none here.
+  app.get('/preview', async (c) => {
+    c.header('x-frame-options', 'SAMEORIGIN')
+    return c.body(previewPage(versioned('preview', await read('preview.js'))), 200, {
+      'content-type': 'text/html; charset=utf-8',
+      'cache-control': 'no-store',
+      'content-security-policy': previewPolicy,
+    })
+  })
+
+  app.get('/embed/:file{preview-[\\w-]+\\.js}', async (c, next) => {
+    const file = await read('preview.js')
+    if (c.req.param('file') !== versioned('preview', file)) return next()
+    return sendScript(c, file, forGood)
   })
   return app
 }
@@ -97,6 +115,20 @@ function createReader({ config }: Service) {
 const framePage = (mode: string, isRefused: boolean, script: string) =>
   `<!doctype html><html lang="en" data-mode="${mode}"${isRefused ? ' data-refused' : ''}><meta name="color-scheme" content="light dark"><title>Agent</title><p role="status" tabindex="0"></p><script src="/embed/${script}"></script>`
 
+const previewPage = (script: string) =>
+  `<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"><title>Preview</title><body><script src="/widget.js"></script><script src="/embed/${script}"></script>`
+
+const previewPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "frame-src 'self'",
+  "frame-ancestors 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "require-trusted-types-for 'script'",
+].join('; ')
+
 function framePolicy({ config }: Service, ancestors: string): string {
   const socket = config.publicUrl.replace(/^http/, 'ws')
   return [
@@ -136,11 +168,11 @@ function refuseOrigin({ activity, config }: Service, key: LiveKey, referer: stri
 }
 
 /**
- * The origins that can get tickets. A key without allowed origins works everywhere. Without a valid key, only
+ * The origins that can get tickets, and our own, for previews. A key without allowed origins works everywhere. Without a valid key, only
  * development serves the frame, so that it can show the developer what's wrong.
  */
 function frameAncestors(key: LiveKey | undefined, mode: 'development' | 'production'): string {
   if (!key) return mode === 'development' ? '*' : "'none'"
   const origins = allowedOrigins(key)
-  return origins.length > 0 ? origins.join(' ') : '*'
+  return origins.length > 0 ? ["'self'", ...origins].join(' ') : '*'
 }

@@ -13,6 +13,9 @@ const EndUser = z
       .describe(
         'The other claims about the user, such as name and groups, as a JSON string of at most 8 KiB. If they exceed that, the largest claims are omitted.',
       ),
+    is_preview: z
+      .boolean()
+      .describe('Whether this is a member of your organization who tries the agent in the dashboard'),
     last_activity_at: Timestamp.describe('When the end user last connected'),
     created_at: Timestamp.describe('When the end user first connected'),
     updated_at: Timestamp.describe('When the profile was last changed'),
@@ -58,6 +61,44 @@ export const getEndUser = operation({
   description: 'Returns the profile from the last ID token. Returns a 404 if the end user doesn’t exist or was erased.',
   params: Id,
   response: EndUser,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+const ExportedLine = z
+  .strictObject({
+    kind: z
+      .enum([
+        'profile',
+        'usage_totals',
+        'budget',
+        'budget_period',
+        'connected_account',
+        'thread',
+        'message',
+        'feedback',
+        'usage_event',
+        'tool_call',
+        'tool_call_contents',
+      ])
+      .describe('What the line describes'),
+    data: z
+      .record(z.string(), z.unknown())
+      .describe('Everything stored about it, with the names that the other operations use'),
+  })
+  .meta({ id: 'ExportedLine' })
+
+export const exportEndUser = operation({
+  ...common,
+  id: 'exportEndUser',
+  method: 'get',
+  path: '/end-users/{id}/export',
+  access: 'admin',
+  summary: 'Export everything stored about an end user',
+  description:
+    'Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, and connected accounts without their tokens. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error.',
+  params: Id,
+  response: ExportedLine,
+  lines: true,
   errors: ['RESOURCE_NOT_FOUND'],
 })
 

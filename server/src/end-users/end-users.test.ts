@@ -43,6 +43,7 @@ describe('the list', () => {
       external_id: `user-${n}`,
       email: `user-${n}@example.com`,
       metadata: '{}',
+      is_preview: false,
       last_activity_at: timestamp,
       created_at: timestamp,
       updated_at: timestamp,

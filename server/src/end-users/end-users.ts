@@ -21,7 +21,8 @@ export async function listEndUsers(
     if (search !== undefined) return searchEndUsers(sql, search, limit, offset)
     const [row] = await sql<{ total: number }>`select count(*) as total from end_users`
     const users = await sql<EndUser>`
-      select id, organization_id, external_id, email, metadata, last_activity_at, created_at, updated_at
+      select id, organization_id, external_id, email, metadata, preview_user_id is not null as is_preview,
+             last_activity_at, created_at, updated_at
       from end_users order by created_at, id limit ${limit} offset ${offset}`
     return { users, total: row?.total ?? 0 }
   })
@@ -47,7 +48,8 @@ async function searchEndUsers(
     select (select count(*) from found) as total,
            array(select id from found order by created_at, id limit ${limit} offset ${offset}) as ids`
   const users = await sql<EndUser>`
-    select id, organization_id, external_id, email, metadata, last_activity_at, created_at, updated_at
+    select id, organization_id, external_id, email, metadata, preview_user_id is not null as is_preview,
+             last_activity_at, created_at, updated_at
     from end_users where id = any(${found?.ids}) order by created_at, id`
   return { users, total: found?.total ?? 0 }
 }
@@ -60,7 +62,8 @@ export async function getEndUser(
   const [user] = await database.asOrg(
     organization.id,
     (sql) => sql<EndUser>`
-      select id, organization_id, external_id, email, metadata, last_activity_at, created_at, updated_at
+      select id, organization_id, external_id, email, metadata, preview_user_id is not null as is_preview,
+             last_activity_at, created_at, updated_at
       from end_users where id = ${id}`,
   )
   if (!user) throw notFound('end_user', id)

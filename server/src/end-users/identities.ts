@@ -1,7 +1,8 @@
 import type { Plan } from '../config/plan-file.ts'
 import { describeIdentityProvider, holdIdentity, isIdentityNeeded } from '../delegation/held-identities.ts'
+import { selectDeprovisioned } from '../directories/membership.ts'
 import type { Service } from '../foundation/service.ts'
-import { type VerifiedIdentity, verifyIdToken } from '../identity-provider/id-tokens.ts'
+import { IdTokenRefused, type VerifiedIdentity, verifyIdToken } from '../identity-provider/id-tokens.ts'
 import { createIssuerKeys } from '../identity-provider/issuer-keys.ts'
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
 import { newId } from '../lib/ids.ts'
@@ -49,6 +50,7 @@ export function createIdentities(service: Service): Identities {
   async function verify(organizationId: string, idToken: string, trusted: TrustedIssuer): Promise<Recognised> {
     const identity = await verifyIdToken(idToken, { trusted, keys, now: clock() })
     const endUserId = await database.asOrg(organizationId, async (sql) => {
+      await requireProvisioned(sql, identity)
       const id = await admitEndUser(config.plans, sql, organizationId, identity)
       const { email, email_verified, expires_at } = identity
       // Before the commit, so that a later erasure also finds the token.
@@ -76,6 +78,17 @@ export function createIdentities(service: Service): Identities {
       return recognised.identity.expires_at + skewMs > clock() ? recognised : load()
     },
   }
+}
+
+/** A user whom a directory has deactivated may still have a valid ID token. */
+async function requireProvisioned(sql: Sql, { email, email_verified }: VerifiedIdentity): Promise<void> {
+  if (!email_verified || !email) return
+  const [inactive] = await selectDeprovisioned(sql, [email.toLowerCase()])
+  if (!inactive) return
+  throw new IdTokenRefused('directory', 'A directory of the organization has deactivated or deleted this user.', {
+    expected: 'an active user',
+    seen: email,
+  })
 }
 
 /** Finds the end user by subject, or creates one within the plan's limit. Never refuses an existing end user. */

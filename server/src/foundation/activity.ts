@@ -6,16 +6,19 @@ import type { Database, Sql } from '../stores/database.ts'
 import type { Metrics } from './metrics.ts'
 
 /**
- * Records when a key was last used, a site last seen and an end user last active, and which callers were refused. None
- * of this is worth a write per request, so it is collected in memory and written about once a second; a kill loses that
- * second.
+ * Records when keys, service accounts, sites, end users and directories were last active, and which callers were refused.
+ * None of this is worth a write per request, so it is collected in memory and written about once a second; a kill loses
+ * that second.
  */
 export interface Activity {
   keyUsed(organizationId: string, keyId: string): void
+  serviceAccountUsed(organizationId: string, keyHash: string): void
   siteSeen(organizationId: string, siteId: string): void
   /** A key was used on an origin that no administrator allowed. */
   unallowedOriginSeen(organizationId: string, keyId: string, origin: string): void
   endUserActive(organizationId: string, endUserId: string): void
+  /** A directory sent an accepted request with one of its tokens. */
+  directorySynced(organizationId: string, directoryId: string, tokenId: string): void
   refused(organizationId: string, refusal: Refusal): void
   flush(): Promise<void>
   close(): Promise<void>
@@ -23,7 +26,7 @@ export interface Activity {
 
 /** Tells the administrator why a caller was refused. Contains no secrets. */
 export interface Refusal {
-  surface: 'ticket' | 'id_token' | 'scim' | 'delegated_identity'
+  surface: 'ticket' | 'id_token' | 'scim' | 'delegated_identity' | 'sign_in'
   step: string
   code: string
   message: string
@@ -31,12 +34,17 @@ export interface Refusal {
   seen?: string | undefined
   origin?: string | undefined
   publishable_key_id?: string | undefined
+  directory_id?: string | undefined
 }
 
 interface Pending {
   keys: Map<string, number>
+  /** Keyed by the hash of the service account's key. */
+  serviceAccounts: Map<string, number>
   sites: Map<string, number>
   endUsers: Map<string, number>
+  directories: Map<string, number>
+  directoryTokens: Map<string, number>
   /** Keyed by publishable key and origin. */
   origins: Map<string, { keyId: string; origin: string; count: number; at: number }>
   refusals: Map<string, Refusal & { fingerprint: string; count: number; at: number }>
@@ -61,7 +69,16 @@ export function createActivity({ database, clock, log, metrics }: Engines): Acti
   const of = (organizationId: string): Pending => {
     const known = pending.get(organizationId)
     if (known) return known
-    const fresh = { keys: new Map(), sites: new Map(), endUsers: new Map(), origins: new Map(), refusals: new Map() }
+    const fresh = {
+      keys: new Map(),
+      serviceAccounts: new Map(),
+      sites: new Map(),
+      endUsers: new Map(),
+      directories: new Map(),
+      directoryTokens: new Map(),
+      origins: new Map(),
+      refusals: new Map(),
+    }
     pending.set(organizationId, fresh)
     return fresh
   }
@@ -87,8 +104,13 @@ export function createActivity({ database, clock, log, metrics }: Engines): Acti
 
   return {
     keyUsed: (organizationId, keyId) => void of(organizationId).keys.set(keyId, clock()),
+    serviceAccountUsed: (organizationId, keyHash) => void of(organizationId).serviceAccounts.set(keyHash, clock()),
     siteSeen: (organizationId, siteId) => void of(organizationId).sites.set(siteId, clock()),
     endUserActive: (organizationId, endUserId) => void of(organizationId).endUsers.set(endUserId, clock()),
+    directorySynced(organizationId, directoryId, tokenId) {
+      of(organizationId).directories.set(directoryId, clock())
+      of(organizationId).directoryTokens.set(tokenId, clock())
+    },
     unallowedOriginSeen(organizationId, keyId, origin) {
       const { origins } = of(organizationId)
       const place = `${keyId} ${origin}`
@@ -116,7 +138,8 @@ export function createActivity({ database, clock, log, metrics }: Engines): Acti
 }
 
 /** Writes in the order of ids, so that two nodes can't deadlock. */
-async function write(sql: Sql, { keys, sites, endUsers, origins, refusals }: Pending): Promise<void> {
+async function write(sql: Sql, pending: Pending): Promise<void> {
+  const { keys, serviceAccounts, sites, endUsers, directories, directoryTokens, origins, refusals } = pending
   const columns = (moments: Map<string, number>) => {
     const sorted = [...moments].sort(([a], [b]) => (a < b ? -1 : 1))
     return [sorted.map(([id]) => id), sorted.map(([, at]) => new Date(at).toISOString())] as const
@@ -126,6 +149,19 @@ async function write(sql: Sql, { keys, sites, endUsers, origins, refusals }: Pen
     await sql`
       update publishable_keys t set last_used_at = greatest(t.last_used_at, n.at)
       from unnest(${ids}::uuid[], ${moments}::timestamptz[]) as n (id, at) where t.id = n.id`
+  }
+  if (serviceAccounts.size > 0) {
+    const [hashes, moments] = columns(serviceAccounts)
+    await sql`
+      update service_accounts t
+      set last_used_at = greatest(t.last_used_at, n.at),
+          previous_key_last_used_at = greatest(t.previous_key_last_used_at, n.previous_at)
+      from (
+        select a.id, max(used.at) as at, max(used.at) filter (where used.hash = a.previous_key_hash) as previous_at
+        from unnest(${hashes}::text[], ${moments}::timestamptz[]) as used (hash, at)
+        join service_accounts a on used.hash in (a.key_hash, a.previous_key_hash)
+        group by a.id order by a.id) n
+      where t.id = n.id`
   }
   if (sites.size > 0) {
     const [ids, moments] = columns(sites)
@@ -138,6 +174,16 @@ async function write(sql: Sql, { keys, sites, endUsers, origins, refusals }: Pen
     await sql`
       update end_users t set last_activity_at = greatest(t.last_activity_at, n.at)
       from unnest(${ids}::uuid[], ${moments}::timestamptz[]) as n (id, at) where t.id = n.id`
+  }
+  if (directories.size > 0) {
+    const [ids, moments] = columns(directories)
+    await sql`
+      update directories t set last_synced_at = greatest(t.last_synced_at, n.at)
+      from unnest(${ids}::uuid[], ${moments}::timestamptz[]) as n (id, at) where t.id = n.id`
+    const [tokenIds, tokenMoments] = columns(directoryTokens)
+    await sql`
+      update directory_tokens t set last_used_at = greatest(t.last_used_at, n.at)
+      from unnest(${tokenIds}::uuid[], ${tokenMoments}::timestamptz[]) as n (id, at) where t.id = n.id`
   }
   if (origins.size > 0) await writeOrigins(sql, origins)
   if (refusals.size > 0) await writeRefusals(sql, [...refusals.values()])
@@ -165,12 +211,12 @@ async function writeRefusals(sql: Sql, refusals: (Refusal & { fingerprint: strin
     .sort((a, b) => (a.fingerprint < b.fingerprint ? -1 : 1))
   await sql`
     insert into refusals (organization_id, id, fingerprint, surface, step, code, message, expected, seen, origin,
-                          publishable_key_id, count, first_at, last_at)
+                          publishable_key_id, directory_id, count, first_at, last_at)
     select current_organization(), id, fingerprint, surface, step, code, message, expected, seen, origin,
-           publishable_key_id, count, at, at
+           publishable_key_id, directory_id, count, at, at
     from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r (
       id uuid, fingerprint text, surface text, step text, code text, message text, expected text, seen text, origin text,
-      publishable_key_id uuid, count bigint, at timestamptz)
+      publishable_key_id uuid, directory_id uuid, count bigint, at timestamptz)
     on conflict (organization_id, fingerprint) do update
       set count = refusals.count + excluded.count, last_at = greatest(refusals.last_at, excluded.last_at)`
   await sql`

@@ -2,12 +2,26 @@ import { accessDenied, orgContextRequired } from '../lib/errors.ts'
 import type { Trail } from '../stores/audit/audit.ts'
 import type { Role } from './shapes.ts'
 
-/** Who may call: anyone, a signed-in user, a member of the token's organization, or one of its admins. */
+/**
+ * Who may call: anyone, any caller, a member of the token's organization, or one of its admins. A service account has
+ * the rights of a member or an admin of its organization.
+ */
 export type Access = 'public' | 'user' | 'org' | 'admin'
 
-/** A signed-in user, and the organization of the token. */
+export interface AccessRule {
+  access: Access
+  /** Why a service account can't call, as the end of “Service accounts can’t do this: …”. If absent, it can. */
+  usersOnly?: string | undefined
+}
+
+/** A signed-in user or a service account, and the organization of the token. */
 export interface Caller {
-  user: { id: string; email: string; name: string; avatar_url: string }
+  /** ID of the user or the service account. */
+  id: string
+  /** The caller in the audit trail and other records: a user's email address, or `service-account:<name>`. */
+  actor: string
+  /** Undefined for a service account. */
+  user?: CallingUser | undefined
   /** Whether the sign-in provider has verified the email address. */
   email_verified: boolean
   token: CallerToken
@@ -15,15 +29,27 @@ export interface Caller {
   role?: Role
 }
 
-export type OrgCaller = Caller & Required<Pick<Caller, 'organization' | 'role'>>
+export interface CallingUser {
+  id: string
+  email: string
+  name: string
+  avatar_url: string
+}
 
-export type CallerOf<A extends Access> = A extends 'public' ? undefined : A extends 'user' ? Caller : OrgCaller
+export type UserCaller = Caller & { user: CallingUser }
+export type OrgCaller = Caller & Required<Pick<Caller, 'organization' | 'role'>>
+/** A member of an organization, not a service account. */
+export type MemberCaller = OrgCaller & UserCaller
+
+export type CallerOf<A extends Access, UsersOnly = undefined> = A extends 'public'
+  ? undefined
+  : (A extends 'user' ? Caller : OrgCaller) & (UsersOnly extends string ? UserCaller : unknown)
 
 /** Facts about the caller's token. Tokens without a sign-in, such as the operator's, lack `sign_in` and the client. */
 export interface CallerToken {
   /** Identifies the token for revocation, whatever its encoding. */
   id: string
-  /** Milliseconds since the Unix epoch. */
+  /** Milliseconds since the Unix epoch; infinite for a service account without an expiry. */
   expires_at: number
   organization_id: string | undefined
   /** The grant that the token was issued under, if it can be revoked. */
@@ -41,19 +67,24 @@ export interface SignIn {
 
 export interface AccessControl {
   /** `audience` is the resource that the request is for. Tokens for another resource are rejected. */
-  check(authorization: string | undefined, access: Access, audience: string): Promise<Caller | undefined>
+  check(authorization: string | undefined, rule: AccessRule, audience: string): Promise<Caller | undefined>
 }
 
 /** The audit trail for this caller's changes. */
-export const trailOf = ({ organization, user }: OrgCaller): Trail => ({
-  organizationId: organization.id,
-  actor: user.email,
-})
+export const trailOf = ({ organization, actor }: OrgCaller): Trail => ({ organizationId: organization.id, actor })
 
-/** Checks a caller's organization, then the role. */
-export function requireAccess(caller: Caller, access: Access): void {
-  if (access === 'public' || access === 'user') return
-  if (!caller.token.organization_id) throw orgContextRequired()
-  if (!caller.role) throw accessDenied('You are not a member of this organization')
-  if (access === 'admin' && caller.role !== 'admin') throw accessDenied('This needs the admin role')
+/** Checks a caller's organization, then the role, then whether it's a user. */
+export function requireAccess(caller: Caller, { access, usersOnly }: AccessRule): void {
+  if (access === 'org' || access === 'admin') {
+    if (!caller.token.organization_id) throw orgContextRequired()
+    if (!caller.role) throw accessDenied('You are not a member of this organization')
+    if (access === 'admin' && caller.role !== 'admin') throw accessDenied('This needs the admin role')
+  }
+  if (usersOnly !== undefined && !caller.user) throw accessDenied(refuseServiceAccount(usersOnly))
 }
+
+const refuseServiceAccount = (usersOnly: string) =>
+  `Service accounts can’t do this: ${usersOnly}. Use the access token of a signed-in user.`
+
+/** Operations that grant or end access to an organization; otherwise a leaked key could outlive its revocation. */
+export const usersDecideAccess = 'only users decide who has access to an organization'

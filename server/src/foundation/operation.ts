@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { ErrorCode, ErrorVariant, Failure } from '../lib/errors.ts'
-import type { Access, CallerOf } from './caller.ts'
+import type { Access, AccessRule, CallerOf } from './caller.ts'
 
 type Shape = z.ZodObject
 
@@ -11,7 +11,7 @@ export interface Operation<
   Query extends Shape = Shape,
   Body extends Shape = Shape,
   Response extends z.ZodType = z.ZodType,
-> {
+> extends AccessRule {
   id: string
   method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   /** Relative to `/api`, with parameters in braces. */
@@ -73,7 +73,7 @@ export type Output<O extends { response: z.ZodType }> = z.input<O['response']>
 
 export type Handler<Needs, O extends Operation> = (
   service: Needs,
-  caller: CallerOf<O['access']>,
+  caller: CallerOf<O['access'], O['usersOnly']>,
   input: Input<O>,
   http: HttpExchange,
 ) => Promise<

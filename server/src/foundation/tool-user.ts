@@ -1,5 +1,5 @@
 import type { Owner } from '../stores/bus-messages.ts'
-import type { OrgCaller } from './caller.ts'
+import type { MemberCaller } from './caller.ts'
 
 /** On whose behalf a tool is called: a member, through an MCP client, or an end user or visitor, through the agent. */
 export interface ToolUser {
@@ -14,12 +14,12 @@ export interface ToolUser {
   client_id: string | undefined
   client_name: string | undefined
   /** Undefined for the agent. A member's calls end with the member's access; the agent ends its own calls. */
-  member: OrgCaller | undefined
+  member: MemberCaller | undefined
   /** Undefined for members and visitors. */
   endUserId: string | undefined
 }
 
-export const memberAsToolUser = (member: OrgCaller): ToolUser => ({
+export const memberAsToolUser = (member: MemberCaller): ToolUser => ({
   organizationId: member.organization.id,
   owner: ownerOfMember(member),
   id: member.user.id,
@@ -32,7 +32,7 @@ export const memberAsToolUser = (member: OrgCaller): ToolUser => ({
 })
 
 /** A member whose email address isn't verified owns no pages. */
-const ownerOfMember = ({ organization, user, email_verified }: OrgCaller): Owner =>
+const ownerOfMember = ({ organization, user, email_verified }: MemberCaller): Owner =>
   email_verified
     ? byEmail(organization.id, user.email)
     : { organization_id: organization.id, identity: `member:${user.id}` }

@@ -1,18 +1,23 @@
 import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/server'
 import type { z } from 'zod'
-import type { Access, Caller, CallerOf } from './caller.ts'
+import type { Access, AccessRule, Caller, CallerOf } from './caller.ts'
 import type { Service } from './service.ts'
 
-/** Tools can only be called by signed-in users. */
+/** Tools can only be called with a token or a service account's key. */
 export type ToolAccess = Exclude<Access, 'public'>
 
 /** A tool without its handler. */
-interface Facts<A extends ToolAccess = ToolAccess, Input extends z.ZodObject = z.ZodObject> {
+interface Facts<
+  A extends ToolAccess = ToolAccess,
+  Input extends z.ZodObject = z.ZodObject,
+  UsersOnly extends string | undefined = string | undefined,
+> extends AccessRule {
   name: string
   title: string
   /** Tells a model what the tool returns, and when to use it. */
   description: string
   access: A
+  usersOnly?: UsersOnly
   input: Input
   annotations: ToolAnnotations
 }
@@ -30,9 +35,14 @@ export interface ToolCall {
   readonly signal: AbortSignal
   /** False if the caller has lost its right to make the call. Asked immediately before the call is sent. */
   mayStillCall?: (() => boolean) | undefined
+  /** Learns what the governance provider decided, whether the call succeeds or not. */
+  governed?: ((decision: Governed) => void) | undefined
   /** Reports progress to the client, if it asked for it. */
   progress(progress: { progress: number; total?: number; message?: string }): void
 }
+
+/** `refused`: before the tool ran. `result_refused`: after it ran. `none`: there is no governance provider. */
+export type Governed = 'none' | 'allowed' | 'refused' | 'result_refused'
 
 /** The reason for aborting a call whose result is still needed. The page isn't told to cancel it. */
 export class CallerGone extends Error {
@@ -42,16 +52,29 @@ export class CallerGone extends Error {
 type Handler<Needs, Who, Input, Output> = (service: Needs, caller: Who, input: Input, call: ToolCall) => Promise<Output>
 
 /** Checks that the types of a tool and its handler agree. */
-export const tool = <A extends ToolAccess, Input extends z.ZodObject, Output extends z.ZodType, Needs = Service>(
-  definition: Facts<A, Input> & {
+export const tool = <
+  A extends ToolAccess,
+  Input extends z.ZodObject,
+  Output extends z.ZodType,
+  Needs = Service,
+  UsersOnly extends string | undefined = undefined,
+>(
+  definition: Facts<A, Input, UsersOnly> & {
     output: Output
-    handler: Handler<Needs, CallerOf<A>, z.output<Input>, z.input<Output>>
+    handler: Handler<Needs, CallerOf<A, UsersOnly>, z.output<Input>, z.input<Output>>
   },
 ): Tool<Needs> => definition as unknown as Tool<Needs>
 
 /** The result of another tool, passed on unchanged. */
 export type Relayed = Pick<CallToolResult, 'content' | 'structuredContent' | 'isError' | '_meta'>
 
-export const relayTool = <A extends ToolAccess, Input extends z.ZodObject, Needs = Service>(
-  definition: Facts<A, Input> & { handler: Handler<Needs, CallerOf<A>, z.output<Input>, Relayed> },
+export const relayTool = <
+  A extends ToolAccess,
+  Input extends z.ZodObject,
+  Needs = Service,
+  UsersOnly extends string | undefined = undefined,
+>(
+  definition: Facts<A, Input, UsersOnly> & {
+    handler: Handler<Needs, CallerOf<A, UsersOnly>, z.output<Input>, Relayed>
+  },
 ): Tool<Needs> => definition as unknown as Tool<Needs>

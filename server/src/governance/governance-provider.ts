@@ -145,12 +145,12 @@ export async function findInterceptor(
   return { interceptor_url, interceptor_name, api_key: secrets.open(api_key_sealed, apiKeyPlace(organizationId)) }
 }
 
-const sampleQuestion = ({ config }: Service, { organization, user }: OrgCaller): Question => ({
+const sampleQuestion = ({ config }: Service, { organization, actor }: OrgCaller): Question => ({
   phase: 'request',
   context: {
     mcp_call_id: newId(),
     organization_id: organization.id,
-    caller_identity: user.email,
+    caller_identity: actor,
     source: { tabId: 'test', origin: config.publicUrl, url: `${config.publicUrl}/`, title: 'Connection test' },
     tool: 'echo',
     arguments: { message: 'Connection test' },

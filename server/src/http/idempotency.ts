@@ -40,8 +40,9 @@ export async function createOnce(
 ): Promise<{ response: string; isReplayed: boolean }> {
   const { kv, log } = service
   if (!allowedKey.test(key)) throw invalid(idempotencyKey.name, 'Must be 1 to 255 visible ASCII characters')
-  const owner = [caller.organization?.id ?? null, caller.user.id, operation.id, key]
-  const name = `idempotency:${fingerprint(JSON.stringify(owner))}`
+  const owner = [caller.organization?.id ?? null, caller.id, operation.id, key]
+  // With the organization's id, so that the response is erased with the organization.
+  const name = `idempotency:${caller.organization?.id ?? ''}:${fingerprint(JSON.stringify(owner))}`
   const kept: Kept = { input: fingerprint(JSON.stringify(input)) }
   if (!(await kv.setIfAbsent(name, kept, keepSeconds))) {
     return { response: replay(await kv.get<Kept>(name), kept.input), isReplayed: true }

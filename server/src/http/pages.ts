@@ -40,17 +40,18 @@ a:not(.button) { color: var(--accent); text-underline-offset: 2px } code, pre { 
 dt { font-size: 13px; line-height: 18px; color: var(--soft) } dd { margin: 0 0 12px; font-weight: 500 }
 pre { padding: 10px 12px; overflow-x: auto; background: var(--sunken); border: 1px solid var(--line); border-radius: 8px }
 main > :last-child, dd:last-child { margin-bottom: 0 }
-[role=alert] { padding: 8px 12px; color: var(--bad); background: var(--bad-soft); border-radius: 8px }`
+[role=alert] { padding: 8px 12px; color: var(--bad); background: var(--bad-soft); border-radius: 8px }
+[data-problem] > p { margin: 12px 0 0 }`
 
-/** One of the server's own pages. `main` and `beside` are HTML; the caller escapes their parts. */
+/** One of the server's own pages. `main` is HTML; the caller escapes its parts. `script` needs `scriptedPageHeaders`. */
 export const page = (
   title: string,
   main: string,
-  more: { beside?: string; style?: string } = {},
+  more: { style?: string; script?: string } = {},
 ): string => `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escapeHtml(title)} · Inlay</title><link rel="icon" href="${icon}"><style>${style}${more.style ?? ''}</style></head>
-<body>${more.beside ?? ''}<main>${more.beside ? '' : brand}${main}</main></body></html>`
+<title>${escapeHtml(title)} · Inlay</title><link rel="icon" href="${icon}"><style>${style}${more.style ?? ''}</style>${more.script ? `<script type="module" src="${more.script}"></script>` : ''}</head>
+<body><main>${brand}${main}</main></body></html>`
 
 /** The policy allows only inline styles and images: no scripts. */
 export const pageHeaders = {
@@ -58,4 +59,10 @@ export const pageHeaders = {
   'cache-control': 'no-store',
   'content-security-policy':
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+}
+
+/** For pages with a script file of our own. Inline scripts stay forbidden. */
+export const scriptedPageHeaders = {
+  ...pageHeaders,
+  'content-security-policy': `${pageHeaders['content-security-policy']}; script-src 'self'`,
 }

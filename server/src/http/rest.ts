@@ -85,9 +85,7 @@ export function createRest<Needs extends Service>(
       const { headers } = observation
       try {
         const isPublic = operation.access === 'public'
-        const caller = isPublic
-          ? undefined
-          : await access.check(request.headers.authorization, operation.access, audience)
+        const caller = isPublic ? undefined : await access.check(request.headers.authorization, operation, audience)
         const queried = readQuery(query)
         if (operation.body) requirePlainBody(request.headers)
         const body = operation.body && readBody(await readText(request, bodyLimit), request.headers)

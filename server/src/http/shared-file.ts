@@ -15,17 +15,21 @@ const compressors = {
   identity: async (bytes: Buffer) => bytes,
 }
 
-/** A file that is the same for all clients. Each encoding is created once, when a client first requests it. */
+/**
+ * A file that is the same for all clients. Each encoding is created once, when a client first requests it, unless the
+ * build has already created it.
+ */
 export class SharedFile {
   readonly version: string
   readonly type: string
   readonly #bytes: Buffer
   readonly #bodies = new Map<Encoding, Promise<Buffer>>()
 
-  constructor(content: string | Buffer, type: string) {
+  constructor(content: string | Buffer, type: string, encoded: { br?: Buffer | undefined } = {}) {
     this.version = fingerprint(content).slice(0, 22)
     this.type = type
     this.#bytes = Buffer.from(content)
+    if (encoded.br) this.#bodies.set('br', Promise.resolve(encoded.br))
   }
 
   encode(encoding: Encoding): Promise<Buffer> {

@@ -41,10 +41,14 @@ export const HubTool = z
   })
   .meta({ id: 'HubTool' })
 
+/** Pages and accounts at connectors belong to a user. */
+export const usersHaveTools = 'only users have open pages and connected accounts'
+
 const hub = { tag: 'Hub', access: 'org', method: 'get' } as const
+const own = { ...hub, usersOnly: usersHaveTools } as const
 
 export const listSources = operation({
-  ...hub,
+  ...own,
   id: 'listHubSources',
   path: '/hub/sources',
   summary: 'List your open pages',
@@ -58,7 +62,7 @@ export const listSources = operation({
 })
 
 export const listTools = operation({
-  ...hub,
+  ...own,
   id: 'listHubTools',
   path: '/hub/tools',
   summary: 'List the tools of your open pages',
@@ -77,4 +81,20 @@ export const listTools = operation({
     tools: z.array(HubTool).describe('The tools'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
+})
+
+export const countOpenTabs = operation({
+  ...hub,
+  id: 'countOpenTabs',
+  path: '/hub/open-tabs',
+  summary: 'Count the open tabs of your organization',
+  description:
+    'Returns how many tabs with your organization’s widget are open now, of end users and visitors, on all servers of the installation. It counts a tab that lost its connection for a short time, until it reconnects or is given up. To keep a display current, repeat the request every few seconds.',
+  response: z.strictObject({
+    open_tabs: z.int().describe('Number of open tabs'),
+    is_complete: z
+      .boolean()
+      .describe('False if a server of the installation didn’t reply in time: its tabs are missing'),
+  }),
+  errors: [],
 })

@@ -4,7 +4,7 @@ import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import { member, type Person, type Shop, startShop, useShop } from '../../test/shop.ts'
 import { createAccess, revokeToken } from '../access/access.ts'
-import type { OrgCaller } from '../foundation/caller.ts'
+import type { MemberCaller } from '../foundation/caller.ts'
 import { memberAsToolUser, ownerOf } from '../foundation/tool-user.ts'
 import { resources } from '../http/protected-resources.ts'
 
@@ -158,6 +158,20 @@ describe('the lists over REST', () => {
       status: 404,
       data: { code: 'RESOURCE_NOT_FOUND', resource: 'hub_source', resourceId: 'nowhere' },
     })
+  })
+})
+
+describe('the number of open tabs', () => {
+  const count = async (...[email, slug]: Parameters<Shop['tokenFor']>) =>
+    (await shop.request('GET', '/hub/open-tabs', { token: await shop.tokenFor(email, slug) })).body
+
+  test('covers end users and visitors of the organization, and follows when they leave', async () => {
+    expect(await count('member@demo.test', 'demo')).toEqual({ open_tabs: 0, is_complete: true })
+    const [first] = [await shop.page(member), await shop.page(member), await shop.page()]
+    expect(await count('admin@demo.test', 'demo')).toEqual({ open_tabs: 3, is_complete: true })
+    expect(await count('member@demo.test', 'other')).toEqual({ open_tabs: 0, is_complete: true })
+    first?.socket.close(1000)
+    await vi.waitFor(async () => expect((await count('admin@demo.test', 'demo')).open_tabs).toBe(2))
   })
 })
 
@@ -625,7 +639,11 @@ describe('a call whose caller loses access', () => {
     const page = await shop.page(member)
     await offer(page, 'add')
     const authorization = `Bearer ${await shop.tokenFor('member@demo.test', 'demo')}`
-    const caller = (await createAccess(shop.service).check(authorization, 'org', resources(shop.url).api)) as OrgCaller
+    const caller = (await createAccess(shop.service).check(
+      authorization,
+      { access: 'org' },
+      resources(shop.url).api,
+    )) as MemberCaller
     const wanted = { tool_name: 'add', args: {}, source_id: undefined }
     const call = { signal: new AbortController().signal, progress: () => undefined }
     const answered = shop.service.hub.callTool(memberAsToolUser(caller), wanted, call)

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { OrgCaller } from '../foundation/caller.ts'
+import type { MemberCaller, OrgCaller } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Relayed, ToolCall } from '../foundation/tool.ts'
@@ -36,6 +36,7 @@ export interface Hub {
     user: ToolUser,
     wanted: WantedCall & { approved: ApprovedCall },
     late: LateResponse,
+    governed?: ToolCall['governed'],
   ): Promise<Relayed>
   switchboard: Switchboard
   /** Names that pages can't use for their tools. */
@@ -100,7 +101,8 @@ export async function createHub(
 
     callTool(user, wanted, call) {
       const { tool_name, args, source_id, approved } = wanted
-      return toolCalls.follow(user, { tool_name, args, id: approved?.id }, async (record) => {
+      const { governed } = call
+      return toolCalls.follow(user, { tool_name, args, id: approved?.id, governed }, async (record) => {
         if (approved) record.approval = approved.approval.how
         // Checked first, so that a call that is already cancelled doesn't wait for anything.
         if (call.signal.aborted) throw callFailure('CALL_CANCELLED')
@@ -124,8 +126,8 @@ export async function createHub(
       })
     },
 
-    readLateResponse(user, { tool_name, args, approved }, { source, answer }) {
-      return toolCalls.follow(user, { tool_name, args, id: approved.id }, async (record) => {
+    readLateResponse(user, { tool_name, args, approved }, { source, answer }, governed) {
+      return toolCalls.follow(user, { tool_name, args, id: approved.id, governed }, async (record) => {
         record.source_type = 'page'
         record.source = source.origin
         record.definition_hash = approved.definition_hash
@@ -158,7 +160,7 @@ const describeCall = (user: ToolUser, callId: string, tool: string, source: Remo
 function endCallsWithAccess({ changes, database, log }: Service, switchboard: Switchboard): () => void {
   const reason = 'The caller’s access has ended'
 
-  async function isMember({ user, organization, token: { sign_in } }: OrgCaller): Promise<boolean> {
+  async function isMember({ user, organization, token: { sign_in } }: MemberCaller): Promise<boolean> {
     const [member] = await database.asUser(
       user.id,
       (sql) => sql<{ session_generation: number }>`
@@ -168,7 +170,7 @@ function endCallsWithAccess({ changes, database, log }: Service, switchboard: Sw
     return member !== undefined && (!sign_in || sign_in.generation === member.session_generation)
   }
 
-  const recheck = (member: OrgCaller, cancel: (reason: string) => void) =>
+  const recheck = (member: MemberCaller, cancel: (reason: string) => void) =>
     isMember(member)
       .then((isStill) => !isStill && cancel(reason))
       .catch((error) => log.warn({ err: error }, 'Could not recheck the caller of a tool call'))
@@ -400,15 +402,23 @@ function ageOf(ms: number): string {
 
 export async function listSources(
   { hub }: { hub: Hub },
-  caller: OrgCaller,
+  caller: MemberCaller,
 ): Promise<Output<typeof contract.listSources>> {
   const sources = await hub.listSources(memberAsToolUser(caller))
   return { count: sources.length, sources }
 }
 
+export async function countOpenTabs(
+  { hub }: { hub: Hub },
+  { organization }: OrgCaller,
+): Promise<Output<typeof contract.countOpenTabs>> {
+  const { count, isComplete } = await hub.switchboard.count(organization.id)
+  return { open_tabs: count, is_complete: isComplete }
+}
+
 export async function listTools(
   { hub }: { hub: Hub },
-  caller: OrgCaller,
+  caller: MemberCaller,
   { include_sources, ...filter }: Input<typeof contract.listTools>,
 ): Promise<Output<typeof contract.listTools>> {
   const tools = await hub.listTools(memberAsToolUser(caller), {

@@ -10,6 +10,10 @@ export const hubRoom: Room<Service & { hub: Hub }> = {
   tags: {
     Hub: 'Tools on your open pages.',
   },
-  routes: [route(contract.listSources, hub.listSources), route(contract.listTools, hub.listTools)],
+  routes: [
+    route(contract.listSources, hub.listSources),
+    route(contract.listTools, hub.listTools),
+    route(contract.countOpenTabs, hub.countOpenTabs),
+  ],
   tools: [tools.listTools, tools.listSources, tools.callTool],
 }

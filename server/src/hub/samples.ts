@@ -4,6 +4,7 @@ import type * as contract from './contract.ts'
 export const operationSamples: OperationSamples<typeof contract> = {
   listHubSources: {},
   listHubTools: {},
+  countOpenTabs: {},
 }
 
 export const toolSamples: Record<string, ToolSample> = {

@@ -94,11 +94,21 @@ export async function createSwitchboard(service: Service) {
   const { clock, log } = service
   const sources = new Map<string, LocalSource>()
   const byOwner = new Map<string, Set<LocalSource>>()
+  /** Number of sources per organization, so that counting them costs the same for any number. */
+  const byOrganization = new Map<string, number>()
   const pending = new PassingMap<PendingCall>()
   const nodes = await createNodes(service, receive)
   let announcedAt = 0
 
   const ownSources = (owner: Owner) => byOwner.get(ownerKey(owner)) ?? new Set<LocalSource>()
+
+  const countHere = (organizationId: string) => byOrganization.get(organizationId) ?? 0
+
+  function changeCount({ organization_id }: Owner, change: 1 | -1): void {
+    const count = countHere(organization_id) + change
+    if (count > 0) byOrganization.set(organization_id, count)
+    else byOrganization.delete(organization_id)
+  }
 
   const findHere = (owner: Owner, wanted: Wanted): FoundSource[] =>
     [...ownSources(owner)]
@@ -120,6 +130,9 @@ export async function createSwitchboard(service: Service) {
     switch (message.kind) {
       case 'find':
         nodes.answer(from, message.ask, findHere(message.owner, message.wanted))
+        break
+      case 'count':
+        nodes.answer(from, message.ask, countHere(message.organizationId))
         break
       case 'claim':
         nodes.answer(from, message.ask, sources.get(message.claim.session)?.release(message.claim))
@@ -226,6 +239,14 @@ export async function createSwitchboard(service: Service) {
       return [...distinct.values()].sort((a, b) => (a.source.sourceId < b.source.sourceId ? -1 : 1))
     },
 
+    /** Counts an organization's pages on all nodes. A node that doesn't reply in time isn't counted. */
+    async count(organizationId: string): Promise<{ count: number; isComplete: boolean }> {
+      const question = (ask: string): HubMessage => ({ kind: 'count', ask, organizationId })
+      const told = await Promise.all(nodes.others().map((node) => nodes.ask<number>(node, question)))
+      const count = told.reduce<number>((sum, one) => sum + (one ?? 0), countHere(organizationId))
+      return { count, isComplete: !told.includes(undefined) }
+    },
+
     /**
      * Delivers the call once. Throws a Failure if the page returns no result. A question resolves with an empty result
      * when the user has allowed the call.
@@ -295,6 +316,7 @@ export async function createSwitchboard(service: Service) {
     },
 
     add(source: LocalSource, tabId: string): void {
+      if (!sources.has(source.id)) changeCount(source.owner, 1)
       sources.set(source.id, source)
       const key = ownerKey(source.owner)
       byOwner.set(key, ownSources(source.owner).add(source))
@@ -306,6 +328,7 @@ export async function createSwitchboard(service: Service) {
 
     remove(source: LocalSource): void {
       if (!sources.delete(source.id)) return
+      changeCount(source.owner, -1)
       const rest = ownSources(source.owner)
       rest.delete(source)
       if (rest.size === 0) byOwner.delete(ownerKey(source.owner))

@@ -93,6 +93,9 @@ export const updateConfig = operation({
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
 })
 
+/** The steps of a test, in order. */
+export const providerTestSteps = ['discovery', 'issuer', 'endpoints', 'keys'] as const
+
 export const testProvider = operation({
   ...common,
   id: 'testIdentityProvider',
@@ -101,7 +104,7 @@ export const testProvider = operation({
   access: 'admin',
   summary: 'Test an identity provider without saving it',
   description:
-    'Fetches the provider’s discovery document and compares its issuer. If that fails, the response is still a 200, with `success: false` and the reason in `error`. A missing or malformed setting fails with a `VALIDATION_ERROR` for its field. Nothing is saved, and no ID token is checked.',
+    'Fetches the provider’s discovery document and compares its issuer. If that fails, the response is still a 200, with `success: false` and the reason in `error`. `steps` has each check with its result; the last one fetches the provider’s signing keys, which `success` doesn’t depend on. A missing or malformed setting fails with a `VALIDATION_ERROR` for its field. Nothing is saved, and no ID token is checked.',
   body: z.strictObject({
     idp_type: IdpType.describe(aboutTypes),
     idp_domain: settings.idp_domain.optional(),
@@ -110,10 +113,24 @@ export const testProvider = operation({
   }),
   response: z
     .strictObject({
-      success: z.boolean().describe('Whether the provider can be used'),
+      success: z.boolean().describe('Whether the discovery document can be used'),
       issuer: z.string().nullable().describe('Issuer that ID tokens must have; null on failure'),
       jwks_uri: z.string().nullable().describe('URL of the provider’s signing keys; null on failure'),
       error: z.string().nullable().describe('Why the test failed; null on success'),
+      steps: z
+        .array(
+          z.strictObject({
+            step: z
+              .enum(providerTestSteps)
+              .describe(
+                '`discovery` fetches the document, `issuer` compares its issuer, `endpoints` checks the URLs in it, `keys` fetches the signing keys',
+              ),
+            status: z.enum(['ok', 'failed', 'skipped']).describe('`skipped` if an earlier step failed'),
+            message: z.string().describe('What the step found, or why it failed'),
+          }),
+        )
+        .optional()
+        .describe('The steps in order'),
     })
     .meta({ id: 'IdentityProviderTest' }),
   errors: [],

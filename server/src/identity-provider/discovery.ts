@@ -23,9 +23,12 @@ export interface DiscoveryDocument {
   wantsSecretInForm: boolean
 }
 
+export const discoveryUrl = ({ issuer }: TrustedIssuer): string =>
+  `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
+
 /** OpenID Connect Discovery 1.0, section 4: the document's issuer must be the one it was found under. */
 export async function discover(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<DiscoveryDocument> {
-  const address = `${trusted.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
+  const address = discoveryUrl(trusted)
   const document = await fetchJson(service, address, 'the discovery document')
   const { issuer, jwks_uri, token_endpoint, token_endpoint_auth_methods_supported: methods } = document
   const isExpected =

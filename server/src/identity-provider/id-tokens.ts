@@ -206,7 +206,12 @@ function checkIssuedAt({ iat }: Claims, { now }: { now: number }): void {
 function checkSubject({ sub }: Claims): void {
   if (typeof sub !== 'string' || sub === '' || sub.length > 255)
     throw new IdTokenRefused('subject', 'The token has no valid subject')
+  if (sub.startsWith(previewSubject))
+    throw new IdTokenRefused('subject', `Subjects that begin with ${previewSubject} are reserved`, { seen: show(sub) })
 }
+
+/** External IDs of members who try the agent in the dashboard begin with this. No identity provider can claim them. */
+export const previewSubject = 'inlay-preview:'
 
 function checkHostedDomain({ hd }: Claims, { trusted: { hostedDomain } }: { trusted: TrustedIssuer }): void {
   if (hostedDomain !== undefined && hd !== hostedDomain) {

@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -217,28 +218,55 @@ describe('the connection test', () => {
   const tryIssuer = (idp_issuer: string) =>
     app.request('POST', '/identity-providers/test', { token, body: { idp_type: 'custom_oidc', idp_issuer } })
 
-  test('returns the issuer and the URL of its keys', async () => {
-    const url = await json((issuer) => ({ issuer, jwks_uri: `${issuer}/keys` }))()
-    expect((await tryIssuer(url)).body).toEqual({ success: true, issuer: url, jwks_uri: `${url}/keys`, error: null })
+  type Status = 'ok' | 'failed' | 'skipped'
+  const publicKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey.export({ format: 'jwk' })
+
+  test.each<[string, unknown[] | undefined, Status, RegExp]>([
+    ['its keys', [publicKey, { ...publicKey, use: 'enc' }], 'ok', /^1 signing key \(EC\)$/],
+    ['no key for signatures', [{ ...publicKey, use: 'enc' }], 'failed', /\/keys has no key that can sign ID tokens$/],
+    ['no keys at all', undefined, 'failed', /\/keys has no keys$/],
+  ])('returns the issuer and the URL of its keys, and the steps, with %s', async (_, keys, status, message) => {
+    const url = await json((issuer) => ({ issuer, jwks_uri: `${issuer}/keys`, keys }))()
+    expect((await tryIssuer(url)).body).toEqual({
+      success: true,
+      issuer: url,
+      jwks_uri: `${url}/keys`,
+      error: null,
+      steps: [
+        { step: 'discovery', status: 'ok', message: `${url}/.well-known/openid-configuration` },
+        { step: 'issuer', status: 'ok', message: url },
+        { step: 'endpoints', status: 'ok', message: `${url}/keys` },
+        { step: 'keys', status, message: expect.stringMatching(message) },
+      ],
+    })
   })
 
-  test.each<[string, () => Promise<string>, RegExp]>([
-    ['a name that does not exist', async () => 'https://nowhere.invalid', /could not be resolved/],
-    ['a closed port', async () => closedPort(), /failed \(ECONNREFUSED\)/],
-    ['another status', json(() => ({}), 404), /responded with status 404/],
-    ['a redirect', json(() => ({}), 302), /responded with status 302/],
-    ['another issuer', json((url) => ({ issuer: `${url}/`, jwks_uri: url })), /Expected the issuer .* says http/],
-    ['no issuer', json(() => ({})), /says none/],
-    ['no keys', json((issuer) => ({ issuer })), /has no jwks_uri/],
-    ['something else', json(() => []), /did not return a JSON object/],
-    ['a private address', async () => 'https://10.0.0.1', /private or reserved address/],
-  ])('explains why it fails with %s', async (_, start, message) => {
-    expect((await tryIssuer(await start())).body).toEqual({
-      success: false,
-      issuer: null,
-      jwks_uri: null,
-      error: expect.stringMatching(message),
-    })
+  const [atDocument, atIssuer, atEndpoints]: Status[][] = [
+    ['failed', 'skipped', 'skipped', 'skipped'],
+    ['ok', 'failed', 'skipped', 'skipped'],
+    ['ok', 'ok', 'failed', 'skipped'],
+  ]
+  test.each<[string, () => Promise<string>, RegExp, Status[] | undefined]>([
+    ['a name that does not exist', async () => 'https://nowhere.invalid', /could not be resolved/, atDocument],
+    ['a closed port', async () => closedPort(), /failed \(ECONNREFUSED\)/, atDocument],
+    ['another status', json(() => ({}), 404), /responded with status 404/, atDocument],
+    ['a redirect', json(() => ({}), 302), /responded with status 302/, atDocument],
+    ['something else', json(() => []), /did not return a JSON object/, atDocument],
+    ['a private address', async () => 'https://10.0.0.1', /private or reserved address/, atDocument],
+    [
+      'another issuer',
+      json((url) => ({ issuer: `${url}/`, jwks_uri: url })),
+      /Expected the issuer .* says http/,
+      atIssuer,
+    ],
+    ['no issuer', json(() => ({})), /says none/, atIssuer],
+    ['no keys', json((issuer) => ({ issuer })), /has no jwks_uri/, atEndpoints],
+    ['keys elsewhere', json((issuer) => ({ issuer, jwks_uri: 'ftp://x' })), /jwks_uri/, atEndpoints],
+  ])('explains why it fails with %s', async (_, start, message, statuses) => {
+    const { steps, ...rest } = (await tryIssuer(await start())).body
+    expect(rest).toEqual({ success: false, issuer: null, jwks_uri: null, error: expect.stringMatching(message) })
+    expect(steps.map(({ status }: { status: Status }) => status)).toEqual(statuses)
+    expect(steps.find(({ status }: { status: Status }) => status === 'failed').message).toBe(rest.error)
   })
 
   test('requires the settings of the type', async () => {

@@ -7,11 +7,14 @@ import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
-import { DiscoveryFailed, discover } from './discovery.ts'
+import { providerTestSteps } from './contract.ts'
+import { DiscoveryFailed, discover, discoveryUrl } from './discovery.ts'
+import { fetchSigningKeys } from './issuer-keys.ts'
 import {
   type IdentityProviderSettings,
   IncompleteIdentityProvider,
   InvalidIdentityProvider,
+  type TrustedIssuer,
   trustedIssuer,
 } from './issuers.ts'
 
@@ -58,14 +61,62 @@ export async function testProvider(
   try {
     const trusted = trustedIssuer({ idp_type, idp_domain, idp_issuer, allowed_audiences }, service.config.mode)
     if (!trusted) throw new InvalidIdentityProvider('idp_type', 'Choose a provider')
-    const fetch = role === 'admin' ? service.fetch : service.publicFetch
-    const { issuer, jwks_uri } = await discover({ ...service, fetch }, trusted)
-    return { success: true, issuer, jwks_uri, error: null }
+    return await tryProvider({ ...service, fetch: role === 'admin' ? service.fetch : service.publicFetch }, trusted)
   } catch (error) {
     if (error instanceof InvalidIdentityProvider) throw invalid(error.field, error.message)
-    if (error instanceof DiscoveryFailed) return { success: false, issuer: null, jwks_uri: null, error: error.message }
     throw error
   }
+}
+
+type TestStep = (typeof providerTestSteps)[number]
+/** What the steps that succeed have found. */
+type Found = Partial<Record<TestStep, string>>
+
+async function tryProvider(
+  service: Pick<Service, 'fetch'>,
+  trusted: TrustedIssuer,
+): Promise<Output<typeof contract.testProvider>> {
+  const found: Found = { discovery: discoveryUrl(trusted), issuer: trusted.issuer }
+  const document = await discover(service, trusted).catch(expectFailure)
+  if (document instanceof DiscoveryFailed) {
+    const steps = listSteps(found, { step: stepOf(document), message: document.message })
+    return { success: false, issuer: null, jwks_uri: null, error: document.message, steps }
+  }
+  const { issuer, jwks_uri } = document
+  Object.assign(found, { issuer, endpoints: jwks_uri })
+  const keys = await readKeys(service, jwks_uri).catch(expectFailure)
+  const steps =
+    keys instanceof DiscoveryFailed
+      ? listSteps(found, { step: 'keys', message: keys.message })
+      : listSteps({ ...found, keys })
+  return { success: true, issuer, jwks_uri, error: null, steps }
+}
+
+function expectFailure(error: unknown): DiscoveryFailed {
+  if (error instanceof DiscoveryFailed) return error
+  throw error
+}
+
+/** Every other problem is about getting the document. */
+const stepOf = ({ step }: DiscoveryFailed): TestStep =>
+  step === 'issuer_mismatch' ? 'issuer' : step === 'no_jwks_uri' || step === 'endpoint' ? 'endpoints' : 'discovery'
+
+/** Says which keys there are. */
+async function readKeys(service: Pick<Service, 'fetch'>, jwks_uri: string): Promise<string> {
+  const keys = await fetchSigningKeys(service, jwks_uri)
+  if (keys.length === 0) throw new DiscoveryFailed('no_keys', `${jwks_uri} has no key that can sign ID tokens`)
+  const types = [...new Set(keys.map(({ kty }) => kty))].join(', ')
+  return `${keys.length} ${keys.length === 1 ? 'signing key' : 'signing keys'} (${types})`
+}
+
+/** All steps in order: those before the failed one have succeeded, and those after it were skipped. */
+function listSteps(found: Found, failed?: { step: TestStep; message: string }) {
+  const end = failed ? providerTestSteps.indexOf(failed.step) : providerTestSteps.length
+  return providerTestSteps.map((step, at) => {
+    if (at < end) return { step, status: 'ok' as const, message: found[step] ?? '' }
+    if (at === end) return { step, status: 'failed' as const, message: failed?.message ?? '' }
+    return { step, status: 'skipped' as const, message: '' }
+  })
 }
 
 export async function getAllowedDomains(

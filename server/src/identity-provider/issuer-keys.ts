@@ -51,9 +51,13 @@ export function createIssuerKeys(service: Pick<Service, 'fetch' | 'clock' | 'log
 
 async function fetchKeys(service: Pick<Service, 'fetch'>, trusted: TrustedIssuer): Promise<Keys> {
   const { issuer, jwks_uri } = await discover(service, trusted)
+  return { issuer, keys: await fetchSigningKeys(service, jwks_uri) }
+}
+
+export async function fetchSigningKeys(service: Pick<Service, 'fetch'>, jwks_uri: string): Promise<Keys['keys']> {
   const { keys } = await fetchJson(service, jwks_uri, 'keys')
   if (!Array.isArray(keys)) throw new DiscoveryFailed('no_keys', `${jwks_uri} has no keys`)
-  return { issuer, keys: keys.flatMap(importKey) }
+  return keys.flatMap(importKey)
 }
 
 /** Ignores encryption keys, symmetric keys and unknown key types. */

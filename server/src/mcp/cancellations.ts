@@ -16,9 +16,9 @@ export interface Cancellations {
   cancel(key: string): void
 }
 
-/** Identifies a call by its user, its grant or token, and the client's request ID. */
-export const keyOf = ({ user, token }: Caller, requestId: string | number): string =>
-  `${user.id} ${token.grant_id ?? token.id} ${JSON.stringify(requestId)}`
+/** Identifies a call by its caller, its grant or token, and the client's request ID. */
+export const keyOf = ({ id, token }: Caller, requestId: string | number): string =>
+  `${id} ${token.grant_id ?? token.id} ${JSON.stringify(requestId)}`
 
 /** How long to wait for the nodes' counts, which take about a millisecond on a local network. */
 const answerWithinMs = 250

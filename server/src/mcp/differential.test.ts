@@ -32,7 +32,7 @@ beforeAll(async () => {
   token = await app.tokenFor('admin@demo.test', 'demo')
   const access = await createAccess(app.service)
   const audience = resources(app.service.config.publicUrl).mcp
-  const caller = (await access.check(`Bearer ${token}`, 'org', audience)) as OrgCaller
+  const caller = (await access.check(`Bearer ${token}`, { access: 'org' }, audience)) as OrgCaller
   const offered = (await post(app, token, makeMessage('2025-11-25', 'initialize', initializeParams))).body.result
   sdk = createMcpHandler(() => sdkServer(app, caller, offered))
 })

@@ -64,13 +64,17 @@ export async function createDispatcher<Needs extends Service>(
           _meta: { ...(result as Partial<Relayed>)._meta, ...meta },
         })
 
-  const described = offer.tools.map((tool) => ({ access: tool.access, description: describeTool(tool) }))
-  const listFor = (role: Caller['role']) => {
-    const allowed = described.filter(({ access }) => mayCall(role, access))
-    const list = { tools: allowed.map(({ description }) => description) }
+  const described = offer.tools.map((tool) => ({ tool, description: describeTool(tool) }))
+  const listTools = (isListed: (tool: Tool<Needs>) => boolean) => {
+    const list = { tools: described.filter(({ tool }) => isListed(tool)).map(({ description }) => description) }
     return { legacy: encode('legacy', list), modern: encode('modern', list, toolListTtlMs) }
   }
-  const lists = { admin: listFor('admin'), member: listFor('member'), none: listFor(undefined) }
+  const listsOf = (isOffered: (tool: Tool<Needs>) => boolean) => ({
+    admin: listTools((tool) => isOffered(tool) && mayCall('admin', tool.access)),
+    member: listTools((tool) => isOffered(tool) && mayCall('member', tool.access)),
+    none: listTools((tool) => isOffered(tool) && mayCall(undefined, tool.access)),
+  })
+  const lists = { user: listsOf(() => true), serviceAccount: listsOf(({ usersOnly }) => usersOnly === undefined) }
   const introductions = new Map(
     legacyVersions.map((protocolVersion) => [
       protocolVersion,
@@ -86,7 +90,7 @@ export async function createDispatcher<Needs extends Service>(
     const tool = tools.get(name)
     if (!tool) throw new Fault(codes.invalidParams, `Unknown tool: ${name}`)
     try {
-      requireAccess(caller, tool.access)
+      requireAccess(caller, tool)
       const input = check(tool.input, given)
       const call = new Call(exchange, params._meta, cancellations, keyOf(caller, id))
       const output = await tool.handler(service, caller, input, call)
@@ -114,7 +118,7 @@ export async function createDispatcher<Needs extends Service>(
     dispatch(request, era, caller, exchange) {
       const { method, params = {} } = request
       if (method === 'tools/call') return callTool(request, era, caller, exchange)
-      if (method === 'tools/list') return lists[caller.role ?? 'none'][era]
+      if (method === 'tools/list') return lists[caller.user ? 'user' : 'serviceAccount'][caller.role ?? 'none'][era]
       if (era === 'modern' && method === 'server/discover') return discovery
       if (era === 'legacy' && method === 'initialize') return introduce(introductions, params)
       if (era === 'legacy' && method === 'ping') return '{}'

@@ -65,7 +65,7 @@ export function createEndpoint(service: Service, access: AccessControl, dispatch
           return 'mcp'
         }
       }
-      const caller = (await access.check(headers.authorization, 'user', audience)) as Caller
+      const caller = (await access.check(headers.authorization, { access: 'user' }, audience)) as Caller
       requireJsonPost(request)
       message = parseJson(await readText(request, bodyLimit))
       if (Array.isArray(message)) {

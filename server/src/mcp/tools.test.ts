@@ -328,8 +328,8 @@ describe('results of the tools', () => {
     current_period_end: null,
     cancel_at: null,
   }
-  const record = { status: 'none', plan_id: 'free', current_period_end: null, cancel_at: null }
-  const empty = { id: null, product_id: null, customer_id: null, created_at: null, updated_at: null }
+  const record = { status: 'none', plan_id: 'free', current_period_end: null, cancel_at: null, grace_ends_at: null }
+  const empty = { id: null, product_id: null, customer_id: null, seats: null, created_at: null, updated_at: null }
   test.each([
     [{}, status],
     [{ detail: 'status' }, status],
@@ -361,6 +361,8 @@ describe('results of the tools', () => {
       id: 'sub_1',
       product_id: 'inlay_team',
       customer_id: 'cus_1',
+      seats: null,
+      grace_ends_at: null,
       created_at: '2026-11-01T00:00:00.000Z',
       updated_at: '2026-11-02T00:00:00.000Z',
     })

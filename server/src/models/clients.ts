@@ -3,6 +3,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import type { LanguageModelV4 } from '@ai-sdk/provider'
 import type { Config } from '../config/config.ts'
 import { createSafeFetch, privateNetworks, SafeFetchError } from '../net/safe-fetch.ts'
+import { createEventPace, type EventPace } from './event-pace.ts'
 import type { OwnModel } from './models.ts'
 
 /** Where a model is, and how to reach it. */
@@ -32,15 +33,25 @@ export function createModelClients({ mode, allowedPrivateNetworks }: Config): Mo
     }
     return safeFetch(input, init)
   }
+  const pace = createEventPace()
   return {
-    forOperator: (target) => createClient(target, operatorFetch),
-    forOrganization: (target) => createClient(target, organizationFetch),
+    forOperator: (target) => createClient(target, paceEvents(operatorFetch, pace)),
+    forOrganization: (target) => createClient(target, paceEvents(organizationFetch, pace)),
     async close() {
       await operatorFetch.close()
       await safeFetch.close()
     },
   }
 }
+
+const paceEvents =
+  (fetch: typeof globalThis.fetch, pace: EventPace): typeof globalThis.fetch =>
+  async (input, init) => {
+    const response = await fetch(input, init)
+    const { body, headers, status, statusText } = response
+    if (!body || !headers.get('content-type')?.startsWith('text/event-stream')) return response
+    return new Response(pace.follow(body), { headers, status, statusText })
+  }
 
 export function createClient(
   { provider, url, name, key = '' }: Target,

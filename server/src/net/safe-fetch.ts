@@ -1,6 +1,7 @@
 import { type LookupAddress, type LookupAllOptions, lookup as systemLookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { pipeline, type Readable } from 'node:stream'
+import { finished } from 'node:stream/promises'
 import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import ipaddr from 'ipaddr.js'
 import { Agent, buildConnector, request as sendRequest } from 'undici'
@@ -95,8 +96,12 @@ export function createSafeFetch({
         await body.dump()
         return new Response(null, { status, statusText, headers: readHeaders(headers) })
       }
-      const chunks = limitBody(decode(body, headers['content-encoding']), maxBytes, url.host)
-      const read = streamIdleMs === undefined ? await readAll(chunks) : streamBody(chunks, step, stop, init?.onBroken)
+      const decoded = decode(body, headers['content-encoding'])
+      const limit = limitSize(maxBytes, url.host)
+      const read =
+        streamIdleMs === undefined
+          ? await readAll(decoded, limit)
+          : streamBody(decoded, limit, step, stop, init?.onBroken)
       return new Response(read, { status, statusText, headers: readHeaders(headers) })
     })
   }
@@ -180,35 +185,44 @@ async function limitStep<T>(
   }
 }
 
-async function* limitBody(body: AsyncIterable<Uint8Array>, maxBytes: number, host: string) {
+/** Returns a function that counts a body's bytes. */
+function limitSize(maxBytes: number, host: string): <T extends Uint8Array>(chunk: T) => T {
   let size = 0
-  for await (const chunk of body) {
+  return (chunk) => {
     size += chunk.byteLength
     if (size > maxBytes) throw new SafeFetchError('too_large', `${host} sent more than ${maxBytes} bytes`)
-    yield chunk
+    return chunk
   }
 }
 
-async function readAll(chunks: AsyncIterable<Uint8Array>) {
+type Limit = ReturnType<typeof limitSize>
+
+async function readAll(body: AsyncIterable<Uint8Array>, limit: Limit) {
   const read: Uint8Array[] = []
-  for await (const chunk of chunks) read.push(chunk)
+  for await (const chunk of body) read.push(limit(chunk))
   return Buffer.concat(read)
 }
 
 /** Canceling the stream aborts the request, even while it waits for the next chunk. */
 function streamBody(
-  chunks: AsyncIterator<Uint8Array>,
+  body: Readable,
+  limit: Limit,
   step: Step,
   stop: AbortController,
   onBroken: SafeFetchInit['onBroken'],
 ) {
+  const read = createChunkReader(body)
+  const next = async () => {
+    const chunk = await read()
+    return chunk && limit(chunk)
+  }
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
-          const { value, done } = await step(() => chunks.next())
-          if (done) controller.close()
-          else controller.enqueue(value)
+          const chunk = await step(next)
+          if (chunk) controller.enqueue(chunk)
+          else controller.close()
         } catch (reason) {
           onBroken?.(reason)
           throw reason
@@ -219,6 +233,28 @@ function streamBody(
     // Reads, and counts pauses, only while the consumer asks for data.
     { highWaterMark: 0 },
   )
+}
+
+/** Reads everything that has arrived at once, which an async iterator doesn't. Returns undefined at the end. */
+function createChunkReader(body: Readable): () => Promise<Buffer | undefined> {
+  let wake = () => {}
+  body.on('readable', () => wake())
+  const closed = finished(body)
+  closed.catch(() => undefined).finally(() => wake())
+  return async () => {
+    for (;;) {
+      const chunks: Buffer[] = []
+      for (let chunk = body.read(); chunk !== null; chunk = body.read()) chunks.push(chunk)
+      if (chunks.length > 0) return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks)
+      if (body.readableEnded || body.destroyed) {
+        await closed
+        return undefined
+      }
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
+    }
+  }
 }
 
 /** Omits the headers that describe the bytes on the wire, because the caller gets the decoded body. */

@@ -6,11 +6,15 @@ import { systemClock } from '../lib/clock.ts'
 import { Failure } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { nameProblem } from '../lib/names.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import { findVerifiedEmail } from '../organizations/invitations.ts'
 import { foundOrganization, slugOf } from '../organizations/organizations.ts'
+import { listPasskeys, removeAllPasskeys } from '../passkeys/passkeys.ts'
 import { requireRoom } from '../plans/plans.ts'
 import { createKey as createKeyContract } from '../publishable-keys/contract.ts'
 import { addKey } from '../publishable-keys/keys.ts'
 import { createPasswordLink } from '../sign-in/password-pages.ts'
+import { removeSecondFactor } from '../sign-in/second-factor.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { isUniqueViolation } from '../stores/database.ts'
 import type { Stores } from '../stores/stores.ts'
@@ -75,6 +79,7 @@ export async function addUser(
   await withStores(config, async (stores) => {
     const [organization] = org ? await listAllOrganizations(stores, org) : []
     const known = organization && (await findUserByEmail(stores, email))
+    if (known && organization) await requireVerifiedAddress(stores, known)
     const user = known ?? (await addAccount(stores, email, name ?? email.replace(/@.*/, '')))
     if (organization) await addMember(config, stores, organization.id, user, role)
     const place = organization ? `, ${role} of ${organization.slug}` : ''
@@ -115,6 +120,33 @@ export async function printOrganizations(config: Config): Promise<void> {
       rows.push([slug, name, `plan ${plan_id}`, `${length} ${length === 1 ? 'member' : 'members'}`])
     }
     printTable(rows)
+  })
+}
+
+export async function printErasures(config: Config, organizationId?: string): Promise<void> {
+  await withStores(config, async ({ database }) => {
+    const hash = organizationId === undefined ? null : fingerprint(organizationId)
+    const receipts = await database.asService(
+      (sql) => sql<{
+        id: string
+        organization_hash: string
+        requested_at: string
+        finished_at: string | null
+        rows: number
+      }>`
+        select id, organization_hash, requested_at, finished_at,
+               (select coalesce(sum(value::bigint), 0)::bigint from jsonb_each_text(counts)) as rows
+        from organization_erasures where organization_hash = coalesce(${hash}, organization_hash) order by requested_at`,
+    )
+    printTable(
+      receipts.map(({ id, organization_hash, requested_at, finished_at, rows }) => [
+        id,
+        organization_hash,
+        `deleted ${requested_at}`,
+        finished_at ? `erased ${finished_at}` : 'not finished yet',
+        `${rows} ${rows === 1 ? 'row' : 'rows'}`,
+      ]),
+    )
   })
 }
 
@@ -170,6 +202,28 @@ export async function renewPassword(config: Config, email: string): Promise<void
   await withStores(config, (stores) => printPasswordLink(config, stores, email))
 }
 
+/** For a user who lost their authenticator app and their recovery codes, or the devices with their passkeys. */
+export async function turnOffSecondFactor(
+  config: Config,
+  email: string,
+  { passkeys }: { passkeys: boolean },
+): Promise<void> {
+  await withStores(config, async (stores) => {
+    const account = await findLocalAccount(stores, email)
+    if (!account) throw unknownUser(email)
+    const isRemoved = await removeSecondFactor(stores, account.id, 'operator')
+    const outcome = isRemoved ? 'signs in with the password alone now' : 'has no second factor'
+    console.log(`${account.email} ${outcome}.`)
+    const names = passkeys
+      ? await removeAllPasskeys(stores, account.id)
+      : (await listPasskeys(stores, account.id)).map(({ name }) => name)
+    if (passkeys) console.log(names.length > 0 ? `Removed passkeys: ${names.join(', ')}` : 'They have no passkeys.')
+    else if (names.length > 0) {
+      console.log(`They can still sign in with passkeys: ${names.join(', ')}. To remove these too, add --passkeys.`)
+    }
+  })
+}
+
 async function printPasswordLink(config: Config, stores: Stores, email: string): Promise<void> {
   const account = await findLocalAccount(stores, email)
   if (!account) throw unknownUser(email)
@@ -210,6 +264,14 @@ async function requireUser(stores: Stores, email: string) {
   const user = await findUserByEmail(stores, email)
   if (!user) throw unknownUser(email)
   return user
+}
+
+/** Somebody else may have the account, because an invitation's link doesn't prove the address. */
+async function requireVerifiedAddress({ database }: Stores, { id, email }: { id: string; email: string }) {
+  if ((await findVerifiedEmail(database, id)) !== undefined) return
+  throw new CommandFailed(
+    `The account ${email} exists, but its address isn't verified. Send its owner a new link for their password first, which verifies the address: npx inlay user password --email ${email}`,
+  )
 }
 
 const unknownUser = (email: string) =>

@@ -8,6 +8,7 @@ import { ModelFailed } from '../models/models.ts'
 import { createPrices, type ModelFacts } from '../models/prices.ts'
 import { createSafeFetch } from '../net/safe-fetch.ts'
 import type { Stores } from '../stores/stores.ts'
+import { BillingFailed } from '../subscriptions/billing-provider.ts'
 import { createReceiver } from '../telemetry/receiver.ts'
 import { CommandFailed } from './command-failed.ts'
 import { withStores } from './stores.ts'
@@ -37,6 +38,8 @@ export async function examine(): Promise<void> {
     findings.push(...(await checkStores(config)))
     findings.push(await checkSignIn(config))
     findings.push(await checkModel(config))
+    if (config.polar) findings.push(await checkBilling(config, config.polar))
+    if (config.mail) findings.push(await checkMail(config.mail))
     if (config.telemetry) findings.push(await checkTelemetry(config, config.telemetry))
   }
   for (const { name, text, problem, warning } of findings)
@@ -123,6 +126,50 @@ async function checkModel(config: Config): Promise<Finding> {
   } finally {
     await models.close()
   }
+}
+
+/** Reads the product of every plan, because a wrong token or product would otherwise first appear at a checkout. */
+async function checkBilling(config: Config, polar: NonNullable<Config['polar']>): Promise<Finding> {
+  const name = 'billing'
+  const { createPolarBilling } = await import('../billing/polar-billing.ts')
+  const billing = createPolarBilling({ ...config, polar, publicUrl: config.publicUrl ?? '' })
+  const sold = config.plans.flatMap(({ id, product_id }) => (product_id ? { id, product_id } : []))
+  try {
+    const archived: string[] = []
+    for (const { id, product_id } of sold) {
+      if ((await billing.describeProduct(product_id)).isArchived) archived.push(id)
+    }
+    const warning = `Polar’s products of these plans are archived, so nobody can buy them: ${archived.join(', ')}`
+    const text = `${polar.url} sells ${sold.map(({ id }) => id).join(', ')}`
+    return { name, text, ...(archived.length > 0 && { warning }) }
+  } catch (error) {
+    if (!(error instanceof BillingFailed)) throw error
+    return { name, text: '', problem: `${error.message}. ${adviseBilling(error)}` }
+  } finally {
+    await billing.close()
+  }
+}
+
+/** Connects and signs in to the SMTP server, and sends nothing. */
+async function checkMail(mail: NonNullable<Config['mail']>): Promise<Finding> {
+  const { createTransport } = await import('../mail/sender.ts')
+  const transport = createTransport(mail)
+  const { host } = new URL(mail.url)
+  try {
+    await transport.verify()
+    return { name: 'mail', text: `${host} accepts mail from ${mail.from}` }
+  } catch (error) {
+    const problem = `${host} can't be used: ${(error as Error).message}. Check INLAY_SMTP_URL.`
+    return { name: 'mail', text: '', problem }
+  } finally {
+    transport.close()
+  }
+}
+
+function adviseBilling({ status }: BillingFailed): string {
+  if (status === 401 || status === 403) return 'Check POLAR_ACCESS_TOKEN, its scopes, and POLAR_URL.'
+  if (status === 404) return 'Check the product_id of each plan in INLAY_PLANS_FILE, and POLAR_URL.'
+  return 'Check POLAR_URL.'
 }
 
 /** Sends an empty request, which receivers accept. Without a receiver, everything else works. */

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { verifyAuditChain } from '../audit-events/verify.ts'
 import type { Config } from '../config/config.ts'
-import { createSecrets } from '../lib/secrets.ts'
+import { createSecrets, fingerprint } from '../lib/secrets.ts'
 import { auditKeys, type ChainHead, findHeads, formatHead } from '../stores/audit/chain.ts'
 import { keepFormerAuditKeys, retireAuditKeys } from '../stores/audit/key-change.ts'
 import { dropFormerLogins } from '../stores/postgres/migrations.ts'
@@ -45,7 +45,16 @@ export async function verifyAudit(
     }
     const known = new Set(organizations.map(({ id }) => id))
     const missing = new Set(heads.map(({ organizationId }) => organizationId).filter((id) => !org && !known.has(id)))
-    for (const id of missing) console.log(`${id}: MISSING: the organization and its audit trail were deleted`)
+    for (const id of missing) {
+      const [receipt] = await stores.database.asService(
+        (sql) => sql<{ id: string; requested_at: string }>`
+          select id, requested_at from organization_erasures where organization_hash = ${fingerprint(id)}`,
+      )
+      const reason = receipt
+        ? `an administrator deleted the organization on ${receipt.requested_at}, says the receipt ${receipt.id}`
+        : 'the organization and its audit trail were deleted'
+      console.log(`${id}: MISSING: ${reason}`)
+    }
     if (problems + missing.size > 0) {
       throw new CommandFailed('The audit trail was tampered with, or the database was partially restored')
     }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usersDecideAccess } from '../foundation/caller.ts'
 import { operation } from '../foundation/operation.ts'
 import { Id, name, Role, Success, Timestamp } from '../foundation/shapes.ts'
 
@@ -42,8 +43,12 @@ const Invitation = z
     invited_by: z.string().describe('Email address of the admin who created the invitation'),
     url: z
       .string()
-      .describe('Page where the invited user, signed in with this address, accepts or declines; send them this link'),
+      .describe(
+        'Link for the invited user. When you create or renew an invitation, it works once, for a user without an account too, and isn’t shown again: send it to them. In a list, it’s the page where users who are signed in find their invitations',
+      ),
+    mailed: z.boolean().describe('Whether Inlay mails the link to the invited user, because the operator set up mail'),
     created_at: Timestamp.describe('When the invitation was created'),
+    expires_at: Timestamp.describe('When the invitation expires, unless it’s renewed'),
   })
   .meta({ id: 'Invitation' })
 
@@ -87,6 +92,7 @@ export const createOrganization = operation({
   path: '/organizations',
   creates: true,
   access: 'user',
+  usersOnly: 'the user who creates an organization becomes its first admin',
   summary: 'Create an organization',
   description:
     'You become its first admin. The organization starts on the free plan. Your current token still belongs to the organization that you chose when you signed in; get a new token to work in the new one.',
@@ -123,6 +129,20 @@ export const getOrganizationBySlug = operation({
   errors: ['RESOURCE_NOT_FOUND'],
 })
 
+export const updateOrganization = operation({
+  ...organizations,
+  id: 'updateOrganization',
+  method: 'patch',
+  path: '/organizations/current',
+  access: 'admin',
+  summary: 'Rename the organization',
+  description:
+    'Changes the display name. The slug stays as it is, so that links, scripts and settings that contain it keep working.',
+  body: z.strictObject({ name: name(100).describe('New display name, 1 to 100 characters') }),
+  response: Organization,
+  errors: [],
+})
+
 export const listMembers = operation({
   ...members,
   id: 'listMembers',
@@ -142,9 +162,10 @@ export const updateMember = operation({
   method: 'patch',
   path: '/organizations/current/members/{id}',
   access: 'admin',
+  usersOnly: usersDecideAccess,
   summary: 'Change a member’s role',
   description:
-    'The new role applies to the member’s existing tokens too. You can’t demote the last admin: the response is a 409 with the code `LAST_ADMIN`.',
+    'The new role applies to the member’s existing tokens too. You can’t demote the last admin: the response is a 409 with the code `LAST_ADMIN`. If a directory gives the member their role, it’s a 409 with the code `MANAGED_BY_DIRECTORY`.',
   params: Id,
   body: z.strictObject({ role: Role.describe('New role of the member') }),
   response: Member,
@@ -157,9 +178,10 @@ export const removeMember = operation({
   method: 'delete',
   path: '/organizations/current/members/{id}',
   access: 'admin',
+  usersOnly: usersDecideAccess,
   summary: 'Remove a member',
   description:
-    'The member’s tokens stop working for this organization, and their open connections are closed. Their account and their other organizations aren’t affected. You can’t remove the last admin: the response is a 409 with the code `LAST_ADMIN`.',
+    'The member’s tokens stop working for this organization, and their open connections are closed. Their account and their other organizations aren’t affected. You can’t remove the last admin: the response is a 409 with the code `LAST_ADMIN`. If a directory gives the member their role, it’s a 409 with the code `MANAGED_BY_DIRECTORY`.',
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -171,9 +193,10 @@ export const leaveOrganization = operation({
   method: 'post',
   path: '/organizations/current/leave',
   access: 'org',
+  usersOnly: 'a service account isn’t a member, and works until it expires or an admin deletes it',
   summary: 'Leave the organization',
   description:
-    'Ends your own membership. Your tokens for this organization stop working. The last admin can’t leave: the response is a 409 with the code `LAST_ADMIN`.',
+    'Ends your own membership. Your tokens for this organization stop working. The last admin can’t leave: the response is a 409 with the code `LAST_ADMIN`. Nor can a member whose role comes from a directory: the code is `MANAGED_BY_DIRECTORY`.',
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
 })
@@ -185,7 +208,8 @@ export const listInvitations = operation({
   path: '/organizations/current/invitations',
   access: 'admin',
   summary: 'List open invitations',
-  description: 'Returns the organization’s invitations that haven’t been accepted, declined or withdrawn.',
+  description:
+    'Returns the organization’s invitations that haven’t been accepted, declined or withdrawn, and haven’t expired.',
   response: z.array(Invitation),
   errors: [],
 })
@@ -197,9 +221,10 @@ export const createInvitation = operation({
   path: '/organizations/current/invitations',
   creates: true,
   access: 'admin',
+  usersOnly: usersDecideAccess,
   summary: 'Invite a user by email',
   description:
-    'Inlay sends no email: send the `url` of the response to the invited user. They accept or decline there, at their next sign-in, or with the API, signed in with that verified address. An open invitation uses a seat of the plan: the response is `PAYMENT_REQUIRED` if no seat is left. It is `DUPLICATE_RESOURCE` if the address is already invited or belongs to a member.',
+    'Send the `url` of the response to the invited user; Inlay mails them a link too if the operator set up mail (`mailed`). They sign in or create their account there, and join. Users with that verified address can also accept at their next sign-in, or with the API. The invitation expires after seven days. An open invitation uses a seat of the plan: the response is `PAYMENT_REQUIRED` if no seat is left. It is `DUPLICATE_RESOURCE` if the address is already invited or belongs to a member.',
   body: z.strictObject({
     email: z.email().max(254).toLowerCase().describe('Email address to invite; stored in lower case'),
     role: Role.describe('Role that the user gets on accepting'),
@@ -208,12 +233,28 @@ export const createInvitation = operation({
   errors: ['DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
 })
 
+export const renewInvitation = operation({
+  ...invitations,
+  id: 'renewInvitation',
+  method: 'post',
+  path: '/organizations/current/invitations/{id}/renew',
+  access: 'admin',
+  usersOnly: usersDecideAccess,
+  summary: 'Create a new link for an invitation',
+  description:
+    'Use it if the link got lost, or before the invitation expires. The response has a new `url`, which is mailed too if the operator set up mail. Earlier links stop working, and the invitation is valid for another seven days.',
+  params: Id,
+  response: Invitation,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
 export const deleteInvitation = operation({
   ...invitations,
   id: 'deleteInvitation',
   method: 'delete',
   path: '/organizations/current/invitations/{id}',
   access: 'admin',
+  usersOnly: usersDecideAccess,
   summary: 'Withdraw an invitation',
   description:
     'The user can no longer accept it, and its seat is free again. Withdrawing doesn’t remove a user who has already accepted.',
@@ -228,6 +269,7 @@ export const listMyInvitations = operation({
   method: 'get',
   path: '/users/me/invitations',
   access: 'user',
+  usersOnly: 'invitations are for users',
   summary: 'List invitations to you',
   description:
     'Returns the open invitations to your verified email address, newest first, at most 100. The list is empty while your address isn’t verified.',
@@ -241,6 +283,7 @@ export const acceptInvitation = operation({
   method: 'post',
   path: '/users/me/invitations/{id}/accept',
   access: 'user',
+  usersOnly: 'invitations are for users',
   summary: 'Accept an invitation and become a member',
   description:
     'You become a member with the role of the invitation. Get a new token to work in the organization. The response is a 404 if the invitation was withdrawn, has already been answered, or is for another address, and a 403 if the organization’s directory has deactivated your membership.',
@@ -255,6 +298,7 @@ export const declineInvitation = operation({
   method: 'post',
   path: '/users/me/invitations/{id}/decline',
   access: 'user',
+  usersOnly: 'invitations are for users',
   summary: 'Decline an invitation',
   description:
     'The invitation is deleted and its seat is free again. The response is a 404 if the invitation was withdrawn, has already been answered, or is for another address.',

@@ -2,7 +2,7 @@ import * as oauth from 'openid-client'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { allow, exchange, obtain, prepare, register } from '../../test/oauth-client.ts'
-import { deactivateMember, reactivateMember } from './members.ts'
+import { connectDirectory, type ScimClient } from '../../test/scim.ts'
 
 let app: HttpService
 let admin: string
@@ -12,10 +12,13 @@ beforeEach(async () => {
   admin = await app.tokenFor('admin@demo.test', 'demo')
 })
 
-const trailIn = async (slug: 'demo' | 'other' = 'demo') => ({
-  organizationId: await app.organization(slug),
-  actor: 'directory Okta',
-})
+/** A directory that has a member. */
+async function directoryWith(userName = 'member@demo.test'): Promise<ScimClient & { userId: string }> {
+  const directory = await connectDirectory(app)
+  return { ...directory, userId: await directory.addUser(userName) }
+}
+const activate = ({ patch, userId }: ScimClient & { userId: string }) =>
+  patch(`/Users/${userId}`, { op: 'replace', value: { active: true } })
 const list = async (token = admin) => (await app.request('GET', '/organizations/current/members', { token })).body
 async function memberId(email: string): Promise<string> {
   return (await list()).find((member: { user: { email: string } }) => member.user.email === email).id
@@ -26,9 +29,14 @@ async function removeByAdmin(id: string): Promise<unknown> {
   return app.request('DELETE', `/organizations/current/members/${id}`, { token: admin })
 }
 
+async function deactivateByDirectory(): Promise<unknown> {
+  const { deactivate, userId } = await directoryWith()
+  return deactivate(userId)
+}
+
 describe.each<[string, (id: string) => Promise<unknown>]>([
   ['removed', removeByAdmin],
-  ['deactivated', async (id) => deactivateMember(app.service, await trailIn(), id)],
+  ['deactivated', deactivateByDirectory],
 ])('a member who was %s', (_, end) => {
   test('loses their tokens for the organization, immediately on the same node', async () => {
     const token = await app.tokenFor('member@demo.test', 'demo')
@@ -82,8 +90,11 @@ test('a node that missed the message notices within 30 seconds', async () => {
   expect(await status()).toBe(200)
   const id = await memberId('member@demo.test')
   // Changes the database directly, as if the message was lost.
-  const change = (await trailIn()).organizationId
-  await app.service.database.asOrg(change, (sql) => sql`update members set deactivated_at = now() where id = ${id}`)
+  const organizationId = await app.organization('demo')
+  await app.service.database.asOrg(
+    organizationId,
+    (sql) => sql`update members set deactivated_at = now() where id = ${id}`,
+  )
   expect(await status(), 'cached').toBe(200)
   app.clock.now += 30_001
   expect(await status()).toBe(403)
@@ -91,9 +102,10 @@ test('a node that missed the message notices within 30 seconds', async () => {
 
 test('a reactivated member has the same role and membership as before', async () => {
   const before = await list()
-  const id = await memberId('member@demo.test')
-  await deactivateMember(app.service, await trailIn(), id)
-  await reactivateMember(app.service, await trailIn(), id)
+  const directory = await directoryWith()
+  await directory.deactivate(directory.userId)
+  expect(await list()).toHaveLength(before.length - 1)
+  await activate(directory)
   expect(await list()).toEqual(before)
   const token = await app.tokenFor('member@demo.test', 'demo')
   expect((await app.request('GET', '/publishable-keys', { token })).status).toBe(200)
@@ -101,9 +113,9 @@ test('a reactivated member has the same role and membership as before', async ()
 
 test('both write one audit row each, even if a directory repeats the update', async () => {
   const id = await memberId('member@demo.test')
-  for (const change of [deactivateMember, deactivateMember, reactivateMember, reactivateMember]) {
-    await change(app.service, await trailIn(), id)
-  }
+  const directory = await directoryWith()
+  for (const change of [directory.deactivate, directory.deactivate]) await change(directory.userId)
+  for (const _ of [1, 2]) await activate(directory)
   const rows = await app.service.database.asOrg(
     await app.organization('demo'),
     (sql) => sql`select actor, action, target, data from audit_events where target = ${id} order by sequence`,
@@ -116,68 +128,71 @@ test('both write one audit row each, even if a directory repeats the update', as
 })
 
 describe('the last admin', () => {
-  const lastAdmin = { envelope: { status: 409, data: { code: 'LAST_ADMIN' } } }
+  const promote = async (id: string) =>
+    app.request('PATCH', `/organizations/current/members/${id}`, { token: admin, body: { role: 'admin' } })
+  const refused = {
+    status: 409,
+    body: {
+      detail: 'The last admin can’t be demoted or removed, and can’t leave. Make another member an admin first.',
+    },
+  }
 
   test('cannot be deactivated, and a deactivated admin does not count', async () => {
-    const [first, second] = [await memberId('admin@demo.test'), await memberId('member@demo.test')]
-    await expect(deactivateMember(app.service, await trailIn(), first)).rejects.toMatchObject(lastAdmin)
-    const promote = { token: admin, body: { role: 'admin' } }
-    await app.request('PATCH', `/organizations/current/members/${second}`, promote)
-    await deactivateMember(app.service, await trailIn(), second)
-    await expect(deactivateMember(app.service, await trailIn(), first)).rejects.toMatchObject(lastAdmin)
-    const removed = await app.request('DELETE', `/organizations/current/members/${first}`, { token: admin })
+    const [first, second] = [await directoryWith('admin@demo.test'), await directoryWith()]
+    expect(await first.deactivate(first.userId)).toMatchObject(refused)
+    await promote(await memberId('member@demo.test'))
+    expect(await second.deactivate(second.userId)).toMatchObject({ status: 200 })
+    expect(await first.deactivate(first.userId)).toMatchObject(refused)
+    expect(await first.send('DELETE', `/Users/${first.userId}`)).toMatchObject(refused)
+    const path = `/organizations/current/members/${await memberId('admin@demo.test')}`
+    const removed = await app.request('DELETE', path, { token: admin })
     expect(removed.body.data.code).toBe('LAST_ADMIN')
+    expect((await first.send('GET', `/Users/${first.userId}`)).body.active, 'nothing changed').toBe(true)
   })
 
   test('remains when two are deactivated concurrently', async () => {
-    const [first, second] = [await memberId('admin@demo.test'), await memberId('member@demo.test')]
-    const promote = { token: admin, body: { role: 'admin' } }
-    await app.request('PATCH', `/organizations/current/members/${second}`, promote)
-    const trail = await trailIn()
-    const ends = await Promise.allSettled([first, second].map((id) => deactivateMember(app.service, trail, id)))
-    expect(ends.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+    const directory = await directoryWith()
+    const other = await directory.addUser('admin@demo.test')
+    await promote(await memberId('member@demo.test'))
+    const ends = await Promise.all([directory.userId, other].map(directory.deactivate))
+    expect(ends.map(({ status }) => status).toSorted()).toEqual([200, 409])
+    expect((await list(await app.tokenFor('member@demo.test', 'demo'))).length ?? 1).toBe(1)
   })
 })
 
-describe('an unknown member', () => {
-  const notFound = { envelope: { status: 404, data: { code: 'RESOURCE_NOT_FOUND', resource: 'member' } } }
-  test.each([deactivateMember, reactivateMember])('cannot be changed (%o)', async (change) => {
-    await expect(change(app.service, await trailIn(), crypto.randomUUID())).rejects.toMatchObject(notFound)
-    const id = await memberId('member@demo.test')
-    await expect(change(app.service, await trailIn('other'), id), 'of another organization').rejects.toMatchObject(
-      notFound,
-    )
-  })
-
-  test('includes a deactivated one, for admins', async () => {
-    const id = await memberId('member@demo.test')
-    await deactivateMember(app.service, await trailIn(), id)
-    const path = `/organizations/current/members/${id}`
-    for (const [method, body] of [['DELETE'], ['PATCH', { role: 'admin' }]] as const) {
-      expect((await app.request(method, path, { token: admin, ...(body && { body }) })).status).toBe(404)
-    }
-    const body = { email: 'member@demo.test', role: 'admin' }
-    const invitation = await app.request('POST', '/organizations/current/invitations', { token: admin, body })
-    expect(invitation.body.data, 'an invitation does not override the directory').toEqual({
-      code: 'DUPLICATE_RESOURCE',
-      resource: 'member',
-    })
+test('a deactivated member does not exist for admins, and cannot be invited', async () => {
+  const id = await memberId('member@demo.test')
+  await deactivateByDirectory()
+  const path = `/organizations/current/members/${id}`
+  for (const [method, body] of [['DELETE'], ['PATCH', { role: 'admin' }]] as const) {
+    expect((await app.request(method, path, { token: admin, ...(body && { body }) })).status).toBe(404)
+  }
+  const body = { email: 'member@demo.test', role: 'admin' }
+  const invitation = await app.request('POST', '/organizations/current/invitations', { token: admin, body })
+  expect(invitation.body.data, 'an invitation does not override the directory').toEqual({
+    code: 'DUPLICATE_RESOURCE',
+    resource: 'member',
   })
 })
 
-// The free plan has three seats.
 test('a deactivated member frees a seat, and needs one to be reactivated', async () => {
-  const token = await app.tokenFor('admin@other.test', 'other')
-  const trail = await trailIn('other')
-  const { id } = (await list(token)).find((one: { user: { email: string } }) => one.user.email === 'member@demo.test')
+  const directory = await directoryWith()
   const invite = (email: string) =>
-    app.request('POST', '/organizations/current/invitations', { token, body: { email, role: 'member' } })
-  await deactivateMember(app.service, trail, id)
+    app.request('POST', '/organizations/current/invitations', { token: admin, body: { email, role: 'member' } })
+  await directory.deactivate(directory.userId)
+  await app.service.database.asOrg(
+    await app.organization('demo'),
+    (sql) => sql`update organizations set plan_id = 'three-seats'`,
+  )
+  Object.assign(app.service.config, {
+    plans: app.service.config.plans.map((plan) =>
+      plan.id === 'enterprise' ? { ...plan, id: 'three-seats', limits: { ...plan.limits, seats: 3 } } : plan,
+    ),
+  })
   expect((await invite('one@example.com')).status).toBe(200)
   expect((await invite('two@example.com')).status).toBe(200)
   expect((await invite('three@example.com')).body.data.code).toBe('PAYMENT_REQUIRED')
-  await expect(reactivateMember(app.service, trail, id)).rejects.toMatchObject({
-    envelope: { status: 403, data: { code: 'PAYMENT_REQUIRED' } },
-  })
-  expect((await list(token)).length, 'nothing changed').toBe(1)
+  const refused = await activate(directory)
+  expect(refused).toMatchObject({ status: 403, body: { detail: 'Your plan includes 3 seats, and all are in use' } })
+  expect(await addresses(), 'nothing changed').toEqual(['admin@demo.test'])
 })

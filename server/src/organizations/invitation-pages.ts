@@ -1,5 +1,5 @@
 import { type Context, Hono } from 'hono'
-import type { Caller } from '../foundation/caller.ts'
+import type { CallingUser } from '../foundation/caller.ts'
 import type { Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Role } from '../foundation/shapes.ts'
@@ -22,7 +22,7 @@ export function serveInvitations(service: Service, session: BrowserSession): Hon
   const app = new Hono<NodeEnv>()
   const { publicUrl } = service.config
 
-  async function show(c: Context<NodeEnv>, user: Caller['user'], notice = ''): Promise<Response> {
+  async function show(c: Context<NodeEnv>, user: CallingUser, notice = ''): Promise<Response> {
     const invitations = await listMyInvitations(service, { user })
     const token = await formToken.issue(service.kv, user.id)
     const form = (fields: string) => `<form method="post" action="/invitations">${tokenField(token)}${fields}</form>`
@@ -36,6 +36,8 @@ export function serveInvitations(service: Service, session: BrowserSession): Hon
 
   app.get('/invitations', async (c) => {
     const user = await session.find(c)
+    const link = c.req.query('state')
+    if (user && link) return c.redirect(`/invitations/join?token=${encodeURIComponent(link)}`, 303)
     if (user) return c.req.query('code') ? c.redirect('/invitations', 303) : show(c, user)
     return c.req.query('error') ? showSignedOut(c) : c.redirect(session.signInUrl('/invitations'), 303)
   })
@@ -60,12 +62,12 @@ export const invitationList = (invitations: readonly Invitation[], form: (fields
     )
     .join('')
 
-const roleText = (role: Role) => (role === 'admin' ? 'an admin' : 'a member')
+export const roleText = (role: Role) => (role === 'admin' ? 'an admin' : 'a member')
 
 /** Handles a form of `invitationList` and returns the result as a message for the user. */
 export async function decideInvitation(
   service: Service,
-  user: Caller['user'],
+  user: CallingUser,
   { invitation = '', decision }: Record<string, string>,
 ): Promise<string> {
   const known = (await listMyInvitations(service, { user })).find(({ id }) => id === invitation)

@@ -3,6 +3,7 @@ import { Browser } from '../../test/browser.ts'
 import { type Email, startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { newId } from '../lib/ids.ts'
+import { keepExpiringInvitations } from './invitations.ts'
 
 const invitee = 'nobody@demo.test'
 
@@ -104,6 +105,47 @@ describe('an invitation', () => {
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
     const isMember = (await members()).includes(invitee)
     expect(isMember).toBe(answers.findIndex(({ status }) => status === 200) % 2 === 1)
+  })
+
+  test('is renewed for another week, with a new link that is shown once', async () => {
+    const { app, admin, id, actions } = await useInvitation()
+    const demo = await app.organization('demo')
+    await app.service.database.asOrg(
+      demo,
+      (sql) => sql`update invitations set expires_at = now() + interval '1 hour' where id = ${id}`,
+    )
+    const renew = (which = id, token = admin) =>
+      app.request('POST', `/organizations/current/invitations/${which}/renew`, { token })
+    const [first, second] = [(await renew()).body, (await renew()).body]
+    expect(first).toMatchObject({ id, email: invitee, role: 'member', mailed: false })
+    expect(Date.parse(first.expires_at) - Date.now()).toBeGreaterThan(6.9 * 24 * 60 * 60_000)
+    expect(second.url).not.toBe(first.url)
+    const listed = (await app.request('GET', '/organizations/current/invitations', { token: admin })).body
+    expect(listed).toEqual([{ ...second, url: 'http://localhost:8787/invitations' }])
+    expect((await actions())[0]).toEqual(['admin@demo.test', 'invitation.renewed', { email: invitee }])
+    const unknown = newId()
+    expect((await renew(unknown)).body).toEqual(notFound(unknown))
+  })
+
+  test('expires after a week: it can’t be accepted, takes no seat, and the address can be invited again', async () => {
+    const { app, admin, id, invite, decide, mine, actions } = await useInvitation()
+    const demo = await app.organization('demo')
+    const expire = (which: string) =>
+      app.service.database.asOrg(demo, (sql) => sql`update invitations set expires_at = now() where id = ${which}`)
+    const listed = async () => (await app.request('GET', '/organizations/current/invitations', { token: admin })).body
+    await expire(id)
+    expect([await listed(), await mine()]).toEqual([[], []])
+    expect((await decide('accept')).body).toEqual(notFound(id))
+    const again = await invite()
+    expect(again.id).not.toBe(id)
+    expect((await actions())[0]).toEqual(['inlay', 'invitation.expired', { email: invitee }])
+
+    await expire(again.id)
+    const expiry = keepExpiringInvitations(app.service)
+    onTestFinished(() => expiry.close())
+    await expect
+      .poll(() => app.service.database.asOrg(demo, (sql) => sql`select from invitations`), { timeout: 30_000 })
+      .toEqual([])
   })
 
   test('keeps its seat when it is accepted', async () => {

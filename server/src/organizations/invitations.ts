@@ -1,8 +1,13 @@
 import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
+import type { Role } from '../foundation/shapes.ts'
+import { keepDoing, type Repeated } from '../lib/clock.ts'
 import { accessDenied, duplicate, notFound } from '../lib/errors.ts'
-import { newId } from '../lib/ids.ts'
+import { newId, randomText } from '../lib/ids.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import { writeInvitation } from '../mail/messages.ts'
+import { dropMailAbout, isMailLeft, queueMail } from '../mail/outbox.ts'
 import { requireRoom } from '../plans/plans.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
@@ -11,14 +16,21 @@ import type * as contract from './contract.ts'
 
 type Invitation = Output<typeof contract.createInvitation>
 
-/** The same link for everyone: the page shows the invitations of the user who opens it. */
-const urlOf = ({ config }: Service) => `${config.publicUrl}/invitations`
+const lifetimeDays = 7
+const mailedWithinSeconds = 24 * 60 * 60
+/** Per day. Beyond these, the administrator sends the link. */
+const mostMailed = { toAddress: 5, ofOrganization: 200 }
+
+/** The same page for everyone: it shows the invitations of the user who opens it. */
+const pageOf = ({ config }: Service) => `${config.publicUrl}/invitations`
 
 export async function listInvitations(service: Service, { organization }: OrgCaller): Promise<Invitation[]> {
   return service.database.asOrg(
     organization.id,
     (sql) => sql<Invitation>`
-      select id, email, role, invited_by, ${urlOf(service)}::text as url, created_at from invitations order by created_at, id`,
+      select id, email, role, invited_by, ${pageOf(service)}::text as url, mailed_link_hash is not null as mailed,
+             created_at, expires_at
+      from invitations where expires_at > now() order by created_at, id`,
   )
 }
 
@@ -27,22 +39,73 @@ export async function createInvitation(
   caller: OrgCaller,
   { email, role }: Input<typeof contract.createInvitation>,
 ): Promise<Invitation> {
+  const isMailed = await mayMail(service, caller, email)
   try {
     return await service.database.asOrg(caller.organization.id, async (sql) => {
       const [member] = await sql`select from members m join users u on u.id = m.user_id where u.email = ${email}`
       if (member) throw duplicate('member')
-      const [invitation] = await sql<Invitation>`
+      await deleteExpired(sql, caller.organization.id, email)
+      const id = newId()
+      await sql`
         insert into invitations (organization_id, id, email, role, invited_by)
-        values (current_organization(), ${newId()}, ${email}, ${role}, ${caller.user.email})
-        returning id, email, role, invited_by, ${urlOf(service)}::text as url, created_at`
+        values (current_organization(), ${id}, ${email}, ${role}, ${caller.actor})`
       await requireRoom(service.config.plans, sql, 'seats')
-      await recordAudit(sql, trailOf(caller), 'invitation.created', invitation?.id ?? '', { email, role })
-      return invitation as Invitation
+      const invitation = await issueLinks(service, sql, caller, { id, email, isMailed })
+      await recordAudit(sql, trailOf(caller), 'invitation.created', id, { email, role })
+      return invitation
     })
   } catch (error) {
     throw isUniqueViolation(error, 'invitations_email') ? duplicate('invitation') : error
   }
 }
+
+export async function renewInvitation(
+  service: Service,
+  caller: OrgCaller,
+  { id }: Input<typeof contract.renewInvitation>,
+): Promise<Invitation> {
+  const known = (await listInvitations(service, caller)).find((invitation) => invitation.id === id)
+  if (!known) throw notFound('invitation', id)
+  const { email } = known
+  const isMailed = await mayMail(service, caller, email)
+  return service.database.asOrg(caller.organization.id, async (sql) => {
+    await dropMailAbout(sql, [id])
+    const invitation = await issueLinks(service, sql, caller, { id, email, isMailed })
+    await recordAudit(sql, trailOf(caller), 'invitation.renewed', id, { email })
+    return invitation
+  })
+}
+
+/** The mailed link differs from the administrator's: only the owner of the address has it, so it proves the address. */
+async function issueLinks(
+  service: Service,
+  sql: Sql,
+  caller: OrgCaller,
+  { id, email, isMailed }: { id: string; email: string; isMailed: boolean },
+): Promise<Invitation> {
+  const [shown, mailed] = [randomText(43), randomText(43)]
+  const linkOf = (token: string) => `${pageOf(service)}/join?token=${token}`
+  const [invitation] = await sql<Invitation>`
+    update invitations
+    set link_hash = ${fingerprint(shown)}, mailed_link_hash = ${isMailed ? fingerprint(mailed) : null},
+        expires_at = now() + ${lifetimeDays} * interval '1 day'
+    where id = ${id}
+    returning id, email, role, invited_by, ${linkOf(shown)}::text as url, mailed_link_hash is not null as mailed,
+              created_at, expires_at`
+  if (!invitation) throw notFound('invitation', id)
+  if (isMailed) {
+    const { name: organization } = caller.organization
+    const url = linkOf(mailed)
+    const mail = writeInvitation({ to: email, organization, invitedBy: caller.actor, url, days: lifetimeDays })
+    await queueMail(sql, service, mail, { invitationId: id, withinSeconds: mailedWithinSeconds })
+  }
+  return invitation
+}
+
+const mayMail = async (service: Service, { organization }: OrgCaller, email: string): Promise<boolean> =>
+  service.config.mail !== undefined &&
+  (await isMailLeft(service, 'invitations-of', organization.id, mostMailed.ofOrganization)) &&
+  (await isMailLeft(service, 'invitations-to', email, mostMailed.toAddress))
 
 export async function deleteInvitation(
   { database }: Service,
@@ -52,9 +115,69 @@ export async function deleteInvitation(
   await database.asOrg(caller.organization.id, async (sql) => {
     const [gone] = await sql<{ email: string }>`delete from invitations where id = ${id} returning email`
     if (!gone) throw notFound('invitation', id)
+    await dropMailAbout(sql, [id])
     await recordAudit(sql, trailOf(caller), 'invitation.deleted', id, { email: gone.email })
   })
   return { success: true }
+}
+
+/** Deletes an organization's expired invitations, or only the one to an address, so that they take no seats. */
+async function deleteExpired(sql: Sql, organizationId: string, email?: string): Promise<void> {
+  const gone = await sql<{ id: string; email: string }>`
+    delete from invitations where expires_at <= now() and (${email ?? null}::text is null or email = ${email ?? null})
+    returning id, email`
+  if (gone.length === 0) return
+  const ids = gone.map(({ id }) => id)
+  await dropMailAbout(sql, ids)
+  const trail = { organizationId, actor: 'inlay' }
+  for (const { id, email } of gone) await recordAudit(sql, trail, 'invitation.expired', id, { email })
+}
+
+const expireEveryMs = 60_000
+
+export function keepExpiringInvitations(
+  { database, log }: Pick<Service, 'database' | 'log'>,
+  everyMs = expireEveryMs,
+): Repeated {
+  async function expire(): Promise<void> {
+    const found = await database.asExpirer(
+      (sql) => sql<{ organization_id: string }>`
+        select distinct organization_id from invitations where expires_at <= now()`,
+    )
+    for (const { organization_id } of found) {
+      await database.asOrg(organization_id, (sql) => deleteExpired(sql, organization_id))
+    }
+  }
+  const tryToExpire = () =>
+    expire().catch((error) => log.warn({ err: error }, 'Could not delete expired invitations; retrying'))
+  return keepDoing(tryToExpire, everyMs)
+}
+
+/** An open invitation, as the holder of one of its links sees it. */
+export interface LinkedInvitation {
+  id: string
+  email: string
+  role: Role
+  invited_by: string
+  organization: { id: string; name: string; slug: string }
+  /** Whether the link was mailed, so that its holder owns the address. */
+  is_mailed: boolean
+}
+
+export async function findInvitationByLink(
+  { database }: Pick<Service, 'database'>,
+  token: string,
+): Promise<LinkedInvitation | undefined> {
+  const hash = fingerprint(token)
+  const [invitation] = await database.asKeyHolder(
+    hash,
+    (sql) => sql<LinkedInvitation>`
+      select i.id, i.email, i.role, i.invited_by, coalesce(i.mailed_link_hash = ${hash}, false) as is_mailed,
+             jsonb_build_object('id', o.id, 'name', o.name, 'slug', o.slug) as organization
+      from invitations i join organizations o on o.id = i.organization_id
+      where ${hash} in (i.link_hash, i.mailed_link_hash) and i.expires_at > now()`,
+  )
+  return invitation
 }
 
 /** The signed-in user; the rest is read from the database. */
@@ -73,7 +196,7 @@ export async function listMyInvitations(
       select i.id, i.role, i.invited_by, i.created_at,
              jsonb_build_object('id', o.id, 'name', o.name, 'slug', o.slug) as organization
       from invitations i join organizations o on o.id = i.organization_id
-      where i.email = ${email} order by i.created_at desc, i.id desc limit ${mostShown}`,
+      where i.email = ${email} and i.expires_at > now() order by i.created_at desc, i.id desc limit ${mostShown}`,
   )
 }
 
@@ -83,17 +206,24 @@ export async function acceptInvitation(
   { id }: Input<typeof contract.acceptInvitation>,
 ): Promise<Output<typeof contract.acceptInvitation>> {
   const { organizationId, email } = await findMyInvitation(database, user.id, id)
-  await database.asOrg(organizationId, async (sql) => {
-    const { role } = await takeInvitation(sql, id, email)
-    await sql`
-      insert into members (organization_id, id, user_id, role)
-      values (${organizationId}, ${newId()}, ${user.id}, ${role}) on conflict (organization_id, user_id) do nothing`
-    const [left] = await sql`select from members where user_id = ${user.id} and deactivated_at is not null`
-    if (left) throw accessDenied('The organization’s directory has deactivated your membership')
-    await recordAudit(sql, { organizationId, actor: email }, 'invitation.accepted', id, { email, role })
-  })
+  await database.asOrg(organizationId, (sql) => acceptFor(sql, organizationId, { id, email, userId: user.id }))
   changes.announce(topics.user(user.id))
   return { success: true }
+}
+
+/** Makes a user a member, in the organization's transaction. The caller has checked that the invitation is for them. */
+export async function acceptFor(
+  sql: Sql,
+  organizationId: string,
+  { id, email, userId }: { id: string; email: string; userId: string },
+): Promise<void> {
+  const { role } = await takeInvitation(sql, id, email)
+  await sql`
+    insert into members (organization_id, id, user_id, role)
+    values (${organizationId}, ${newId()}, ${userId}, ${role}) on conflict (organization_id, user_id) do nothing`
+  const [left] = await sql`select from members where user_id = ${userId} and deactivated_at is not null`
+  if (left) throw accessDenied('The organization’s directory has deactivated your membership')
+  await recordAudit(sql, { organizationId, actor: email }, 'invitation.accepted', id, { email, role })
 }
 
 export async function declineInvitation(
@@ -112,7 +242,7 @@ export async function declineInvitation(
 /** Anyone can create organizations and invite users, so the list is limited. */
 const mostShown = 100
 
-async function findVerifiedEmail(database: Service['database'], userId: string): Promise<string | undefined> {
+export async function findVerifiedEmail(database: Service['database'], userId: string): Promise<string | undefined> {
   const [user] = await database.asService(
     (sql) => sql<{ email: string }>`select email from users where id = ${userId} and email_verified`,
   )
@@ -125,7 +255,7 @@ async function findMyInvitation(database: Service['database'], userId: string, i
   const [invitation] = await database.asInvitee(
     email,
     (sql) => sql<{ organization_id: string }>`
-      select organization_id from invitations where id = ${id} and email = ${email}`,
+      select organization_id from invitations where id = ${id} and email = ${email} and expires_at > now()`,
   )
   if (!invitation) throw notFound('invitation', id)
   return { organizationId: invitation.organization_id, email }
@@ -134,7 +264,8 @@ async function findMyInvitation(database: Service['database'], userId: string, i
 /** Deletes the invitation, so the second of two concurrent decisions fails. */
 async function takeInvitation(sql: Sql, id: string, email: string): Promise<{ role: string }> {
   const [taken] = await sql<{ role: string }>`
-    delete from invitations where id = ${id} and email = ${email} returning role`
+    delete from invitations where id = ${id} and email = ${email} and expires_at > now() returning role`
   if (!taken) throw notFound('invitation', id)
+  await dropMailAbout(sql, [id])
   return taken
 }

@@ -1,10 +1,9 @@
 import { type Departures, recordDeparture } from '../departures/departures.ts'
-import { type OrgCaller, trailOf } from '../foundation/caller.ts'
+import { type MemberCaller, type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { failure, notFound } from '../lib/errors.ts'
-import { requireRoom } from '../plans/plans.ts'
-import { recordAudit, type Trail } from '../stores/audit/audit.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
@@ -24,10 +23,10 @@ export async function updateMember(
 ): Promise<Member> {
   const member = await database.asOrg(caller.organization.id, async (sql) => {
     await lockMembers(sql)
-    const { before, otherAdmins } = await readMember(sql, (member) => member.id === id, id)
+    const before = await readMember(sql, (member) => member.id === id, id)
     if (before.role === role) return before
-    if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
     await sql`update members set role = ${role} where id = ${id}`
+    if (before.role === 'admin') await requireAdmin(sql)
     await recordAudit(sql, trailOf(caller), 'member.role_changed', id, { from: before.role, to: role })
     return { ...before, role }
   })
@@ -46,7 +45,7 @@ export async function removeMember(
 
 export async function leaveOrganization(
   service: Needs,
-  caller: OrgCaller,
+  caller: MemberCaller,
 ): Promise<Output<typeof contract.leaveOrganization>> {
   await endMembership(service, caller, 'member.left', ({ user }) => user.id === caller.user.id, caller.user.id)
   return { success: true }
@@ -61,9 +60,10 @@ async function endMembership(
 ): Promise<void> {
   const member = await service.database.asOrg(caller.organization.id, async (sql) => {
     await lockMembers(sql)
-    const { before, otherAdmins } = await readMember(sql, isMeant, id)
-    if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
+    const before = await readMember(sql, isMeant, id)
     await sql`delete from members where id = ${before.id}`
+    if (before.role === 'admin') await requireAdmin(sql)
+    await sql`delete from users where id = ${before.user.id} and issuer = ${directoryIssuer}`
     await recordDeparture(sql, before.user.id)
     await recordAudit(sql, trailOf(caller), action, before.id, { email: before.user.email, role: before.role })
     return before
@@ -71,46 +71,28 @@ async function endMembership(
   await service.departures.finish(caller.organization.id, member.user.id)
 }
 
-/** For directories: a deactivated member has no access, uses no seat, and can't rejoin until reactivated. */
-export const deactivateMember = (service: Needs, trail: Trail, id: string) => setActive(service, trail, id, false)
+/** Serializes membership changes, so that two admins who remove each other concurrently can't both succeed. */
+export const lockMembers = (sql: Sql) =>
+  sql`select from organizations where id = current_organization() for no key update`
 
-export const reactivateMember = (service: Needs, trail: Trail, id: string) => setActive(service, trail, id, true)
-
-async function setActive(service: Needs, trail: Trail, id: string, isActive: boolean): Promise<void> {
-  const { database, changes } = service
-  const member = await database.asOrg(trail.organizationId, async (sql) => {
-    await lockMembers(sql)
-    const [before] = await sql<{ user_id: string; email: string; role: string; is_active: boolean }>`
-      select u.id as user_id, u.email, m.role, m.deactivated_at is null as is_active
-      from members m join users u on u.id = m.user_id where m.id = ${id}`
-    if (!before) throw notFound('member', id)
-    // Directories repeat their updates.
-    if (before.is_active === isActive) return before
-    if (isActive) {
-      await sql`update members set deactivated_at = null where id = ${id}`
-      await requireRoom(service.config.plans, sql, 'seats')
-    } else {
-      const { otherAdmins } = await readMember(sql, (member) => member.id === id, id)
-      if (before.role === 'admin' && otherAdmins === 0) throw lastAdmin()
-      await sql`update members set deactivated_at = now() where id = ${id}`
-      await recordDeparture(sql, before.user_id)
-    }
-    const action = isActive ? 'member.reactivated' : 'member.deactivated'
-    await recordAudit(sql, trail, action, id, { email: before.email, role: before.role })
-    return before
-  })
-  if (isActive) changes.announce(topics.user(member.user_id))
-  else await service.departures.finish(trail.organizationId, member.user_id)
+/** Finds a member whose role and membership are in the administrators' hands. */
+async function readMember(sql: Sql, isMeant: (member: Member) => boolean, id: string): Promise<Member> {
+  const before = (await selectMembers(sql)).find(isMeant)
+  if (!before) throw notFound('member', id)
+  const [managed] = await sql<{ directory: string }>`
+    select d.name as directory from members m
+    join directory_users u on u.id = m.directory_user_id join directories d on d.id = u.directory_id
+    where m.id = ${before.id} and m.directory_role is not null`
+  if (managed) throw managedByDirectory(managed.directory)
+  return before
 }
 
-/** Serializes membership changes, so that two admins who remove each other concurrently can't both succeed. */
-const lockMembers = (sql: Sql) => sql`select from organizations where id = current_organization() for no key update`
-
-async function readMember(sql: Sql, isMeant: (member: Member) => boolean, id: string) {
-  const all = await selectMembers(sql)
-  const before = all.find(isMeant)
-  if (!before) throw notFound('member', id)
-  return { before, otherAdmins: all.filter((member) => member.role === 'admin' && member !== before).length }
+/** Call it after the change, in its transaction. Members who have never signed in can't administer anything yet. */
+export async function requireAdmin(sql: Sql): Promise<void> {
+  const [admin] = await sql`
+    select from members m join users u on u.id = m.user_id
+    where m.role = 'admin' and m.deactivated_at is null and u.issuer <> ${directoryIssuer} limit 1`
+  if (!admin) throw lastAdmin()
 }
 
 const selectMembers = (sql: Sql) => sql<Member>`
@@ -120,6 +102,17 @@ const selectMembers = (sql: Sql) => sql<Member>`
   from members m join users u on u.id = m.user_id
   where m.deactivated_at is null
   order by m.created_at, m.id`
+
+/** Issuer of the accounts of members who were added by a directory and have not signed in yet. */
+export const directoryIssuer = 'directory'
+
+const managedByDirectory = (directory: string) =>
+  failure(
+    409,
+    'CONFLICT',
+    `The directory “${directory}” gives this member their role. Change their groups there, or the group’s role here.`,
+    { data: { code: 'MANAGED_BY_DIRECTORY' } },
+  )
 
 const lastAdmin = () =>
   failure(

@@ -1,19 +1,28 @@
-import type { Caller } from '../foundation/caller.ts'
+import { type Caller, type CallingUser, type OrgCaller, trailOf, type UserCaller } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
-import { notFound } from '../lib/errors.ts'
+import { accessDenied, notFound } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
+import { topics } from '../stores/bus-messages.ts'
+import { announceAll } from '../stores/changes.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 
 type Organization = Output<typeof contract.getOrganization>
 
+/** The organizations that a user is a member of. A service account belongs to one. */
 export async function listOrganizations(
   { database }: Service,
-  { user }: { user: Pick<Caller['user'], 'id'> },
+  { user, organization, role }: Pick<Caller, 'organization' | 'role'> & { user?: Pick<CallingUser, 'id'> | undefined },
 ): Promise<Organization[]> {
-  return database.asUser(user.id, (sql) => selectOrganizations(sql, user.id))
+  if (user) return database.asUser(user.id, (sql) => selectOrganizations(sql, user.id))
+  if (!organization) return []
+  return database.asOrg(
+    organization.id,
+    (sql) => sql<Organization>`
+      select id, name, slug, avatar_url, ${role}::text as role, created_at, updated_at from organizations`,
+  )
 }
 
 export async function getOrganization(
@@ -36,12 +45,50 @@ export async function getOrganizationBySlug(
   return found
 }
 
+/** Users of an organization's own sign-in provider have issuers that start like this. */
+const organizationIssuers = 'org:'
+
+const ownOrganizationOnly =
+  'Your account belongs to the organization whose sign-in provider you use, so it can’t create others. Sign in another way to create one.'
+
 export async function createOrganization(
   service: Service,
-  { user }: Pick<Caller, 'user'>,
+  { user }: Pick<UserCaller, 'user'>,
   { name }: Input<typeof contract.createOrganization>,
 ): Promise<Organization> {
+  const [account] = await service.database.asService(
+    (sql) => sql<{ issuer: string }>`select issuer from users where id = ${user.id}`,
+  )
+  if (account?.issuer.startsWith(organizationIssuers)) throw accessDenied(ownOrganizationOnly)
   return foundOrganization(service, { name, founder: user })
+}
+
+export async function updateOrganization(
+  { database, changes }: Service,
+  caller: OrgCaller,
+  { name }: Input<typeof contract.updateOrganization>,
+): Promise<Organization> {
+  const { organization, changed } = await database.asOrg(caller.organization.id, async (sql) => {
+    const [before] = await sql<{ name: string }>`
+      select name from organizations where id = current_organization() for no key update`
+    const [organization] = await sql<Omit<Organization, 'role'>>`
+      update organizations
+      set name = ${name}, updated_at = case when name = ${name} then updated_at else now() end
+      where id = current_organization() returning id, name, slug, avatar_url, created_at, updated_at`
+    if (!before || !organization) throw notFound('organization', caller.organization.id)
+    const members = await sql<{ user_id: string }>`select user_id from members`
+    const accounts = await sql<{ id: string }>`select id from service_accounts`
+    const changed = [
+      ...members.map(({ user_id }) => topics.user(user_id)),
+      ...accounts.map(({ id }) => topics.serviceAccount(id)),
+    ]
+    if (before.name !== name)
+      await recordAudit(sql, trailOf(caller), 'organization.renamed', organization.id, { from: before.name, to: name })
+    return { organization, changed }
+  })
+  // Nodes cache the name with each caller.
+  announceAll(changes, changed)
+  return { ...organization, role: caller.role }
 }
 
 /** Creates an organization with its first admin. The operator can choose slug and plan; a chosen slug must be free. */

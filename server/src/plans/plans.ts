@@ -129,6 +129,17 @@ export async function requireRoom(plans: Plans, sql: Sql, limit: Limit): Promise
   if (reason) throw paymentRequired(reason)
 }
 
+/**
+ * How many more fit into the plan, and what to tell the user about the rest. Call it in a transaction that has locked
+ * the organization.
+ */
+export async function roomLeft(plans: Plans, sql: Sql, limit: Limit): Promise<{ room: number; problem: string }> {
+  const plan = await currentPlan(plans, sql)
+  const allowed = plan.limits[limit]
+  const problem = lackOfRoom(plan, limit, allowed) ?? ''
+  return { room: allowed === 0 ? Number.POSITIVE_INFINITY : allowed - (await countUsed(sql, limit)), problem }
+}
+
 async function currentPlan(plans: Plans, sql: Sql): Promise<Plan> {
   const [organization] = await sql<{ plan_id: string }>`
     select plan_id from organizations where id = current_organization()`
@@ -138,10 +149,12 @@ async function currentPlan(plans: Plans, sql: Sql): Promise<Plan> {
 const selectUsed: Record<Limit, (sql: Sql) => Promise<{ used: number }[]>> = {
   seats: (sql) => sql`
     select (select count(*) from members where deactivated_at is null) + (select count(*) from invitations) as used`,
-  end_users: (sql) => sql`select count(*) as used from end_users`,
+  end_users: (sql) => sql`select count(*) as used from end_users where preview_user_id is null`,
   sites: (sql) => sql`select count(*) as used from sites where is_allowed`,
   skills: (sql) => sql`select count(*) as used from organization_skills where archived_at is null`,
 }
+
+export const countSeats = (sql: Sql): Promise<number> => countUsed(sql, 'seats')
 
 async function countUsed(sql: Sql, limit: Limit): Promise<number> {
   const [row] = await selectUsed[limit](sql)

@@ -1,22 +1,23 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
+/** `pk` for publishable keys, `sk` for the secret keys of service accounts. */
+type KeyKind = 'pk' | 'sk'
+
 /**
  * `pk_live_` + 32 random bytes in base 62 + a checksum. Secret scanners find it, a double click selects it, and a
  * mistyped key is rejected without a lookup.
  */
-export function generateKey(mode: 'development' | 'production'): string {
+export function generateKey(kind: KeyKind, mode: 'development' | 'production'): string {
   const body = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43)
-  const start = `pk_${mode === 'production' ? 'live' : 'test'}_${body}`
+  const start = `${kind}_${mode === 'production' ? 'live' : 'test'}_${body}`
   return start + checksum(start)
 }
 
-export function isWellFormedKey(text: string): boolean {
-  const match = /^(pk_(?:live|test)_[0-9A-Za-z]{43})([0-9A-Za-z]{6})$/.exec(text)
-  return match?.[1] !== undefined && checksum(match[1]) === match[2]
+export function isWellFormedKey(kind: KeyKind, text: string): boolean {
+  const match = /^([ps]k_(?:live|test)_[0-9A-Za-z]{43})([0-9A-Za-z]{6})$/.exec(text)
+  return match?.[1] !== undefined && text.startsWith(kind) && checksum(match[1]) === match[2]
 }
-
-export const prefixOf = (key: string): string => key.slice(0, 12)
 
 const checksum = (text: string) => base62(BigInt(crc32(text)), 6)
 

@@ -61,6 +61,6 @@ export function createKeyLookup({ database, changes, clock }: Service): KeyLooku
 
   return {
     known: (text) => known.get(text),
-    find: async (text) => (isWellFormedKey(text) ? known.load(text, () => readKey(text)) : undefined),
+    find: async (text) => (isWellFormedKey('pk', text) ? known.load(text, () => readKey(text)) : undefined),
   }
 }

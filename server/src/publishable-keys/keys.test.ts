@@ -208,10 +208,10 @@ describe('the key format', () => {
     const arbitraryTypo = fc.record({ at: fc.nat(56), to: fc.constantFrom(...'0aZ-') })
     fc.assert(
       fc.property(fc.constantFrom('development' as const, 'production' as const), arbitraryTypo, (mode, { at, to }) => {
-        const key = generateKey(mode)
+        const key = generateKey('pk', mode)
         const typo = key.slice(0, at) + to + key.slice(at + 1)
-        expect(isWellFormedKey(key)).toBe(true)
-        expect(isWellFormedKey(typo)).toBe(typo === key)
+        expect(isWellFormedKey('pk', key)).toBe(true)
+        expect(isWellFormedKey('pk', typo)).toBe(typo === key)
       }),
     )
   })

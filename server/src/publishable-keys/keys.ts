@@ -10,9 +10,11 @@ import { recordAudit, type Trail } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
-import { generateKey, prefixOf } from './key-format.ts'
+import { generateKey } from './key-format.ts'
 
 type PublishableKey = Output<typeof contract.updateKey>
+
+const prefixOf = (key: string) => key.slice(0, 12)
 
 /** The place that a sealed key is bound to. */
 const sealedKeyPlace = (id: string) => `publishable_keys.key_sealed:${id}`
@@ -37,7 +39,7 @@ export async function addKey(
   { name, allowed_origins }: Input<typeof contract.createKey>,
 ): Promise<Output<typeof contract.createKey>> {
   const id = newId()
-  const key = generateKey(config.mode)
+  const key = generateKey('pk', config.mode)
   return database.asOrg(trail.organizationId, async (sql) => {
     await sql`
       insert into publishable_keys (organization_id, id, name, key_prefix, key_hash, key_sealed, allowed_origins)
@@ -75,11 +77,17 @@ export async function revealKey(
   { id }: Input<typeof contract.revealKey>,
 ): Promise<Output<typeof contract.revealKey>> {
   return database.asOrg(caller.organization.id, async (sql) => {
-    const [row] = await sql<{ key_sealed: string | null }>`select key_sealed from publishable_keys where id = ${id}`
-    if (!row?.key_sealed) throw notFound('publishable_key', id)
+    const key = await openKey({ secrets }, sql, id)
     await recordAudit(sql, trailOf(caller), 'publishable_key.revealed', id)
-    return { key: secrets.open(row.key_sealed, sealedKeyPlace(id)) }
+    return { key }
   })
+}
+
+/** The text of a key that isn't revoked, and that was stored so that it can be shown again. */
+export async function openKey({ secrets }: Pick<Service, 'secrets'>, sql: Sql, id: string): Promise<string> {
+  const [row] = await sql<{ key_sealed: string | null }>`select key_sealed from publishable_keys where id = ${id}`
+  if (!row?.key_sealed) throw notFound('publishable_key', id)
+  return secrets.open(row.key_sealed, sealedKeyPlace(id))
 }
 
 export async function revokeKey(

@@ -119,6 +119,10 @@ test.each(operations)('$id documents its access level and its errors', (operatio
       .map(({ properties }) => [Number(status), properties.status.const, properties.data.properties.code.const]),
   )
   const codes = new Set<ErrorCode>([...operation.errors, ...errorsOfAccess[operation.access], 'INTERNAL_ERROR'])
+  if (operation.usersOnly) {
+    codes.add('ACCESS_DENIED')
+    expect(description.description).toContain(`Service accounts can’t do this: ${operation.usersOnly}.`)
+  }
   if ((operation.body && !operation.refuseBody) || operation.query) codes.add('VALIDATION_ERROR')
   const variants = [
     ...[...codes].map((code) => [code, errorTable[code]] as const),

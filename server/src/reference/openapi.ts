@@ -41,7 +41,7 @@ export function describeApi(
           scheme: 'bearer',
           bearerFormat: 'JWT',
           description:
-            'An access token from Inlay’s authorization server. Organization operations act on the organization in its `org_id` (or `organization_id`) claim, which you choose when you sign in.',
+            'An access token from Inlay’s authorization server, or the key of a service account (`sk_live_…`). Organization operations act on the organization in the token’s `org_id` (or `organization_id`) claim, which you choose when you sign in, or on the service account’s organization.',
         },
       },
       schemas: Object.fromEntries(Object.entries(schemas).sort(([a], [b]) => (a < b ? -1 : 1))),
@@ -68,7 +68,7 @@ function describeOperation(operation: Operation, schemas: Record<string, unknown
     operationId: operation.id,
     tags: [operation.tag],
     summary: operation.summary,
-    description: [operation.description, accessText[access]].filter(Boolean).join(' '),
+    description: [operation.description, accessText[access], refusalText(operation)].filter(Boolean).join(' '),
     'x-access': access,
     ...(access === 'public' && { security: [] }),
     ...(parameters.length > 0 && { parameters }),
@@ -91,17 +91,28 @@ function describeOperation(operation: Operation, schemas: Record<string, unknown
 
 const accessText: Record<Access, string> = {
   public: 'Needs no access token.',
-  user: 'Needs an access token of any signed-in user.',
+  user: 'Needs any valid access token.',
   org: 'Needs an access token for an organization that you are a member of.',
   admin: 'Needs an access token for an organization in which you have the admin role.',
 }
 
+const refusalText = ({ usersOnly }: Operation) => usersOnly && `Service accounts can’t do this: ${usersOnly}.`
+
 /** The errors that an operation declares, and those that follow from its access level and its input. */
-function errorsOf({ access, body, query, errors, ownErrors, refuseBody }: Operation): [string, ErrorVariant][] {
+function errorsOf({
+  access,
+  usersOnly,
+  body,
+  query,
+  errors,
+  ownErrors,
+  refuseBody,
+}: Operation): [string, ErrorVariant][] {
   const possible = new Set<ErrorCode>(errors)
   if ((body && !refuseBody) || query) possible.add('VALIDATION_ERROR')
   if (access !== 'public') possible.add('AUTH_REQUIRED')
   if (access === 'org' || access === 'admin') possible.add('ORG_CONTEXT_REQUIRED').add('ACCESS_DENIED')
+  if (usersOnly) possible.add('ACCESS_DENIED')
   possible.add('INTERNAL_ERROR')
   const shared = Object.entries(errorTable).filter(([code]) => possible.has(code as ErrorCode))
   return [...shared, ...Object.entries(ownErrors ?? {})]

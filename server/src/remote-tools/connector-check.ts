@@ -4,7 +4,7 @@ import { readServerMetadata } from '../connectors/server-metadata.ts'
 import { StepFailed } from '../connectors/steps.ts'
 import { checkAuthorizationServer } from '../consent/consent.ts'
 import { findAssertionIssuer, redeemAssertion, requestAssertion } from '../delegation/token-exchange.ts'
-import { type OrgCaller, trailOf } from '../foundation/caller.ts'
+import { type MemberCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { memberAsToolUser, type ToolUser } from '../foundation/tool-user.ts'
@@ -18,7 +18,7 @@ type TestStep = (typeof testSteps)[keyof typeof testSteps][number]
 
 export async function testConnector(
   service: Service,
-  caller: OrgCaller,
+  caller: MemberCaller,
   { id }: Input<typeof contract>,
 ): Promise<Output<typeof contract>> {
   const setup = await readSetup(service, caller.organization.id)

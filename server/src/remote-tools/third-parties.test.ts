@@ -2,11 +2,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinish
 import { Browser } from '../../test/browser.ts'
 import type { Email } from '../../test/harness.ts'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
+import { connectDirectory } from '../../test/scim.ts'
 import { callerFor } from '../../test/shop.ts'
 import { startThirdParty, type ThirdParty } from '../../test/third-party.ts'
 import type { ConsentedToken } from '../consent/consent.ts'
 import { disconnectUser } from '../consent/revocation.ts'
-import { deactivateMember, reactivateMember } from '../organizations/members.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
 
 let app: HttpService
@@ -57,8 +57,6 @@ async function connect(email = member) {
   expect(tokens).toMatchObject({ issuer: third.url, refresh_token: expect.any(String) })
   return { ours, tokens: tokens as ConsentedToken }
 }
-
-const trail = async () => ({ organizationId: await app.organization('demo'), actor: 'directory Okta' })
 
 const refusals = async () => (await asAdmin('GET', '/diagnostics/refusals')).body.refusals
 
@@ -272,14 +270,23 @@ test('a connector can be deleted while its third party is unreachable', async ()
 })
 
 test.each<[string, (id: string) => Promise<unknown>]>([
-  ['deactivated', async (id) => deactivateMember(app.service, await trail(), id)],
+  [
+    'deactivated',
+    async () => {
+      const directory = await connectDirectory(app)
+      const userId = await directory.addUser(member)
+      onTestFinished(async () => {
+        await directory.patch(`/Users/${userId}`, { op: 'replace', value: { active: true } })
+      })
+      return directory.deactivate(userId)
+    },
+  ],
   ['removed', (id) => asAdmin('DELETE', `/organizations/current/members/${id}`)],
 ])('a member who is %s is disconnected, and other members aren’t', async (_, leave) => {
   const { tokens } = await connect()
   await connect('admin@demo.test')
   const { body: members } = await asAdmin('GET', '/organizations/current/members')
   const { id } = members.find(({ user }: { user: { email: string } }) => user.email === member)
-  onTestFinished(async () => reactivateMember(app.service, await trail(), id).catch(() => undefined))
   await leave(id)
   expect(revokedForms()).toEqual(bothOf(tokens))
   expect(await stored()).toBeUndefined()

@@ -64,16 +64,19 @@ const describeTool = ({ tool, name, title }: ToolCallRow) => ({
 
 /** The question, the answer and the outcome, as far as the call has come. The list only grows. */
 export function describeProgress(call: ToolCallRow): Chunk[] {
-  const { id, state, reason, asked_at, decision, edited_args, input_schema, dispatched_at, ended_at } = call
+  const { id, state, reason, reason_data, asked_at, decision, edited_args, input_schema, dispatched_at, ended_at } =
+    call
   const chunks: Chunk[] = []
   if (asked_at !== null) {
     if (input_schema) chunks.push({ type: 'data-question', id, data: { inputSchema: input_schema } })
+    if (reason_data) chunks.push({ type: 'data-reason', id, data: reason_data })
     chunks.push({ type: 'tool-approval-request', approvalId: id, toolCallId: id, ...(reason !== null && { reason }) })
     if (decision !== null) {
       chunks.push({ type: 'tool-approval-response', approvalId: id, approved: decision !== 'declined' })
       if (edited_args) chunks.push({ type: 'data-edited-arguments', id, data: edited_args })
     }
   }
+  if (reason_data?.code === 'STOPPED') chunks.push({ type: 'data-reason', id, data: reason_data })
   if (call.late_step !== null) chunks.push({ type: 'tool-output-error', toolCallId: id, errorText: unknownOutcome })
   if (hasEnded(call) && state !== 'unknown' && dispatched_at !== null && ended_at !== null) {
     const durationMs = Math.max(0, Date.parse(ended_at) - Date.parse(dispatched_at))
@@ -101,4 +104,4 @@ export function explainEnd({ state, result, reason }: ToolCallRow): string {
 }
 
 export const unknownOutcome =
-  'The server stopped during this call, so it is unknown whether it was carried out. Check before you try again.'
+  'This call was interrupted, so it is unknown whether it was carried out. Check before you try again.'

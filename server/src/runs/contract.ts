@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { operation } from '../foundation/operation.ts'
 import { Id, Page, Timestamp } from '../foundation/shapes.ts'
+import { AgentToolCall } from '../threads/contract.ts'
 
 const ModelCall = z
   .strictObject({
@@ -30,56 +31,23 @@ const ModelCall = z
   })
   .meta({ id: 'RunModelCall' })
 
-const ToolCall = z
-  .strictObject({
-    id: z.string().describe('ID of the call, the same as in the thread’s messages'),
-    name: z.string().describe('Name of the tool; a connector’s tools are named `<connector>.<tool>`'),
-    source_type: z
-      .enum(['page', 'connector', 'built_in', 'client'])
-      .nullable()
-      .describe('Who offered the tool; `client` is an AG-UI client. Null if there is no tool with this name.'),
-    source: z
-      .string()
-      .nullable()
-      .describe('Origin of the page or client, or name of the connector; null for built-in and unknown tools'),
-    verdict: z
-      .enum(['run', 'ask', 'refuse'])
-      .nullable()
-      .describe('Whether the agent was allowed to run the call, had to ask the user, or was refused; null before that'),
-    reason: z
-      .string()
-      .nullable()
-      .describe('Why the user was asked, or why the call was refused or cancelled; null if it ran without asking'),
-    decision: z
-      .enum(['not_needed', 'allowed', 'always_allowed', 'declined'])
-      .nullable()
-      .describe('The user’s decision; null before it, and if the call was refused'),
-    state: z
-      .enum([
-        'new',
-        'asking',
-        'approved',
-        'running',
-        'succeeded',
-        'failed',
-        'unknown',
-        'refused',
-        'declined',
-        'cancelled',
-      ])
-      .describe('How far the call is, or how it ended'),
-    is_edited: z.boolean().describe('Whether the user edited the arguments'),
-    is_late: z.boolean().describe('Whether the result arrived after the agent had continued without it'),
-    asked_at: Timestamp.nullable().describe('When the user was asked; null if they weren’t'),
-    decided_at: Timestamp.nullable().describe('When the user decided; null if they didn’t'),
-    started_at: Timestamp.nullable().describe('When the tool was called; null if it wasn’t'),
-    ended_at: Timestamp.nullable().describe('When the call ended; null if it hasn’t'),
-  })
-  .meta({ id: 'RunToolCall' })
+const ToolCall = AgentToolCall.extend({
+  verdict: z
+    .enum(['run', 'ask', 'refuse'])
+    .nullable()
+    .describe('Whether the agent was allowed to run the call, had to ask the user, or was refused; null before that'),
+  reason: z
+    .string()
+    .nullable()
+    .describe('Why the user was asked, or why the call was refused or cancelled; null if it ran without asking'),
+  is_late: z.boolean().describe('Whether the result arrived after the agent had continued without it'),
+  asked_at: Timestamp.nullable().describe('When the user was asked; null if they weren’t'),
+  decided_at: Timestamp.nullable().describe('When the user decided; null if they didn’t'),
+}).meta({ id: 'RunToolCall' })
 
 const Step = z
   .strictObject({
-    step: z.int().describe('Number of the step in its run, from 0'),
+    step: z.int().describe('Number of the step in its run. Steps that failed and were repeated leave gaps.'),
     finish_reason: z.string().nullable().describe('Why the model stopped; null if it hasn’t, or failed'),
     model_calls: z.array(ModelCall).describe('Requests to models, in order. More than one if a request was repeated.'),
     tool_calls: z.array(ToolCall).describe('Tools that the model asked for, in order'),

@@ -1,4 +1,5 @@
 import type { Service } from '../foundation/service.ts'
+import type { Governed } from '../foundation/tool.ts'
 import { isId } from '../lib/ids.ts'
 import type { Sql } from '../stores/database.ts'
 import type { ToolCallRow } from './run.ts'
@@ -111,13 +112,17 @@ export async function saveLateResult(
   sql: Sql,
   speaker: Speaker,
   { id, thread_id, run_id }: { id: string; thread_id: string; run_id: string },
-  { state, result }: Pick<ToolCallRow, 'state' | 'result'>,
+  {
+    state,
+    result,
+    governance = null,
+  }: Pick<ToolCallRow, 'state' | 'result'> & { governance?: Governed | null | undefined },
 ): Promise<boolean> {
   await lockThread(sql, speaker, thread_id)
   const call = await findLateCall(sql, speaker, id)
   if (!call || call.is_early) return false
   await sql`
-    update tool_calls set state = ${state}, result = ${result}, ended_at = now(),
+    update tool_calls set state = ${state}, result = ${result}, governance = ${governance}, ended_at = now(),
       late_step = case when state = 'unknown' then (select max(step) from steps where run_id = ${run_id}) end
     where id = ${id}`
   // Clients discard what they have of the run. A node that works on it shows the result itself.

@@ -1,7 +1,7 @@
 import type { Service } from '../foundation/service.ts'
 import { CallerGone } from '../foundation/tool.ts'
 import { newId } from '../lib/ids.ts'
-import type { Database, Sql } from '../stores/database.ts'
+import type { Database, Transaction } from '../stores/database.ts'
 
 /** Another node works on the run now, or it has ended. Whatever this node was doing for it no longer counts. */
 export class LeaseLost extends CallerGone {
@@ -19,8 +19,11 @@ interface Held {
 export interface Lease extends Held {
   /** Aborts with a `Stopped` or a `LeaseLost`. */
   signal: AbortSignal
-  /** A transaction that only happens if the lease still holds. The work must not do anything but SQL. */
-  write<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /**
+   * A transaction that only happens if the lease still holds. The work must not do anything but SQL, and wait for `held`
+   * before it commits by itself.
+   */
+  write<T>(work: (sql: Transaction, held: Promise<void>) => Promise<T>): Promise<T>
   /** Loses the lease if it has ended by this process's clock, because the process was suspended. */
   mayStillCall(): boolean
   /** Ends the work without writing anything. */
@@ -161,24 +164,24 @@ export function createLeases({ database, log }: Needed, takeOver: (run: Abandone
 function writeUnder<T>(
   database: Database,
   { organizationId, threadId, runId, epoch, node, extend }: Held & { node: string; extend(until: number): void },
-  work: (sql: Sql) => Promise<T>,
+  work: (sql: Transaction, held: Promise<void>) => Promise<T>,
 ): Promise<T> {
   const startedAt = performance.now()
   return database.asOrg(organizationId, async (sql) => {
-    // In this order; see lockThread. The work is sent with them, to save a round trip: without a lease, the transaction
-    // is rolled back.
-    const locking = Promise.all([
-      sql`select from threads where id = ${threadId} for no key update`,
-      sql<{ left_ms: number }>`
-        select (extract(epoch from lease_until - now()) * 1000)::float8 as left_ms
-        from runs where id = ${runId} and epoch = ${epoch} and node = ${node} and status = 'running'
-        for no key update`,
-    ])
-    const working = work(sql)
+    // Locks the thread first; see lockThread. The work is sent with it, to save a round trip: without a lease, the
+    // transaction is rolled back.
+    const locking = sql<{ left_ms: number }>`
+      select (extract(epoch from lease_until - now()) * 1000)::float8 as left_ms
+      from runs where id = ${runId} and epoch = ${epoch} and node = ${node} and status = 'running'
+        and thread_id = (select id from threads where id = ${threadId} for no key update)
+      for no key update`
+    const held = locking.then(([run]) => {
+      if (!run) throw new LeaseLost()
+      extend(startedAt + run.left_ms)
+    })
+    const working = work(sql, held)
     working.catch(() => undefined)
-    const [, [held]] = await locking
-    if (!held) throw new LeaseLost()
-    extend(startedAt + held.left_ms)
+    await held
     return working
   })
 }

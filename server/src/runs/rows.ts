@@ -117,7 +117,7 @@ async function tellStories(sql: Sql, runs: RunRow[]): Promise<RunStory[]> {
       select run_id, step, text, finish_reason from steps where run_id = any(${ids}::uuid[]) order by run_id, step`,
     sql<ToolCallRow>`
       select id, run_id, step, position, name, model_call_id, tool, title, definition_hash, input_schema,
-             args, edited_args, state, reason, asked_at, expires_at, decision, decided_at, dispatched_at, result, ended_at,
+             args, edited_args, state, reason, reason_data, asked_at, expires_at, decision, decided_at, dispatched_at, result, ended_at,
              late_step, connect_to
       from tool_calls where run_id = any(${ids}::uuid[]) order by run_id, step, position`,
   ])

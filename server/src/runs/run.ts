@@ -63,6 +63,12 @@ export type ToolRef =
   /** Declared by an AG-UI client, and run there. `origin` is the session's. */
   | { kind: 'client'; name: string; origin: string }
 
+/** A reason as a code with the values in its sentence. Clients may have the sentence in another language. */
+export type ReasonData =
+  | { code: 'ENDS_ACCESS' | 'ALWAYS_ASKED' | 'MAY_CHANGE' | 'INTERRUPTED_BEFORE' | 'STOPPED' }
+  /** `more` is the number of other origins. */
+  | { code: 'TEXT_FROM_ELSEWHERE'; from: string; more: number; to: string }
+
 /** A call that the model asked for: a row of `tool_calls`. */
 export interface ToolCallRow {
   id: string
@@ -84,6 +90,8 @@ export interface ToolCallRow {
   edited_args: Record<string, unknown> | null
   state: ToolCallState
   reason: string | null
+  /** Why the user was asked, or that the user stopped the call. */
+  reason_data: ReasonData | null
   asked_at: string | null
   expires_at: string | null
   decision: 'not_needed' | 'allowed' | 'always_allowed' | 'declined' | null

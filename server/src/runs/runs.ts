@@ -84,6 +84,8 @@ export interface Runs {
   stop(speaker: Speaker, threadId: string): Promise<void>
   /** Ends the thread's run before it returns, whichever node works on it. */
   end(speaker: Speaker, threadId: string): Promise<void>
+  /** Ends the runs of an end user, or of everyone, whose access has ended, whichever nodes work on them. */
+  endAccess(organizationId: string, endUserId?: string): Promise<void>
   decide(speaker: Speaker, decision: Decision): Promise<void>
   /** Continues a run that waits for its AG-UI client, with the results of calls that run there. */
   settleClientCalls(

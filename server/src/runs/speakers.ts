@@ -1,7 +1,7 @@
 import { notFound } from '../lib/errors.ts'
 import { isId } from '../lib/ids.ts'
 import type { Sql } from '../stores/database.ts'
-import { selectThreadRow } from './rows.ts'
+import { selectThreadRow, type ThreadRow } from './rows.ts'
 import type { Speaker } from './runs.ts'
 
 /** Threads of others don't exist. */
@@ -15,8 +15,13 @@ export async function lockThread(sql: Sql, speaker: Speaker, id: string): Promis
   await requireThread(sql, speaker, id)
 }
 
-export async function ownsThread(sql: Sql, { holder, visitor, is_own_frame }: Speaker, id: string): Promise<boolean> {
-  const thread = isId(id) ? await selectThreadRow(sql, id) : undefined
+export const ownsThread = async (sql: Sql, speaker: Speaker, id: string): Promise<boolean> =>
+  isOwnThread(speaker, isId(id) ? await selectThreadRow(sql, id) : undefined)
+
+/** The part of a thread that decides who it belongs to. */
+export type OwnedThread = Pick<ThreadRow, 'end_user_id' | 'origin' | 'visitor_fingerprint'>
+
+export function isOwnThread({ holder, visitor, is_own_frame }: Speaker, thread: OwnedThread | undefined): boolean {
   if (!thread || !(is_own_frame || thread.origin === (holder.origin ?? null))) return false
   if (holder.end_user) return thread.end_user_id === holder.end_user.id
   return visitor !== undefined && thread.end_user_id === null && thread.visitor_fingerprint === visitor

@@ -11,7 +11,7 @@ interface GrowingText {
   lost(): void
 }
 
-/** Saves the text of running steps, at most every 250 ms, in one statement per organization. */
+/** Saves the text of running steps, at most every second, in one statement per organization. */
 export interface TextSaver {
   /** The text has grown since it was last saved. */
   grown(organizationId: string, text: GrowingText): void
@@ -20,7 +20,7 @@ export interface TextSaver {
   close(): void
 }
 
-const saveEveryMs = 250
+const saveEveryMs = 1_000
 
 export function createTextSaver({ database, log }: Pick<Service, 'database' | 'log'>): TextSaver {
   let waiting = new Map<string, Set<GrowingText>>()

@@ -48,7 +48,7 @@ test('a run has its steps, with model calls and tool calls, and no contents', as
       },
     )
     await sql`
-      update tool_calls set asked_at = ${at(1)}, decided_at = ${at(2)}, decision = 'allowed', reason = 'It may change something.',
+      update tool_calls set asked_at = ${at(1)}, decided_at = ${at(2)}, decision = 'allowed', governance = 'allowed', reason = 'It may change something.',
         dispatched_at = ${at(3)}, ended_at = ${at(4)}
       where run_id = ${runId} and step = 1 and position = 1`
     // A step that was interrupted has no row.
@@ -99,6 +99,7 @@ test('a run has its steps, with model calls and tool calls, and no contents', as
                 verdict: 'run',
                 reason: null,
                 decision: 'not_needed',
+                governance: null,
                 state: 'succeeded',
               },
             ],
@@ -116,6 +117,7 @@ test('a run has its steps, with model calls and tool calls, and no contents', as
                 verdict: 'refuse',
                 reason: null,
                 decision: null,
+                governance: null,
                 state: 'refused',
               },
               {
@@ -126,6 +128,7 @@ test('a run has its steps, with model calls and tool calls, and no contents', as
                 verdict: 'ask',
                 reason: 'It may change something.',
                 decision: 'allowed',
+                governance: 'allowed',
                 state: 'succeeded',
                 is_edited: true,
                 asked_at: at(1),

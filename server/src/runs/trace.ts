@@ -56,7 +56,7 @@ async function selectSteps(sql: Sql, runIds: string[]): Promise<(runId: string) 
              coalesce(tool ->> 'connector', tool ->> 'origin') as source,
              case when asked_at is not null then 'ask' when decision is not null then 'run'
                   when state = 'refused' then 'refuse' end as verdict,
-             reason, decision, state, edited_args is not null as is_edited, late_step is not null as is_late,
+             reason, decision, governance, state, edited_args is not null as is_edited, late_step is not null as is_late,
              asked_at, decided_at, dispatched_at as started_at, ended_at
       from tool_calls where run_id = any(${runIds}) order by position`,
   ])

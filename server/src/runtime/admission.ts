@@ -31,6 +31,8 @@ const voidTicket: Record<Standing, string> = {
   stands: 'The ticket’s key or identity has just changed',
   key_revoked: 'The ticket’s publishable key was revoked',
   user_removed: 'The ticket’s end user was deleted',
+  member_left: 'The ticket was for a member whose access has ended',
+  user_deactivated: 'The organization’s directory has deactivated the ticket’s user',
   terms_changed: 'The ticket was issued for an origin or an identity provider that is no longer allowed',
 }
 

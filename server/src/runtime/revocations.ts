@@ -14,6 +14,8 @@ const recheckConcurrency = 2
 const farewells: Record<Exclude<Standing, 'stands'>, Farewell> = {
   key_revoked: { code: 'key_revoked', reason: 'The publishable key was revoked' },
   user_removed: { code: 'user_removed', reason: 'The end user was deleted' },
+  member_left: { code: 'user_removed', reason: 'The member’s access has ended' },
+  user_deactivated: { code: 'user_removed', reason: 'The organization’s directory has deactivated the user' },
   terms_changed: { code: 'identity_expired', reason: 'A new ticket is needed', retryAfterMs: 0 },
 }
 
@@ -31,7 +33,7 @@ type RevocationService = Service & {
   sessions: Map<string, Session>
 }
 
-/** Ends the access of ticket holders whose key, end user or identity provider has changed. */
+/** Ends the access of ticket holders whose key, end user, identity provider or membership has changed. */
 export function watchRevocations(service: RevocationService) {
   const { arrivals, changes, clock, guests, log, sessions } = service
   let recheckedAt = clock()
@@ -92,12 +94,31 @@ export function watchRevocations(service: RevocationService) {
     for (const one of held()) if (matches(one.holder)) judge(one, standing)
   }
 
+  /** For changes that may or may not concern the holders. */
+  function recheckWhere(matches: (holder: TicketHolder) => boolean): void {
+    const matching = [...held()].filter(({ holder }) => matches(holder))
+    for (const batch of batchesOf(matching, recheckBatch)) void recheckTogether(batch)
+  }
+
   async function keyChanged(id: string): Promise<void> {
     for (const { holder } of held()) {
       if (holder.publishable_key_id !== id) continue
       const [standing] = await checkStanding(service, holder.organization_id, [{ ...holder, end_user: undefined }])
       return judgeWhere(withKey(id), standing === 'key_revoked' ? standing : 'terms_changed')
     }
+  }
+
+  const ofEndUser = (id: string) => (holder: TicketHolder) => holder.end_user?.id === id
+
+  /** The tickets of one end user can have different verified addresses. */
+  async function endUserChanged(id: string): Promise<void> {
+    const holders = [...held()].map(({ holder }) => holder).filter(ofEndUser(id))
+    const [first] = holders
+    if (!first) return
+    const standings = await checkStanding(service, first.organization_id, holders)
+    const standingOf = new Map(holders.map((holder, index) => [holder, standings[index]]))
+    // An arrival may have become a session in the meantime.
+    for (const one of held()) judge(one, standingOf.get(one.holder) ?? 'stands')
   }
 
   const stop = changes.watch({
@@ -108,7 +129,15 @@ export function watchRevocations(service: RevocationService) {
           log.error({ err: error }, 'Could not look up a changed key; asking its pages for new tickets')
           judgeWhere(withKey(id), 'terms_changed')
         })
-      else if (kind === 'end-user') judgeWhere(({ end_user }) => end_user?.id === id, 'user_removed')
+      else if (kind === 'end-user')
+        endUserChanged(id).catch((error) => {
+          log.error({ err: error }, 'Could not look up a changed end user; ending their sessions')
+          judgeWhere(ofEndUser(id), 'user_removed')
+        })
+      else if (kind === 'user') recheckWhere(({ end_user }) => end_user?.previewer?.user_id === id)
+      else if (kind === 'grant') judgeWhere(({ end_user }) => end_user?.previewer?.grant_id === id, 'member_left')
+      else if (kind === 'session')
+        judgeWhere(({ end_user }) => end_user?.previewer?.sign_in?.session === id, 'member_left')
       else if (kind === 'identity-provider')
         judgeWhere(({ organization_id }) => organization_id === id, 'terms_changed')
     },

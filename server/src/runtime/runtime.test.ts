@@ -113,6 +113,8 @@ describe('opening a socket', () => {
         seen,
         origin: kept,
         publishable_key_id: shop.keyId,
+        directory_id: null,
+        directory_name: null,
         count: 1,
         first_at: expect.any(String),
         last_at: expect.any(String),

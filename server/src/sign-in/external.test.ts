@@ -87,7 +87,13 @@ describe('with a sign-in provider', () => {
   })
 
   test('offers neither passwords nor demo users', async () => {
-    expect(signInMethods(app.service)).toEqual({ external: true, local: false, demoUsers: [] })
+    expect(signInMethods(app.service)).toEqual({
+      external: true,
+      local: false,
+      passkeys: false,
+      resets: false,
+      demoUsers: [],
+    })
     expect(await signInAsDemoUser(app.service, 'admin@demo.test', '203.0.113.7')).toBeUndefined()
     const guess = { email: 'admin@demo.test', password: 'x', address: '203.0.113.7' }
     expect(await signInWithPassword(app.service, guess)).toEqual({ is: 'wrong', waitSeconds: 0 })
@@ -354,7 +360,7 @@ describe('with a sign-in provider', () => {
       const other = await useTestService(settings(`${provider.issuer}/`))
       const { response } = await leave(returnTo, '', other)
       expect(response.status).toBe(502)
-      expect(other.logged()).toContain('Set SIGN_IN_ISSUER to ')
+      expect(other.logged()).toContain('Set the issuer to ')
     })
   })
 })

@@ -29,12 +29,31 @@ import { escapeHtml, page, pageHeaders } from '../http/pages.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { SafeFetchError } from '../net/safe-fetch.ts'
 import { oneTime } from '../stores/one-time.ts'
-import { type Identity, readIdentity, signIn, type User } from '../users/users.ts'
+import { readIdentity, signIn, type User } from '../users/users.ts'
 import { recordSignIn } from './sign-in-audit.ts'
 import { limitVisits } from './visit-limits.ts'
 
-/** Checked when the provider redirects back: the response must belong to this browser and this request. */
+type SignInClient = NonNullable<Config['signInClient']>
+
+/** Where users sign in: the installation's provider, or an organization's. */
+export interface SignInProvider {
+  /** Distinguishes the providers: a sign-in that one started can't be finished with another. */
+  id: string
+  client: SignInClient
+  redirectUri: string
+  /** Finds or adds the user whom the provider's claims describe. */
+  admit(claims: Record<string, unknown>, address: string): Promise<Admission>
+}
+
+export type Admission =
+  | { is: 'admitted'; user: User }
+  | { is: 'no_address' }
+  /** The provider did its part, but the user can't sign in. */
+  | { is: 'explained'; title: string; text: string }
+
+/** Checked when the provider redirects back: the response must belong to this browser, provider and request. */
 interface PendingSignIn {
+  provider: string
   browser: string
   nonce: string
   verifier: string
@@ -85,11 +104,37 @@ export function ownAddress(publicUrl: string, path: string): URL | undefined {
   return address?.origin === publicUrl ? address : undefined
 }
 
-export function serveExternalSignIn(service: Service, client: NonNullable<Config['signInClient']>): Hono<NodeEnv> {
-  const { config, kv, log } = service
+export function serveExternalSignIn(service: Service, client: SignInClient): Hono<NodeEnv> {
+  const { config } = service
   const app = new Hono<NodeEnv>()
-  const provider = createProvider(service, client)
-  const redirectUri = `${config.publicUrl}/sign-in/callback`
+  const flow = createSignInFlow(service)
+  const provider: SignInProvider = {
+    id: 'installation',
+    client,
+    redirectUri: `${config.publicUrl}/sign-in/callback`,
+    async admit(claims, address) {
+      const identity = readIdentity(client.issuer, claims)
+      if (!identity) return { is: 'no_address' }
+      const user = await signIn(service, identity)
+      await recordSignIn(service, user.id, { method: 'provider', address })
+      return { is: 'admitted', user }
+    },
+  }
+  app.get('/external', limitVisits(service), (c) => flow.start(c, provider))
+  app.get('/callback', (c) => flow.finish(c, provider))
+  return app
+}
+
+/** The requests of a browser that signs in at a provider, from leaving for it to coming back. */
+export interface SignInFlow {
+  /** Sends the browser to the provider. `return_to` in the query is the path that it returns to in the end. */
+  start(c: Context<NodeEnv>, provider: SignInProvider): Promise<Response>
+  finish(c: Context<NodeEnv>, provider: SignInProvider): Promise<Response>
+}
+
+export function createSignInFlow(service: Service): SignInFlow {
+  const { config, kv, log } = service
+  const configure = createConfigurations(service)
   const { name: cookieName, options: cookieOptions } = signInCookie(config)
 
   /** All tabs of a browser share one secret, so that concurrent sign-ins don't invalidate each other. */
@@ -100,25 +145,24 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
     return fingerprint(secret)
   }
 
-  app.get('/external', limitVisits(service), async (c) => {
-    const return_to = ownAddress(config.publicUrl, c.req.query('return_to') ?? '')?.href
-    if (!return_to) return explain(c, 'misdirected')
-    return sendToProvider(c, return_to, c.req.query('account') === 'other' ? 'select_account' : undefined)
-  })
-
-  async function sendToProvider(c: Context, return_to: string, prompt: Prompt | undefined): Promise<Response> {
+  async function sendToProvider(
+    c: Context,
+    { id, client, redirectUri }: SignInProvider,
+    return_to: string,
+    prompt: Prompt | undefined,
+  ): Promise<Response> {
     let configuration: Configuration
     try {
-      configuration = await provider()
+      configuration = await configure(client)
     } catch (error) {
-      return fail(c, error, return_to)
+      return fail(c, id, error, return_to)
     }
     const [nonce, verifier] = [randomNonce(), randomPKCECodeVerifier()]
-    const state = await pendingSignIn.issue(kv, { browser: bindBrowser(c), nonce, verifier, return_to, prompt })
+    const pending = { provider: id, browser: bindBrowser(c), nonce, verifier, return_to, prompt }
     const address = buildAuthorizationUrl(configuration, {
       redirect_uri: redirectUri,
       scope: 'openid email profile',
-      state,
+      state: await pendingSignIn.issue(kv, pending),
       nonce,
       code_challenge: await calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
@@ -127,32 +171,14 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
     return c.redirect(address.href)
   }
 
-  app.get('/callback', async (c) => {
-    const state = c.req.query('state') ?? ''
-    const pending = await pendingSignIn.take(kv, state)
-    const cookie = getCookie(c, cookieName)
-    if (!pending || !cookie || fingerprint(cookie) !== pending.browser) {
-      log.warn({ reason: pending ? 'another browser' : 'unknown state' }, 'sign-in failed')
-      return explain(c, 'ended')
-    }
-    let identity: Identity
-    try {
-      identity = await receiveIdentity(new URL(redirectUri + new URL(c.req.url).search), state, pending)
-    } catch (error) {
-      // Some providers have no account chooser and only report it here; retry with a plain login.
-      const isUnknown = pending.prompt === 'select_account' && isRefusedPrompt(error)
-      return isUnknown ? sendToProvider(c, pending.return_to, 'login') : fail(c, error, pending.return_to)
-    }
-    const user = await signIn(service, identity)
-    await recordSignIn(service, user.id, { method: 'provider', address: service.clientAddress(c.env.incoming) })
-    const address = new URL(pending.return_to)
-    address.searchParams.set('handoff', await handoff.issue(kv, { user, path: address.pathname }))
-    return c.redirect(address.href)
-  })
-
-  async function receiveIdentity(address: URL, state: string, pending: PendingSignIn): Promise<Identity> {
-    const configuration = await provider()
-    const tokens = await authorizationCodeGrant(configuration, address, {
+  async function receiveClaims(
+    { client, redirectUri }: SignInProvider,
+    search: string,
+    state: string,
+    pending: PendingSignIn,
+  ): Promise<Record<string, unknown>> {
+    const configuration = await configure(client)
+    const tokens = await authorizationCodeGrant(configuration, new URL(redirectUri + search), {
       expectedState: state,
       expectedNonce: pending.nonce,
       pkceCodeVerifier: pending.verifier,
@@ -163,48 +189,98 @@ export function serveExternalSignIn(service: Service, client: NonNullable<Config
       !claims.email && claims.sub && configuration.serverMetadata().userinfo_endpoint
         ? await fetchUserInfo(configuration, tokens.access_token, claims.sub)
         : {}
-    const identity = readIdentity(client.issuer, { ...claims, ...more })
-    if (!identity) throw new NoAddress('The provider returned no email address')
-    return identity
+    return { ...claims, ...more }
   }
 
-  function fail(c: Context, error: unknown, returnTo: string): Response {
+  function fail(c: Context, provider: string, error: unknown, returnTo: string): Response {
     const outcome = outcomeOf(error)
     // The provider's error code, such as invalid_client, is what an operator needs.
     const said = error instanceof AuthorizationResponseError || error instanceof ResponseBodyError ? error.error : ''
-    log.warn({ reason: outcome, ...(said && { said }), err: error }, 'sign-in failed')
-    return explain(c, outcome, returnTo)
+    log.warn({ provider, reason: outcome, ...(said && { said }), err: error }, 'sign-in failed')
+    return explain(c, explanations[outcome], returnTo)
   }
-  return app
+
+  return {
+    async start(c, provider) {
+      const return_to = ownAddress(config.publicUrl, c.req.query('return_to') ?? '')?.href
+      if (!return_to) return explain(c, explanations.misdirected)
+      return sendToProvider(c, provider, return_to, c.req.query('account') === 'other' ? 'select_account' : undefined)
+    },
+
+    async finish(c, provider) {
+      const state = c.req.query('state') ?? ''
+      const pending = await pendingSignIn.take(kv, state)
+      const cookie = getCookie(c, cookieName)
+      const isOwn = pending && cookie && fingerprint(cookie) === pending.browser
+      if (!isOwn || pending.provider !== provider.id) {
+        const reason = !pending ? 'unknown state' : isOwn ? 'another provider' : 'another browser'
+        log.warn({ provider: provider.id, reason }, 'sign-in failed')
+        return explain(c, explanations.ended)
+      }
+      let claims: Record<string, unknown>
+      try {
+        claims = await receiveClaims(provider, new URL(c.req.url).search, state, pending)
+      } catch (error) {
+        // Some providers have no account chooser and only report it here; retry with a plain login.
+        const isUnknown = pending.prompt === 'select_account' && isRefusedPrompt(error)
+        return isUnknown
+          ? sendToProvider(c, provider, pending.return_to, 'login')
+          : fail(c, provider.id, error, pending.return_to)
+      }
+      const admission = await provider.admit(claims, service.clientAddress(c.env.incoming))
+      if (admission.is === 'admitted') {
+        const address = new URL(pending.return_to)
+        address.searchParams.set('handoff', await handoff.issue(kv, { user: admission.user, path: address.pathname }))
+        return c.redirect(address.href)
+      }
+      log.warn({ provider: provider.id, reason: admission.is }, 'sign-in failed')
+      const why = admission.is === 'explained' ? { status: 403 as const, ...admission } : explanations.no_address
+      return explain(c, why, pending.return_to)
+    },
+  }
 }
 
-/** Returns openid-client's configuration for the provider. Failed discoveries aren't cached. */
-function createProvider(service: Service, { issuer, id, secret }: NonNullable<Config['signInClient']>) {
-  const extensions = [enableNonRepudiationChecks, ...(issuer.startsWith('http:') ? [allowInsecureRequests] : [])]
-  const safely: CustomFetch = (address, init) => service.fetch(address, init as RequestInit)
-  let remembered: { metadata: ServerMetadata; at: number } | undefined
+/** Bounds the memory for organizations' providers. */
+const mostProviders = 1_000
 
-  async function discover(): Promise<ServerMetadata> {
-    const metadata = (
-      await discovery(new URL(issuer), id, undefined, undefined, { execute: extensions, [customFetch]: safely })
-    ).serverMetadata()
+/** Returns a function for openid-client's configuration of a provider. Failed discoveries aren't cached. */
+function createConfigurations(service: Service) {
+  const safely: CustomFetch = (address, init) => service.fetch(address, init as RequestInit)
+  const remembered = new Map<string, { metadata: ServerMetadata; at: number }>()
+
+  const extensionsFor = (issuer: string) => [
+    enableNonRepudiationChecks,
+    ...(issuer.startsWith('http:') ? [allowInsecureRequests] : []),
+  ]
+
+  async function discover({ issuer, id }: SignInClient): Promise<ServerMetadata> {
+    const options = { execute: extensionsFor(issuer), [customFetch]: safely }
+    const metadata = (await discovery(new URL(issuer), id, undefined, undefined, options)).serverMetadata()
     if (metadata.issuer !== issuer)
-      throw new Error(`Set SIGN_IN_ISSUER to ${metadata.issuer}, the issuer that ${issuer} reports`)
-    remembered = { metadata, at: service.clock() }
+      throw new Error(`Set the issuer to ${metadata.issuer}, which ${issuer} reports as its own`)
+    remembered.delete(issuer)
+    remembered.set(issuer, { metadata, at: service.clock() })
+    const [oldest] = remembered.keys()
+    if (remembered.size > mostProviders && oldest !== undefined) remembered.delete(oldest)
     return metadata
   }
-  const authenticate = ({ token_endpoint_auth_methods_supported: methods }: ServerMetadata) => {
+  const authenticate = (
+    secret: string | undefined,
+    { token_endpoint_auth_methods_supported: methods }: ServerMetadata,
+  ) => {
     if (!secret) return None()
     return methods?.includes('client_secret_post') ? ClientSecretPost(secret) : ClientSecretBasic(secret)
   }
 
-  return async (): Promise<Configuration> => {
-    const isFresh = remembered && service.clock() - remembered.at < cacheMetadataMs
-    const metadata = isFresh && remembered ? remembered.metadata : await discover()
+  return async (client: SignInClient): Promise<Configuration> => {
+    const known = remembered.get(client.issuer)
+    const isFresh = known && service.clock() - known.at < cacheMetadataMs
+    const metadata = isFresh ? known.metadata : await discover(client)
     // A new configuration has no cached keys, so a key rotation at the provider takes effect at once.
-    const configuration = new Configuration(metadata, id, { [clockTolerance]: 60 }, authenticate(metadata))
+    const authentication = authenticate(client.secret, metadata)
+    const configuration = new Configuration(metadata, client.id, { [clockTolerance]: 60 }, authentication)
     configuration[customFetch] = safely
-    for (const extend of extensions) extend(configuration)
+    for (const extend of extensionsFor(client.issuer)) extend(configuration)
     return configuration
   }
 }
@@ -213,21 +289,22 @@ const isRefusedPrompt = (error: unknown) =>
   error instanceof AuthorizationResponseError &&
   ['invalid_request', 'account_selection_required', 'interaction_required'].includes(error.error)
 
-class NoAddress extends Error {
-  override name = 'NoAddress'
-}
-
 type Outcome = 'misdirected' | 'ended' | 'denied' | 'refused' | 'unreachable' | 'no_address'
 
 function outcomeOf(error: unknown): Outcome {
-  if (error instanceof NoAddress) return 'no_address'
   if (error instanceof AuthorizationResponseError) return error.error === 'access_denied' ? 'denied' : 'refused'
   const isNetwork = [error, (error as Error).cause].some((one) => one instanceof SafeFetchError)
   return isNetwork || (error as { code?: string }).code === 'OAUTH_RESPONSE_IS_NOT_CONFORM' ? 'unreachable' : 'refused'
 }
 
+interface Explanation {
+  status: 400 | 403 | 502 | 503
+  title: string
+  text: string
+}
+
 /** Tells the user what to do. The cause is in the log. */
-const explanations: Record<Outcome, { status: 400 | 403 | 502 | 503; title: string; text: string }> = {
+const explanations: Record<Outcome, Explanation> = {
   misdirected: {
     status: 400,
     title: 'This link isn’t valid',
@@ -260,8 +337,8 @@ const explanations: Record<Outcome, { status: 400 | 403 | 502 | 503; title: stri
   },
 }
 
-function explain(c: Context, outcome: Outcome, returnTo?: string): Response {
-  const { status, title, text } = explanations[outcome]
+function explain(c: Context, { status, title, text }: Explanation, returnTo?: string): Response {
   const again = returnTo ? `<p><a href="${escapeHtml(returnTo)}">Try again</a></p>` : ''
-  return c.body(page(title, `<h1>${title}</h1><p>${text}</p>${again}`), status, pageHeaders)
+  const html = `<h1>${escapeHtml(title)}</h1><p>${escapeHtml(text)}</p>${again}`
+  return c.body(page(title, html), status, pageHeaders)
 }

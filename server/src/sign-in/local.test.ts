@@ -118,7 +118,13 @@ describe('demo users', () => {
 
   test('do not exist in production', async () => {
     const production = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
-    expect(signInMethods(production.service)).toEqual({ external: false, local: true, demoUsers: [] })
+    expect(signInMethods(production.service)).toEqual({
+      external: false,
+      local: true,
+      passkeys: true,
+      resets: false,
+      demoUsers: [],
+    })
     expect(await signInAsDemoUser(production.service, 'admin@demo.test')).toBeUndefined()
   })
 })

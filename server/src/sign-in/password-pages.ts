@@ -2,11 +2,16 @@ import { type Context, Hono } from 'hono'
 import { z } from 'zod'
 import type { Service } from '../foundation/service.ts'
 import type { NodeEnv } from '../http/browser-session.ts'
-import { limitForm, problemText, readForm, tokenField } from '../http/forms.ts'
-import { page, pageHeaders } from '../http/pages.ts'
+import { limitForm, ownPagesOnly, problemText, readForm, tokenField } from '../http/forms.ts'
+import { escapeHtml, page, pageHeaders } from '../http/pages.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import { writePasswordReset } from '../mail/messages.ts'
+import { isMailLeft, queueMail } from '../mail/outbox.ts'
 import { oneTime } from '../stores/one-time.ts'
-import { changePassword, type LocalAccount } from '../users/local-accounts.ts'
+import { changePassword, findLocalAccount, type LocalAccount } from '../users/local-accounts.ts'
 import { newPasswordField, passwordProblem } from '../users/password-rules.ts'
+import { recordForUser } from '../users/user-trail.ts'
+import { limitVisits } from './visit-limits.ts'
 
 type LinkedAccount = Pick<LocalAccount, 'id' | 'email' | 'name' | 'password_hash'>
 
@@ -22,6 +27,13 @@ export async function createPasswordLink(
   return `${publicUrl}/sign-in/set-password?token=${await link.issue(kv, { id, email, name, password_hash })}`
 }
 
+/** The link that is mailed to users who forgot their password. */
+const reset = oneTime<LinkedAccount>('password-reset', 60 * 60, 10_000)
+
+const hour = 60 * 60
+/** Per hour. Requests beyond them are refused for a network, and ignored for an address, which nobody can notice. */
+const mostResets = { network: 20, address: 3 }
+
 const Form = z.object({ token: z.string().max(100), password: z.string(), repeated: z.string() })
 
 export function servePasswordPages(service: Service): Hono<NodeEnv> {
@@ -29,19 +41,19 @@ export function servePasswordPages(service: Service): Hono<NodeEnv> {
 
   app.get('/set-password', async (c) => {
     const token = c.req.query('token') ?? ''
-    if (!(await link.read(service.kv, token))) return showInvalid(c)
+    if (!(await readLink(service, token))) return showInvalid(c)
     return show(c, 200, 'Choose a password', form(token))
   })
 
   app.post('/set-password', limitForm, async (c) => {
     const given = Form.safeParse(await readForm(c))
-    const owner = given.success ? await link.read(service.kv, given.data.token) : undefined
+    const owner = given.success ? await readLink(service, given.data.token) : undefined
     if (!given.success || !owner) return showInvalid(c)
     const { token, password, repeated } = given.data
     const problem =
       passwordProblem(password, owner) ?? (password === repeated ? undefined : 'The passwords don’t match.')
     if (problem) return show(c, 400, 'Choose a password', form(token, problem))
-    const account = await link.take(service.kv, token)
+    const account = (await link.take(service.kv, token)) ?? (await reset.take(service.kv, token))
     if (!account || !(await changePassword(service, account, password))) return showInvalid(c)
     return show(
       c,
@@ -50,8 +62,66 @@ export function servePasswordPages(service: Service): Hono<NodeEnv> {
       '<h1>Your password is set</h1><p>You’ve been signed out everywhere. Return to the app that you want to use and sign in with your email address and the new password.</p><p><a class="button" href="/">Continue to Inlay</a></p>',
     )
   })
+  if (service.config.mail) serveForgottenPasswords(app, service)
   return app
 }
+
+const readLink = async ({ kv }: Service, token: string): Promise<LinkedAccount | undefined> =>
+  (await link.read(kv, token)) ?? (await reset.read(kv, token))
+
+function serveForgottenPasswords(app: Hono<NodeEnv>, service: Service): void {
+  const { config, kv, log, clientAddress } = service
+
+  app.get('/forgot-password', (c) => showForm(c, 200, forgottenForm()))
+
+  app.post('/forgot-password', limitForm, ownPagesOnly(config.publicUrl), limitVisits(service), async (c) => {
+    const given = z
+      .email()
+      .max(254)
+      .toLowerCase()
+      .safeParse((await readForm(c)).email)
+    if (!given.success) return showForm(c, 400, forgottenForm('Enter your email address.'))
+    const address = clientAddress(c.env.incoming)
+    if ((await kv.count(`password-resets:${fingerprint(address)}`, hour)) > mostResets.network) {
+      const problem = 'Your network has asked for too many new passwords. Try again in an hour.'
+      return showForm(c, 429, forgottenForm(problem))
+    }
+    // The response doesn't wait for it: its timing would reveal which accounts exist.
+    mailReset(service, given.data, address).catch((error) =>
+      log.error({ err: error }, 'could not create a link for a new password'),
+    )
+    return showForm(c, 200, forgottenAnswer(given.data))
+  })
+}
+
+async function mailReset(service: Service, email: string, address: string): Promise<void> {
+  if (!(await isMailLeft(service, 'password-resets-to', email, mostResets.address, hour))) return
+  const account = await findLocalAccount(service, email)
+  if (!account) return
+  const { id, name, password_hash } = account
+  const token = await reset.issue(service.kv, { id, email, name, password_hash })
+  const url = `${service.config.publicUrl}/sign-in/set-password?token=${token}`
+  await service.database.asService(async (sql) => {
+    await queueMail(sql, service, writePasswordReset({ to: email, url }), { withinSeconds: hour })
+    await recordForUser(sql, id, { action: 'user.password_reset_requested', actor: 'sign-in', data: { address } })
+  })
+}
+
+const forgottenForm = (problem?: string): string =>
+  `<h1>Forgot your password?</h1><p>Enter the email address of your account. We’ll mail you a link to set a new password.</p>
+   ${problemText(problem)}
+   <form method="post" action="/sign-in/forgot-password">
+     <label>Email <input name="email" type="email" autocomplete="username" required maxlength="254" autofocus></label>
+     <button>Send link</button>
+   </form>`
+
+const forgottenAnswer = (email: string): string =>
+  `<h1>Check your mail</h1><p role="status">If ${escapeHtml(email)} has an account here, we’re mailing a link to it. The link works once, within one hour.</p>
+   <p>If nothing arrives within a few minutes, check your spam folder and the spelling of the address.</p>`
+
+// Without a referrer, browsers don't send the origin that `ownPagesOnly` checks.
+const showForm = (c: Context, status: 200 | 400 | 429, html: string) =>
+  c.body(page('Forgot password', html), status, { ...pageHeaders, 'referrer-policy': 'same-origin' })
 
 const form = (token: string | undefined, problem?: string): string =>
   `<h1>Choose a password</h1><p>Use at least 12 characters, such as several unrelated words.</p>
@@ -71,5 +141,5 @@ const showInvalid = (c: Context) =>
     c,
     404,
     'Link not valid',
-    '<h1>This link isn’t valid</h1><p>It was already used, or it has expired: a link works for one day. Ask the sender for a new one.</p>',
+    '<h1>This link isn’t valid</h1><p>It was already used, or it has expired: a link works for one day, or for one hour if you asked for it yourself. Ask for a new one.</p>',
   )

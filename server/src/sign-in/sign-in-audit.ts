@@ -6,7 +6,10 @@ import { pairOf } from './attempts.ts'
 export const recordSignIn = (
   service: Pick<Service, 'database'>,
   userId: string,
-  data: { method: 'password' | 'provider' | 'demo'; address: string },
+  data: {
+    method: 'password' | 'password and code' | 'passkey' | 'provider' | 'organization provider' | 'demo'
+    address: string
+  },
 ): Promise<void> => recordHappening(service, userId, { action: 'user.signed_in', data })
 
 const coalesceSeconds = 60

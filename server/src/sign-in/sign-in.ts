@@ -1,8 +1,11 @@
 import type { Hono } from 'hono'
 import { demoUsers } from '../demo/demo.ts'
+import { claimMemberships } from '../directories/membership.ts'
 import type { Service } from '../foundation/service.ts'
 import type { NodeEnv } from '../http/browser-session.ts'
 import { QueueFull } from '../lib/fair-queue.ts'
+import { hasPasskeys } from '../passkeys/ceremonies.ts'
+import { checkPasskey } from '../passkeys/passkeys.ts'
 import { findLocalAccount, renewHash } from '../users/local-accounts.ts'
 import { longestPassword } from '../users/password-rules.ts'
 import { isOutdated, isPassword } from '../users/passwords.ts'
@@ -10,6 +13,7 @@ import type { User } from '../users/users.ts'
 import { beginAttempt, pairOf } from './attempts.ts'
 import { serveExternalSignIn } from './external.ts'
 import { servePasswordPages } from './password-pages.ts'
+import { type CodeOutcome, checkCode, findSecondFactor } from './second-factor.ts'
 import { recordFailedSignIn, recordSignIn } from './sign-in-audit.ts'
 
 export { startExternalSignIn, takeHandoff } from './external.ts'
@@ -19,17 +23,29 @@ export interface SignInMethods {
   external: boolean
   /** A form for email address and password. */
   local: boolean
+  /** A button for a passkey, beside the form. */
+  passkeys: boolean
+  /** Users who forgot their password get a link by mail. */
+  resets: boolean
   /** One click each; empty outside development. */
   demoUsers: readonly { email: string; text: string }[]
 }
 
 export function signInMethods({ config }: Pick<Service, 'config'>): SignInMethods {
   const external = config.signInClient !== undefined
-  return { external, local: !external, demoUsers: config.mode === 'development' && !external ? demoUsers : [] }
+  return {
+    external,
+    local: !external,
+    passkeys: !external && hasPasskeys({ config }),
+    resets: !external && config.mail !== undefined,
+    demoUsers: config.mode === 'development' && !external ? demoUsers : [],
+  }
 }
 
 export type PasswordOutcome =
   | { is: 'signed in'; user: User }
+  /** The password is right. `signInWithCode` finishes the sign-in. */
+  | { is: 'second factor'; user: User }
   /** The next attempt is accepted after `waitSeconds`. */
   | { is: 'wrong'; waitSeconds: number }
   /** The password wasn't checked. */
@@ -57,7 +73,9 @@ export async function signInWithPassword(
     await attempt.succeed()
     if (isOutdated(account.password_hash)) await renewHash(service, account, password)
     const user = describeUser(account)
+    if (await findSecondFactor(service, user.id)) return { is: 'second factor', user }
     await recordSignIn(service, user.id, { method: 'password', address })
+    await claimMemberships(service, user)
     return { is: 'signed in', user }
   } catch (error) {
     if (error instanceof QueueFull) return { is: 'busy' }
@@ -67,12 +85,42 @@ export async function signInWithPassword(
   }
 }
 
+/** The second step of a sign-in, for a user whose password was right. */
+export async function signInWithCode(
+  service: Service,
+  { user, code, address }: { user: User; code: string; address: string },
+): Promise<CodeOutcome> {
+  const outcome = await checkCode(service, user.id, code)
+  if (outcome.is === 'wrong') recordFailedSignIn(service, user, { address, failures: outcome.failures })
+  if (outcome.is !== 'right') return outcome
+  await recordSignIn(service, user.id, { method: 'password and code', address })
+  await claimMemberships(service, user)
+  return outcome
+}
+
+/** A passkey is both factors: the device, and the fingerprint, face or PIN that it asks for. */
+export async function signInWithPasskey(
+  service: Service,
+  { challenge, response, address }: { challenge: string; response: string; address: string },
+): Promise<User | undefined> {
+  if (!signInMethods(service).passkeys) return undefined
+  const outcome = await checkPasskey(service, { challenge, response })
+  if (outcome.is === 'refused') {
+    if (outcome.user) recordFailedSignIn(service, outcome.user, { address, failures: 1 })
+    return undefined
+  }
+  await recordSignIn(service, outcome.user.id, { method: 'passkey', address })
+  await claimMemberships(service, outcome.user)
+  return outcome.user
+}
+
 export async function signInAsDemoUser(service: Service, email: string, address: string): Promise<User | undefined> {
   if (!signInMethods(service).demoUsers.some((person) => person.email === email)) return undefined
   const account = await findLocalAccount(service, email)
   if (!account) return undefined
   const user = describeUser(account)
   await recordSignIn(service, user.id, { method: 'demo', address })
+  await claimMemberships(service, user)
   return user
 }
 

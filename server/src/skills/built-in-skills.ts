@@ -15,6 +15,7 @@ export const builtInSkills = new Map(
       content,
       domains: ['*'],
       location,
+      source: null,
       version: 1,
       created_at: shippedAt,
       updated_at: shippedAt,

@@ -34,6 +34,19 @@ const Domains = z
   .transform((domains) => [...new Set(domains)])
   .refine((domains) => domains.length === 1 || !domains.includes('*'), '"*" can’t be combined with hostnames')
 
+const SkillSource = z
+  .strictObject({
+    repository: z.string().describe('Repository, as `owner/name`'),
+    path: z.string().describe('Path of the file in the repository'),
+    commit: z
+      .string()
+      .nullable()
+      .describe('Commit that the text was read from; null if it was synced by an older version of Inlay'),
+    url: z.string().describe('URL of the file on GitHub'),
+    edit_url: z.string().describe('URL where you edit the file on GitHub'),
+  })
+  .meta({ id: 'SkillSource' })
+
 const Skill = z
   .strictObject({
     id: z.string().describe('ID of the skill, or the `location` of a built-in skill'),
@@ -58,6 +71,9 @@ const Skill = z
       .string()
       .nullable()
       .describe('Address of a built-in skill, such as `builtin://skill-creator-webmcp`; null for your own skills'),
+    source: SkillSource.nullable().describe(
+      'File that the skill is synced from; null for skills that you edit in Inlay. See [Code hosting](#tag/code-hosting).',
+    ),
     version: z.int().describe('Version number; starts at 1 and increases by 1 with every change'),
     tokens: z.int().describe('Estimated size of the body in an agent’s context: its bytes divided by four'),
     created_at: Timestamp.describe('When the skill was created'),
@@ -78,13 +94,18 @@ const SkillSummary = z
     id: z.string().describe('ID of the skill, or the `location` of a built-in skill'),
     name: z.string().describe('Name from the frontmatter'),
     description: z.string().describe('When an agent should use the skill'),
+    source: SkillSource.optional().describe('File that the skill is synced from; omitted for all other skills'),
   })
   .meta({ id: 'SkillSummary' })
 
 const SkillVersion = z
   .strictObject({
     version: z.int().describe('Version number'),
-    created_by: z.string().describe('Email address of the user who created this version'),
+    created_by: z
+      .string()
+      .describe(
+        'Email address of the user who created this version, `service-account:` and the name of a service account, or the repository and commit that it was synced from',
+      ),
     created_at: Timestamp.describe('When this version was created'),
   })
   .meta({ id: 'SkillVersion' })
@@ -180,7 +201,7 @@ export const patchSkill = operation({
   path: '/organization-skills/{id}',
   summary: 'Edit a skill',
   description:
-    'Changes the text, the domains, or both; send at least one. Operations apply in order to the whole SKILL.md, each to the result of the previous one. If an operation doesn’t match, or the result isn’t a valid skill, nothing changes. Every version is kept. Built-in skills can’t be changed.',
+    'Changes the text, the domains, or both; send at least one. Operations apply in order to the whole SKILL.md, each to the result of the previous one. If an operation doesn’t match, or the result isn’t a valid skill, nothing changes. Every version is kept. Built-in skills can’t be changed, and the text of a skill with a `source` is changed there: the response is a 409 with its URL.',
   params: SkillId,
   body: z
     .strictObject({
@@ -213,7 +234,7 @@ export const archiveSkill = operation({
   path: '/organization-skills/{id}',
   summary: 'Archive a skill',
   description:
-    'Agents no longer see the skill, and another skill can use its name. All versions are kept: restore one to make the skill active again. Archiving an archived skill has no effect.',
+    'Agents no longer see the skill, and another skill can use its name. All versions are kept: restore one to make the skill active again. Archiving an archived skill has no effect. A skill with a `source` is archived by deleting its file there: the response is a 409 with its URL.',
   params: SkillId,
   response: Skill,
   errors: ['RESOURCE_NOT_FOUND'],
@@ -258,7 +279,7 @@ export const restoreSkill = operation({
   creates: true,
   summary: 'Restore an earlier version of a skill',
   description:
-    'Saves an earlier version as a new one, so no version is lost. An archived skill becomes active again: the response is a 409 if another skill now has its name, and `PAYMENT_REQUIRED` if the plan’s skill limit is reached.',
+    'Saves an earlier version as a new one, so no version is lost. An archived skill becomes active again: the response is a 409 if another skill now has its name, and `PAYMENT_REQUIRED` if the plan’s skill limit is reached. The response is also a 409 if the skill has a `source`, where you restore it.',
   params: SkillId,
   body: z.strictObject({ version: version.describe('Version to restore') }),
   response: SavedSkill,

@@ -88,6 +88,7 @@ describe('creating', () => {
       metadata: { x: 1 },
       domains: ['*'],
       location: null,
+      source: null,
       version: 1,
       tokens: 3,
       created_at: timestamp,

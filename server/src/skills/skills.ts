@@ -13,6 +13,7 @@ import { applyOperations } from './skill-patch.ts'
 
 type Skill = Output<typeof contract.getSkill>
 type SavedSkill = Output<typeof contract.createSkill>
+type SkillSummary = Output<typeof contract.listSkills>[number]
 type SkillVersion = Output<typeof contract.getSkillVersion>
 
 export async function listSkills(
@@ -23,17 +24,25 @@ export async function listSkills(
   const wanted = foldCase(query)
   const builtIn = [...builtInSkills.values()]
     .filter((skill) => searchTextOf(skill).includes(wanted))
-    .map(({ id, name, description }) => ({ id, name, description }))
+    .map(({ id, name, description }): SkillSummary => ({ id, name, description }))
   const shown = builtIn.slice(offset, offset + limit)
   const own = await database.asOrg(
     organization.id,
-    (sql) => sql<(typeof builtIn)[number]>`
-      select id, name, description from organization_skills
-      where archived_at is null and strpos(search_text, ${wanted}) > 0
-      order by name collate "C"
+    (sql) => sql<Omit<SkillSummary, 'source'> & StoredSource>`
+      select s.id, s.name, s.description,
+        r.full_name as repository, r.url as repository_url, r.default_branch, s.source_path, s.source_commit
+      from organization_skills s
+      left join github_repositories r
+        on r.organization_id = s.organization_id and r.repository_id = s.source_repository_id
+      where s.archived_at is null and strpos(s.search_text, ${wanted}) > 0
+      order by s.name collate "C"
       limit ${limit - shown.length} offset ${Math.max(0, offset - builtIn.length)}`,
   )
-  return [...shown, ...own]
+  const listed = own.map(({ id, name, description, ...stored }): SkillSummary => {
+    const source = toSource(stored)
+    return { id, name, description, ...(source && { source }) }
+  })
+  return [...shown, ...listed]
 }
 
 export async function getSkill(
@@ -54,7 +63,12 @@ export async function createSkill(
 ): Promise<SavedSkill> {
   const parsed = parseSkillDocument(content)
   return changeSkills(service, caller, async (sql) => {
-    const skill = await saveVersion(sql, caller, { id: newId(), version: 1, content, domains: ['*'] }, parsed)
+    const skill = await saveVersion(
+      sql,
+      caller.actor,
+      { id: newId(), version: 1, content, domains: ['*'], source: null },
+      parsed,
+    )
     await requireRoom(service.config.plans, sql, 'skills')
     await recordAudit(sql, trailOf(caller), 'skill.created', skill.id, { name: skill.name })
     return skill
@@ -70,12 +84,14 @@ export async function patchSkill(
   return changeSkills(service, caller, async (sql) => {
     const before = await selectSkill(sql, id)
     if (before.archived_at) throw archived()
+    if (patch) await takeFromSource(sql, before)
     if (expected_version !== undefined && expected_version !== before.version) throw staleVersion(before.version)
-    const skill = await saveVersion(sql, caller, {
+    const skill = await saveVersion(sql, caller.actor, {
       id,
       version: before.version + 1,
       content: applyOperations(before.content, patch?.operations ?? []),
       domains: domains ?? before.domains,
+      source: before.source,
     })
     await recordAudit(sql, trailOf(caller), 'skill.updated', id, { name: skill.name, version: skill.version })
     return skill
@@ -89,6 +105,7 @@ export async function archiveSkill(
 ): Promise<Skill> {
   requireOwn(id)
   return changeSkills(service, caller, async (sql) => {
+    await takeFromSource(sql, await selectSkill(sql, id))
     const [newly] = await sql<{ name: string }>`
       update organization_skills set archived_at = now() where id = ${id} and archived_at is null returning name`
     if (newly) await recordAudit(sql, trailOf(caller), 'skill.archived', id, { name: newly.name })
@@ -129,8 +146,15 @@ export async function restoreSkill(
   requireOwn(id)
   return changeSkills(service, caller, async (sql) => {
     const before = await selectSkill(sql, id)
+    await takeFromSource(sql, before)
     const { content, domains } = await selectVersion(sql, id, String(version))
-    const skill = await saveVersion(sql, caller, { id, version: before.version + 1, content, domains })
+    const skill = await saveVersion(sql, caller.actor, {
+      id,
+      version: before.version + 1,
+      content,
+      domains,
+      source: null,
+    })
     if (before.archived_at) await requireRoom(service.config.plans, sql, 'skills')
     await recordAudit(sql, trailOf(caller), 'skill.restored', id, {
       name: skill.name,
@@ -139,6 +163,17 @@ export async function restoreSkill(
     })
     return skill
   })
+}
+
+/**
+ * Refuses changes to a skill that is synced. If its repository is no longer connected, the skill becomes the
+ * organization's own, so that connecting the repository again doesn't overwrite the change.
+ */
+async function takeFromSource(sql: Sql, { id, source }: Skill): Promise<void> {
+  if (source) throw synced(source)
+  await sql`
+    update organization_skills set source_repository_id = null, source_path = null, source_sha = null, source_commit = null
+    where id = ${id} and source_repository_id is not null`
 }
 
 /** Serializes changes to an organization's skills, so that two changes that swap names can't deadlock. */
@@ -154,10 +189,10 @@ async function changeSkills<T>({ database }: Service, caller: OrgCaller, work: (
 }
 
 /** Validates a text, stores it as a new version, and makes it the active one. */
-async function saveVersion(
+export async function saveVersion(
   sql: Sql,
-  caller: OrgCaller,
-  { id, version, content, domains }: Pick<Skill, 'id' | 'version' | 'content' | 'domains'>,
+  author: string,
+  { id, version, content, domains, source }: Pick<Skill, 'id' | 'version' | 'content' | 'domains' | 'source'>,
   { document, warnings } = parseSkillDocument(content),
 ): Promise<SavedSkill> {
   const { name, description } = document
@@ -171,26 +206,48 @@ async function saveVersion(
     returning created_at, updated_at, archived_at`
   await sql`
     insert into organization_skill_versions (organization_id, skill_id, version, content, domains, created_by)
-    values (current_organization(), ${id}, ${version}, ${content}, ${domains}, ${caller.user.email})`
-  const saved = { id, ...document, content, domains, location: null, version, ...stored } as Skill
+    values (current_organization(), ${id}, ${version}, ${content}, ${domains}, ${author})`
+  const saved = { id, ...document, content, domains, location: null, source, version, ...stored } as Skill
   return warnings.length > 0 ? { ...saved, warnings } : saved
 }
 
-type StoredSkill = Omit<Skill, keyof SkillDocument | 'location'>
+type StoredSkill = Omit<Skill, keyof SkillDocument | 'location' | 'source'> & StoredSource
+
+interface StoredSource {
+  /** Null unless the skill's repository is connected. */
+  repository: string | null
+  repository_url: string
+  default_branch: string
+  source_path: string
+  source_commit: string | null
+}
 
 const selectSkill = async (sql: Sql, id: string): Promise<Skill> => toSkill(await selectRows(sql, id), id)
 
 const selectRows = (sql: Sql, id: string) => sql<StoredSkill>`
-  select s.id, v.content, v.domains, s.version, s.created_at, s.updated_at, s.archived_at
+  select s.id, v.content, v.domains, s.version, s.created_at, s.updated_at, s.archived_at,
+    r.full_name as repository, r.url as repository_url, r.default_branch, s.source_path, s.source_commit
   from organization_skills s
   join organization_skill_versions v
     on v.organization_id = s.organization_id and v.skill_id = s.id and v.version = s.version
+  left join github_repositories r
+    on r.organization_id = s.organization_id and r.repository_id = s.source_repository_id
   where s.id = ${id}`
 
 /** Frontmatter fields are parsed from the stored text, which is the single source of truth. */
 function toSkill([row]: StoredSkill[], id: string): Skill {
   if (!row) throw notFound('skill', id)
-  return { ...row, ...parseSkillDocument(row.content).document, location: null }
+  const { repository, repository_url, default_branch, source_path, source_commit, ...skill } = row
+  const source = toSource({ repository, repository_url, default_branch, source_path, source_commit })
+  return { ...skill, ...parseSkillDocument(row.content).document, location: null, source }
+}
+
+function toSource(stored: StoredSource): Skill['source'] {
+  const { repository, repository_url, default_branch, source_path: path, source_commit: commit } = stored
+  if (repository === null) return null
+  const address = `${default_branch}/${path}`.split('/').map(encodeURIComponent).join('/')
+  const [url, edit_url] = ['blob', 'edit'].map((view) => `${repository_url}/${view}/${address}`) as [string, string]
+  return { repository, path, commit, url, edit_url }
 }
 
 async function selectVersionNumber(sql: Sql, id: string): Promise<number> {
@@ -223,6 +280,11 @@ const searchTextOf = ({ name, description }: Pick<Skill, 'name' | 'description'>
 
 const archived = () =>
   failure(409, 'CONFLICT', 'The skill is archived. Restore a version to edit it.', { data: { code: 'SKILL_ARCHIVED' } })
+
+const synced = ({ repository, path, url, edit_url }: NonNullable<Skill['source']>) =>
+  failure(409, 'CONFLICT', `The skill is synced from ${repository}. Edit ${path} there: ${edit_url}`, {
+    data: { code: 'SKILL_SYNCED', url, edit_url },
+  })
 
 const staleVersion = (current: number) =>
   failure(

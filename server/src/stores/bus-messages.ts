@@ -31,6 +31,8 @@ export const topics = {
   /** A grant ended, and with it every token issued under it. */
   grant: (id: string) => `grant:${id}` as const,
   key: (id: string) => `key:${id}` as const,
+  /** A service account’s role, name, keys or expiry, or that it was deleted. */
+  serviceAccount: (id: string) => `service-account:${id}` as const,
   /** An organization's identity provider or allowed domains. */
   identityProvider: (organizationId: string) => `identity-provider:${organizationId}` as const,
   endUser: (id: string) => `end-user:${id}` as const,
@@ -169,6 +171,8 @@ export type Outcome = PageResponse | { failure: CallFailure }
 
 export type HubMessage =
   | { kind: 'find'; ask: string; owner: Owner; wanted: Wanted }
+  /** Asks how many pages of an organization the node holds. */
+  | { kind: 'count'; ask: string; organizationId: string }
   | { kind: 'claim'; ask: string; claim: Claim }
   | { kind: 'call'; sourceId: string; owner: Owner; order: CallOrder }
   | { kind: 'cancel'; sourceId: string; callId: string; reason: string }

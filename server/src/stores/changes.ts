@@ -26,6 +26,14 @@ interface Watcher {
 /** Maximum age of a cached value before a node reads it from the database again. */
 export const recheckMs = 30_000
 
+const topicsAtOnce = 500
+
+/** Announces any number of changes, in messages of a limited size. */
+export function announceAll(changes: Changes, topics: readonly string[]): void {
+  for (let first = 0; first < topics.length; first += topicsAtOnce)
+    changes.announce(...topics.slice(first, first + topicsAtOnce))
+}
+
 const resendAfterMs = 1_000
 /** Maximum number of unsent topics. Beyond it, the other nodes are only told that they missed something. */
 const mostUnsent = 1_000

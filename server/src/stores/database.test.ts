@@ -73,6 +73,7 @@ describe('a transaction sees', () => {
     ['no rows as the service', () => database.asService(visible), () => []],
     ['no rows except departures as the finisher', () => database.asFinisher(visible), () => []],
     ['no rows except expired contents as the expirer', () => database.asExpirer(visible), () => []],
+    ['no rows except due syncs as the syncer', () => database.asSyncer(visible), () => []],
     ['no rows as an unknown user', () => database.asUser(newId(), visible), () => []],
     ['no rows as an address without an invitation', () => database.asInvitee('nobody@example.com', visible), () => []],
     ['no rows as an empty user', () => database.asUser('', visible), () => []],
@@ -207,6 +208,29 @@ describe('writes', () => {
   test('of a single statement are committed', async () => {
     await database.asOrg(acme, (sql) => invite(sql, acme, 'single@example.com'))
     expect(await invited('single@example.com')).toBe(1)
+  })
+
+  test('that commit by themselves are saved before their results arrive, and nothing can follow', async () => {
+    const email = `${newId()}@example.com`
+    await database.asOrg(acme, async (sql) => {
+      const inviting = invite(sql, acme, email)
+      sql.commit()
+      await expect(sql`select`).rejects.toThrow('The transaction has ended')
+      await inviting
+      expect(await invited(email)).toBe(1)
+    })
+    expect(await invited(email)).toBe(1)
+  })
+
+  test('that commit by themselves are all rolled back if one fails', async () => {
+    const email = `${newId()}@example.com`
+    const work = database.asOrg(acme, async (sql) => {
+      const inviting = Promise.all([invite(sql, acme, email), sql`select 1 / 0`])
+      sql.commit()
+      return inviting
+    })
+    await expect(work).rejects.toThrow('division by zero')
+    expect(await invited(email)).toBe(0)
   })
 
   test('of a single statement that fails halfway are rolled back', async () => {

@@ -14,14 +14,22 @@ export interface Sql {
   readonly auditKey: DerivedKey
 }
 
+export interface Transaction extends Sql {
+  /**
+   * Commits with the statements that were just sent, without waiting for their results, so that their locks are held for
+   * as short as possible. Nothing can follow. If one of them fails, nothing is saved.
+   */
+  commit(): void
+}
+
 export interface Database {
   /** A transaction that only sees one organization's rows, whatever its SQL is. */
-  asOrg<T>(organizationId: string, work: (sql: Sql) => Promise<T>): Promise<T>
+  asOrg<T>(organizationId: string, work: (sql: Transaction) => Promise<T>): Promise<T>
   /** A transaction that sees the organizations and memberships of one user. */
   asUser<T>(userId: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the invitations to one verified email address. */
   asInvitee<T>(email: string, work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees the publishable key with the given hash. */
+  /** A transaction that sees the publishable key or the service account with the given hash. */
   asKeyHolder<T>(keyHash: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the unfinished departures of all organizations, and no other tenant rows. */
   asFinisher<T>(work: (sql: Sql) => Promise<T>): Promise<T>
@@ -31,6 +39,17 @@ export interface Database {
   asEraser<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the abandoned runs of all organizations, and no other tenant rows. */
   asKeeper<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees what is to be done at the billing provider for all organizations, and their seats. */
+  asBiller<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /**
+   * A transaction that sees the repositories of all organizations whose sync is due, and where the operator's GitHub
+   * app is installed, and no other tenant rows.
+   */
+  asSyncer<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees which organization has verified an email domain, and no other tenant rows. */
+  asEmailDomain<T>(domain: string, work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees all organizations' sign-in providers and domains, and no other tenant rows. */
+  asDomainChecker<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees no tenant rows, for tables that belong to no organization, such as users. */
   asService<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   close(): Promise<void>
@@ -62,6 +81,8 @@ interface Watched {
   unanswered: number
   /** The tick of the last response, or of the first query sent since then. */
   heardAt: number
+  /** Whether statements are being collected for the next write. */
+  isCollecting: boolean
 }
 
 const ticksOfPatience = 10
@@ -91,7 +112,7 @@ export function openDatabase({
   // Counts ticks instead of time, so that a process that was itself suspended or blocked doesn't blame PostgreSQL.
   let tick = 0
   const watched = new Map<pg.PoolClient, Watched>()
-  pool.on('connect', (client) => void watched.set(client, { unanswered: 0, heardAt: tick }))
+  pool.on('connect', (client) => void watched.set(client, { unanswered: 0, heardAt: tick, isCollecting: false }))
   pool.on('remove', (client) => void watched.delete(client))
   const watch = setInterval(() => {
     tick += 1
@@ -114,7 +135,7 @@ export function openDatabase({
     }
   }
 
-  async function transaction<T>(setting: string, value: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+  async function transaction<T>(setting: string, value: string, work: (sql: Transaction) => Promise<T>): Promise<T> {
     const client = await connect()
     const state = watched.get(client) as Watched
     // After an error that PostgreSQL didn't report, the connection is in an unknown state and must not be reused.
@@ -138,6 +159,7 @@ export function openDatabase({
         })
         if (state.unanswered === 0) state.heardAt = tick
         state.unanswered += 1
+        collectStatements(client, state)
         client.query(Object.assign(query, { name: statementName(text) }))
       })
     let statements = 0
@@ -151,11 +173,14 @@ export function openDatabase({
       latest = rows
       return rows
     }
-    const sql: Sql = Object.assign(run, { auditKey })
+    let committing: Promise<pg.ResultBuilder> | undefined
     const commit = () => {
       isOver = true
-      return send('commit', [])
+      committing ??= send('commit', [])
+      committing.catch(ignore)
+      return committing
     }
+    const sql: Transaction = Object.assign(run, { auditKey, commit: () => void commit() })
 
     try {
       // Not awaited, so that both travel with the first statement.
@@ -197,6 +222,10 @@ export function openDatabase({
     asExpirer: (work) => transaction('inlay.task', 'expiry', work),
     asEraser: (work) => transaction('inlay.task', 'retention', work),
     asKeeper: (work) => transaction('inlay.task', 'runs', work),
+    asBiller: (work) => transaction('inlay.task', 'billing', work),
+    asSyncer: (work) => transaction('inlay.task', 'code_sync', work),
+    asEmailDomain: (domain, work) => transaction('inlay.email_domain', domain, work),
+    asDomainChecker: (work) => transaction('inlay.task', 'sign_in', work),
     asService: (work) => transaction('inlay.organization_id', '', work),
     async close() {
       await pool.end()
@@ -205,10 +234,27 @@ export function openDatabase({
   }
 }
 
+const streamOf = (client: pg.PoolClient): Duplex =>
+  (client as unknown as { connection: { stream: Duplex } }).connection.stream
+
 /** Fails everything that waits on the connection, and removes it from the pool. */
 function cut(client: pg.PoolClient, afterMs: number): void {
-  const { stream } = (client as unknown as { connection: { stream: Duplex } }).connection
-  stream.destroy(new Error(`PostgreSQL did not answer within ${afterMs} ms`))
+  streamOf(client).destroy(new Error(`PostgreSQL did not answer within ${afterMs} ms`))
+}
+
+/**
+ * Writes the statements that code sends without waiting for a response in one system call. The library makes one for
+ * each statement; see the agent in bench/README.md.
+ */
+function collectStatements(client: pg.PoolClient, state: Watched): void {
+  if (state.isCollecting) return
+  state.isCollecting = true
+  const stream = streamOf(client)
+  stream.cork()
+  process.nextTick(() => {
+    state.isCollecting = false
+    stream.uncork()
+  })
 }
 
 const texts = new WeakMap<TemplateStringsArray, string>()

@@ -475,7 +475,7 @@ test.runIf(redisUrl)(
       await kv.close()
       between.close()
     })
-    await kv.set('a', 1)
+    await vi.waitFor(() => kv.set('a', 1), 5_000)
     const ask = () => Promise.allSettled([kv.set('a', 2), kv.get('a'), kv.setIfAbsent('b', 1)])
     isSilent = true
     const explain = (outcomes: PromiseSettledResult<unknown>[]) =>

@@ -1,5 +1,6 @@
 import { chmodSync, closeSync, fdatasync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../lib/clock.ts'
 import { serviceUnavailable } from '../lib/errors.ts'
 import type { Secrets } from '../lib/secrets.ts'
@@ -19,6 +20,8 @@ export interface Kv {
   delete(key: string): Promise<void>
   /** Increments a counter and returns it. The time to live starts at the first count and isn't extended. */
   count(key: string, ttlSeconds?: number): Promise<number>
+  /** Deletes every entry, counters included, whose key contains the text. Takes as long as reading all keys. */
+  deleteContaining(text: string): Promise<void>
   /** Reseals values that were sealed with an older secret. Safe to repeat. Returns the number of changed values. */
   reseal(): Promise<number>
   ping(): Promise<void>
@@ -50,6 +53,9 @@ export interface KvOptions {
 
 export const openFileKv = (path: string, options: KvOptions): Kv => sealed(fileEngine(path, options), options.secrets)
 
+/** Keys that are read before others get their turn. */
+const keysAtOnce = 500
+
 /** Keeps counters apart from sealed values: they are plain numbers, so that Redis can increment them. */
 const counterPrefix = 'count:'
 
@@ -66,6 +72,15 @@ export function sealed(engine: Engine, secrets: Secrets): Kv {
     take: async (key) => unseal(key, await engine.take(key)),
     delete: (key) => engine.delete(key),
     count: async (key, ttlSeconds) => engine.count(counterPrefix + key, optional(ttlSeconds)),
+    async deleteContaining(text) {
+      let read = 0
+      for await (const key of engine.keys()) {
+        if (key.includes(text)) await engine.delete(key)
+        read += 1
+        // The file's engine never waits, so without this a large file would block the event loop.
+        if (read % keysAtOnce === 0) await nextTurn()
+      }
+    },
     async reseal() {
       let changed = 0
       for await (const key of engine.keys()) {

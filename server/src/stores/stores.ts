@@ -12,6 +12,7 @@ import { type Database, openDatabase } from './database.ts'
 import { type Kv, type KvOptions, openFileKv } from './kv.ts'
 import { openEmbeddedPostgres } from './postgres/embedded-postgres.ts'
 import { migrate, serviceConnection } from './postgres/migrations.ts'
+import { eraseTenant, type TenantErasure } from './postgres/tenant-erasure.ts'
 
 /** The configured stores, opened and migrated. */
 export interface Stores {
@@ -22,6 +23,8 @@ export interface Stores {
   secrets: Secrets
   /** The schema owner's connection, for the few operations that the service's role isn't allowed to do. */
   owner: pg.ClientConfig
+  /** Deletes all rows of an organization; see postgres/tenant-erasure.ts. */
+  eraseTenant(erasure: TenantErasure): Promise<boolean>
   close(): Promise<void>
 }
 
@@ -82,7 +85,17 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     closers.push(() => bus.close())
     const changes = await openChanges(openBus(), log)
     closers.push(() => changes.close())
-    return { database, kv, bus, changes, secrets, owner: postgres.connection, close }
+    const owner = postgres.connection
+    return {
+      database,
+      kv,
+      bus,
+      changes,
+      secrets,
+      owner,
+      eraseTenant: (erasure) => eraseTenant(owner, erasure),
+      close,
+    }
   } catch (error) {
     await close()
     throw error

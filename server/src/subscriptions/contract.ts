@@ -21,10 +21,17 @@ const Subscription = z
     plan_id: z.string().describe('ID of the plan that the subscription pays for'),
     product_id: z.string().describe('ID of the product at the billing provider'),
     customer_id: z.string().describe('ID of the customer at the billing provider'),
+    seats: z
+      .int()
+      .nullable()
+      .describe('Number of seats that the subscription pays for; null if it isn’t sold by the seat'),
     current_period_end: Timestamp.nullable().describe(
       'When the period that is paid for ends; null if the provider doesn’t say',
     ),
     cancel_at: Timestamp.nullable().describe('When the subscription ends; null if it renews'),
+    grace_ends_at: Timestamp.nullable().describe(
+      'Until when the organization keeps its plan although a payment failed; null unless the status is `past_due`',
+    ),
     created_at: Timestamp.describe('When the subscription was created'),
     updated_at: Timestamp.describe('When the subscription was last changed'),
   })
@@ -50,6 +57,15 @@ export const billingErrors = {
   BILLING_NOT_CONFIGURED: variant(404, 'BILLING_NOT_CONFIGURED', 'This installation has no billing provider'),
 }
 
+export const portalErrors = {
+  ...billingErrors,
+  NO_BILLING_ACCOUNT: variant(
+    404,
+    'NO_BILLING_ACCOUNT',
+    'This organization hasn’t bought anything yet, so it has no billing portal. Choose a plan first.',
+  ),
+}
+
 const subscriptions = { tag: 'Subscriptions' } as const
 
 export const getSubscription = operation({
@@ -60,7 +76,7 @@ export const getSubscription = operation({
   access: 'org',
   summary: 'Get the organization’s subscription',
   description:
-    'Returns the full record, or null if the organization has no subscription. If it has several, an active one comes first, then the newest.',
+    'Returns the full record, or null if the organization has no subscription. If it has several, an active one comes first, then one whose payment is overdue, then the newest.',
   response: Subscription.nullable(),
   errors: [],
 })
@@ -98,6 +114,11 @@ export const listProducts = operation({
           .meta({ id: 'Product' }),
       )
       .describe('The products, smallest plan first'),
+    plan_changes: z
+      .enum(['checkout', 'portal'])
+      .describe(
+        'Where an organization changes to another plan while it has a subscription that hasn’t ended. Without one, it uses a checkout.',
+      ),
   }),
   errors: [],
 })
@@ -127,10 +148,10 @@ export const getPortalUrl = operation({
   access: 'admin',
   summary: 'Get a link to the billing portal',
   description:
-    'Returns a URL as a JSON string. Redirect the user to it to change or cancel the subscription or to see invoices. The response is a 404 with `BILLING_NOT_CONFIGURED` if this installation has no billing provider.',
+    'Returns a URL as a JSON string. Redirect the user to it to change or cancel the subscription or to see invoices. The response is a 404: `NO_BILLING_ACCOUNT` if the organization hasn’t bought anything yet, `BILLING_NOT_CONFIGURED` if this installation has no billing provider.',
   response: z.url(),
   errors: [],
-  ownErrors: billingErrors,
+  ownErrors: portalErrors,
 })
 
 export const syncSubscription = operation({

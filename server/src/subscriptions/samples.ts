@@ -4,13 +4,21 @@ import { asOrg, type OperationSamples, type Slug, type ToolSample } from '../../
 import type * as contract from './contract.ts'
 
 export const fillTables = (app: TestService, slug: Slug) =>
-  asOrg(
-    app,
-    slug,
-    (sql) => sql`
+  asOrg(app, slug, async (sql) => {
+    await sql`
       insert into subscriptions (organization_id, id, status, plan_id, product_id, customer_id, created_at, updated_at)
-      values (current_organization(), ${randomUUID()}, 'canceled', 'free', 'x', 'x', now(), now())`,
-  )
+      values (current_organization(), ${randomUUID()}, 'canceled', 'free', 'x', 'x', now(), now())`
+    await sql`insert into billing_deliveries (organization_id, id) values (current_organization(), ${randomUUID()})`
+    // Later than the test, so that the server doesn't do it.
+    await sql`
+      insert into billing_work (organization_id, task, due_at)
+      values (current_organization(), 'usage', now() + interval '1 day') on conflict do nothing`
+    const id = randomUUID()
+    await sql`
+      insert into usage_events (organization_id, id, prompt_tokens, completion_tokens, model, finish_reason, created_at)
+      values (current_organization(), ${id}, 1, 1, 'x', 'stop', now())`
+    await sql`insert into unreported_usage (organization_id, id) values (current_organization(), ${id})`
+  })
 
 export const operationSamples: OperationSamples<typeof contract> = {
   getSubscription: {},

@@ -93,6 +93,7 @@ test('the products are the plans that are sold', async () => {
       { product_id: 'inlay_team', plan_id: 'team' },
       { product_id: 'inlay_enterprise', plan_id: 'enterprise' },
     ],
+    plan_changes: 'checkout',
   })
 })
 
@@ -158,8 +159,10 @@ describe('buying in development', () => {
       plan_id: 'team',
       product_id: 'inlay_team',
       customer_id: `local_${customer.id}`,
+      seats: null,
       current_period_end: periodEnd,
       cancel_at: null,
+      grace_ends_at: null,
       created_at: timestamp,
       updated_at: timestamp,
     })
@@ -315,6 +318,7 @@ describe('a sync', () => {
     status: 'active',
     product_id: 'inlay_team',
     customer_id: 'cus_1',
+    seats: null,
     current_period_end: '2027-01-01T00:00:00.000Z',
     cancel_at: null,
     created_at: '2026-01-01T00:00:00.000Z',
@@ -367,13 +371,18 @@ describe('a sync', () => {
       status: 'past_due',
       product_id: 'inlay_enterprise',
       customer_id: 'cus_2',
+      seats: 7,
       current_period_end: null,
       cancel_at: '2026-06-01T00:00:00.000Z',
       created_at: '2026-01-02T00:00:00.000Z',
       updated_at: '2026-05-01T00:00:00.000Z',
     })
     await syncWith(customer, async () => [changed])
-    expect(await customer.request('GET', '/subscriptions')).toEqual({ ...changed, plan_id: 'enterprise' })
+    expect(await customer.request('GET', '/subscriptions')).toEqual({
+      ...changed,
+      plan_id: 'enterprise',
+      grace_ends_at: '2026-05-08T00:00:00.000Z',
+    })
   })
 
   test('assigns the free plan for a product without a plan', async () => {
@@ -402,11 +411,15 @@ describe('a sync', () => {
 
   test('with an older response than the stored one changes nothing', async () => {
     const customer = await makeCustomer()
-    let answer: (subscriptions: ProvidedSubscription[]) => void = () => undefined
-    const slow = syncWith(customer, () => new Promise((resolve) => (answer = resolve)))
-    app.clock.now += 1
+    const asked = Promise.withResolvers<void>()
+    const answer = Promise.withResolvers<ProvidedSubscription[]>()
+    const slow = syncWith(customer, () => {
+      asked.resolve()
+      return answer.promise
+    })
+    await asked.promise
     await syncWith(customer, async () => [provided()])
-    answer([])
+    answer.resolve([])
     expect(await slow).toEqual({ synced: 0, deleted: 0 })
     expect(await customer.plan()).toBe('team')
   })
@@ -424,7 +437,10 @@ describe('a sync', () => {
 test('production has no local billing', async () => {
   const app = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
   const token = await app.tokenFor('admin@demo.test', 'demo')
-  expect((await app.request('GET', '/subscriptions/products', { token })).body).toEqual({ products: [] })
+  expect((await app.request('GET', '/subscriptions/products', { token })).body).toEqual({
+    products: [],
+    plan_changes: 'checkout',
+  })
   for (const [method, path] of [
     ['GET', '/subscriptions/checkout?product_id=inlay_team'],
     ['GET', '/subscriptions/portal'],

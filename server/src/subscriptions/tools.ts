@@ -20,7 +20,15 @@ const FullView = z.strictObject({
   updated_at: shape.updated_at.nullable(),
 })
 
-const empty = { id: null, product_id: null, customer_id: null, created_at: null, updated_at: null }
+const empty = {
+  grace_ends_at: null,
+  id: null,
+  product_id: null,
+  customer_id: null,
+  seats: null,
+  created_at: null,
+  updated_at: null,
+}
 
 export const getSubscription = tool({
   name: 'get_subscription',

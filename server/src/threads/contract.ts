@@ -4,6 +4,13 @@ import { Id, moment, Page, Timestamp } from '../foundation/shapes.ts'
 import { variant } from '../lib/errors.ts'
 import { isId } from '../lib/ids.ts'
 
+const Governance = z
+  .enum(['none', 'allowed', 'refused', 'result_refused'])
+  .nullable()
+  .describe(
+    'Decision of the governance provider: `refused` before the tool ran, `result_refused` after it ran, `none` if there is no provider. Null until the call has ended, if it wasn’t made, and for tools that no provider is asked about.',
+  )
+
 const ThreadStatus = z.enum(['regular', 'archived', 'deleted'])
 
 const Thread = z
@@ -14,6 +21,9 @@ const Thread = z
       .string()
       .nullable()
       .describe('Email address of the end user, or their external ID if they have none; null for an anonymous visitor'),
+    is_preview: z
+      .boolean()
+      .describe('Whether the end user is a member of your organization who tries the agent in the dashboard'),
     site_id: z
       .string()
       .nullable()
@@ -139,51 +149,54 @@ export const updateThread = operation({
 const Rating = z.enum(['up', 'down'])
 const visibleText = 'null if contents aren’t visible'
 
-const MessageToolCall = z
-  .strictObject({
-    id: z.string().describe('ID of the call'),
-    name: z.string().describe('Name of the tool; a connector’s tools are named `<connector>.<tool>`'),
-    source_type: z
-      .enum(['page', 'connector', 'built_in', 'client'])
-      .nullable()
-      .describe('Who offered the tool; `client` is an AG-UI client. Null if there is no tool with this name.'),
-    source: z
-      .string()
-      .nullable()
-      .describe('Origin of the page or client, or name of the connector; null for built-in and unknown tools'),
-    state: z
-      .enum([
-        'new',
-        'asking',
-        'approved',
-        'running',
-        'succeeded',
-        'failed',
-        'unknown',
-        'refused',
-        'declined',
-        'cancelled',
-      ])
-      .describe(
-        'How far the call is. `asking`: the user has to decide. `refused`: by a policy or the governance provider. `declined`: by the user. `unknown`: the call may or may not have happened, because the server that made it is gone.',
-      ),
-    decision: z
-      .enum(['not_needed', 'allowed', 'always_allowed', 'declined'])
-      .nullable()
-      .describe('The user’s decision; null before it, and if the call was refused'),
-    args: z
-      .record(z.string(), z.unknown())
-      .nullable()
-      .describe(`Arguments of the call, as the user edited them; ${visibleText}`),
-    is_edited: z.boolean().describe('Whether the user edited the arguments'),
-    result: z
-      .string()
-      .nullable()
-      .describe(`Result of the call, at most 16,384 characters; null if it has none, and ${visibleText}`),
-    started_at: Timestamp.nullable().describe('When the tool was called; null if it wasn’t'),
-    ended_at: Timestamp.nullable().describe('When the call ended; null if it hasn’t'),
-  })
-  .meta({ id: 'MessageToolCall' })
+/** A tool call of the agent, without its contents. */
+export const AgentToolCall = z.strictObject({
+  id: z.string().describe('ID of the call'),
+  name: z.string().describe('Name of the tool; a connector’s tools are named `<connector>.<tool>`'),
+  source_type: z
+    .enum(['page', 'connector', 'built_in', 'client'])
+    .nullable()
+    .describe('Who offered the tool; `client` is an AG-UI client. Null if there is no tool with this name.'),
+  source: z
+    .string()
+    .nullable()
+    .describe('Origin of the page or client, or name of the connector; null for built-in and unknown tools'),
+  state: z
+    .enum([
+      'new',
+      'asking',
+      'approved',
+      'running',
+      'succeeded',
+      'failed',
+      'unknown',
+      'refused',
+      'declined',
+      'cancelled',
+    ])
+    .describe(
+      'How far the call is. `asking`: the user has to decide. `refused`: by a policy or the governance provider. `declined`: by the user. `unknown`: the call may or may not have happened, because the server that made it is gone.',
+    ),
+  decision: z
+    .enum(['not_needed', 'allowed', 'always_allowed', 'declined'])
+    .nullable()
+    .describe('The user’s decision; null before it, and if the call was refused'),
+  governance: Governance,
+  is_edited: z.boolean().describe('Whether the user edited the arguments'),
+  started_at: Timestamp.nullable().describe('When the tool was called; null if it wasn’t'),
+  ended_at: Timestamp.nullable().describe('When the call ended; null if it hasn’t'),
+})
+
+const MessageToolCall = AgentToolCall.extend({
+  args: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .describe(`Arguments of the call, as the user edited them; ${visibleText}`),
+  result: z
+    .string()
+    .nullable()
+    .describe(`Result of the call, at most 16,384 characters; null if it has none, and ${visibleText}`),
+}).meta({ id: 'MessageToolCall' })
 
 const Message = z
   .strictObject({
@@ -224,7 +237,7 @@ const Message = z
   .meta({ id: 'Message' })
 
 const contentsText =
-  'Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`.'
+  'Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. You can always read your own previews.'
 
 export const listThreadMessages = operation({
   ...threads,
@@ -295,10 +308,20 @@ const Feedback = z
       .string()
       .nullable()
       .describe('Email address of the end user, or their external ID if they have none; null for an anonymous visitor'),
+    is_preview: z
+      .boolean()
+      .describe('Whether the end user is a member of your organization who tries the agent in the dashboard'),
     rating: Rating.describe('`up` or `down`'),
     comment: z.string().nullable().describe(`The user’s comment; null if there is none, and ${visibleText}`),
     created_at: Timestamp.describe('When the user first rated the message'),
     updated_at: Timestamp.describe('When the user last changed the rating or the comment'),
+    reviewed_at: Timestamp.nullable().describe('When an administrator reviewed it; null if nobody has'),
+    reviewed_by: z
+      .string()
+      .nullable()
+      .describe(
+        'Email address of that administrator, or `service-account:` and the name of a service account; null if nobody has',
+      ),
   })
   .meta({ id: 'Feedback' })
 
@@ -327,6 +350,10 @@ export const listFeedback = operation({
       .refine(isId, 'Must be the ID of a thread')
       .optional()
       .describe('Return only feedback in this thread'),
+    reviewed: z
+      .enum(['true', 'false'])
+      .optional()
+      .describe('Return only feedback that has, or hasn’t, been reviewed since the user last changed it'),
   }),
   response: z
     .strictObject({
@@ -336,4 +363,20 @@ export const listFeedback = operation({
     })
     .meta({ id: 'FeedbackList' }),
   errors: [],
+})
+
+export const updateFeedback = operation({
+  tag: 'Feedback',
+  resource: 'feedback',
+  access: 'admin',
+  id: 'updateFeedback',
+  method: 'patch',
+  path: '/feedback/{id}',
+  summary: 'Mark feedback as reviewed or unreviewed',
+  description:
+    'The ID is the `message_id` of the feedback. If the user changes the rating or the comment later, the feedback is unreviewed again.',
+  params: Id,
+  body: z.strictObject({ reviewed: z.boolean().describe('Whether you have reviewed the feedback') }),
+  response: Feedback.pick({ message_id: true, reviewed_at: true, reviewed_by: true }).meta({ id: 'FeedbackReview' }),
+  errors: ['RESOURCE_NOT_FOUND'],
 })

@@ -60,10 +60,13 @@ describe('saving feedback', () => {
           thread_id: threadId,
           end_user_id: isEndUser ? endUserId : null,
           end_user_name: isEndUser ? `${endUserId}@example.com` : null,
+          is_preview: false,
           rating: 'down',
           comment: 'Too slow\nfor me',
           created_at: expect.any(String),
           updated_at: first.feedback[0].created_at,
+          reviewed_at: null,
+          reviewed_by: null,
         },
       ],
       contents_visible: true,
@@ -188,6 +191,7 @@ describe('the list', () => {
     ['rating=1', 'rating'],
     ['since=yesterday', 'since'],
     ['thread_id=x', 'thread_id'],
+    ['reviewed=yes', 'reviewed'],
     ['search=x', 'search'],
   ])('rejects %s', async (query, field) => {
     expect((await list(`?${query}`)).data).toEqual({
@@ -195,5 +199,58 @@ describe('the list', () => {
       field,
       details: expect.stringMatching(/\S/),
     })
+  })
+})
+
+describe('reviewing feedback', () => {
+  const review = (id: string, body: object = { reviewed: true }, token = admin) =>
+    app.request('PATCH', `/feedback/${id}`, { token, body })
+  const ids = async (query: string) =>
+    (await list(query)).feedback.map(({ message_id }: { message_id: string }) => message_id)
+
+  test('says who and when, moves it in the list, and is an audit event; both can be undone', async () => {
+    const [first, second] = [await answer(), await answer()]
+    await save(first.runId)
+    await save(second.runId)
+    const { body } = await review(first.runId)
+    expect(body).toEqual({
+      message_id: first.runId,
+      reviewed_at: expect.stringMatching(/Z$/),
+      reviewed_by: 'admin@demo.test',
+    })
+    expect(await ids('?reviewed=true')).toEqual([first.runId])
+    expect(await ids('?reviewed=false')).toEqual([second.runId])
+    expect((await list('?reviewed=true')).feedback[0]).toMatchObject({ reviewed_by: 'admin@demo.test' })
+    expect((await review(first.runId, { reviewed: false })).body).toMatchObject({
+      reviewed_at: null,
+      reviewed_by: null,
+    })
+    expect(await ids('?reviewed=true')).toEqual([])
+    const events = await asDemo(
+      (sql) => sql`
+        select action, actor from audit_events where action like 'feedback.%reviewed' and target = ${first.runId}
+        order by sequence`,
+    )
+    expect(events).toEqual([
+      { action: 'feedback.reviewed', actor: 'admin@demo.test' },
+      { action: 'feedback.unreviewed', actor: 'admin@demo.test' },
+    ])
+  })
+
+  test('ends when the user changes the feedback', async () => {
+    const { runId } = await answer()
+    await save(runId)
+    await review(runId)
+    await save(runId, { rating: 'down' })
+    expect((await list()).feedback[0]).toMatchObject({ rating: 'down', reviewed_at: null, reviewed_by: null })
+  })
+
+  test('is refused for feedback that isn’t there, members and other input', async () => {
+    const { runId } = await answer()
+    expect((await review(runId)).status).toBe(404)
+    await save(runId)
+    expect((await review(runId, {})).body.data).toMatchObject({ field: 'reviewed' })
+    expect((await review(runId, { reviewed: 'yes' })).status).toBe(400)
+    expect((await review(runId, { reviewed: true }, await app.tokenFor('member@demo.test', 'demo'))).status).toBe(403)
   })
 })

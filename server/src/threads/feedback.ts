@@ -43,13 +43,14 @@ export async function saveFeedback(sql: Sql, { runId, endUserId, visitor, rating
     insert into feedback (organization_id, run_id, thread_id, rating, comment)
     values (current_organization(), ${runId}, ${run.thread_id}, ${rating}, ${comment})
     on conflict (organization_id, run_id) do update set
-      rating = excluded.rating, comment = excluded.comment, updated_at = now()`
+      rating = excluded.rating, comment = excluded.comment, updated_at = now(),
+      reviewed_at = null, reviewed_by = null`
 }
 
 export async function listFeedback(
   { database }: Service,
   caller: OrgCaller,
-  { limit, cursor, rating, since, thread_id }: Input<typeof contract.listFeedback>,
+  { limit, cursor, rating, since, thread_id, reviewed }: Input<typeof contract.listFeedback>,
 ): Promise<FeedbackList> {
   const before = cursor === undefined ? undefined : readCursor(cursor)
   return database.asOrg(caller.organization.id, async (sql) => {
@@ -57,13 +58,17 @@ export async function listFeedback(
     const found = await sql<FeedbackList['feedback'][number]>`
       select run_id as message_id, thread_id, threads.end_user_id,
              (select coalesce(nullif(email, ''), external_id) from end_users u where u.id = threads.end_user_id)
-               as end_user_name, rating,
+               as end_user_name,
+             exists (select from end_users u where u.id = threads.end_user_id and preview_user_id is not null)
+               as is_preview,
+             rating,
              case when ${contents_visible}::boolean then comment end as comment,
-             feedback.created_at, feedback.updated_at
+             feedback.created_at, feedback.updated_at, reviewed_at, reviewed_by
       from feedback join threads on threads.id = thread_id
       where (${rating}::text is null or rating = ${rating})
         and (${since}::timestamptz is null or feedback.updated_at >= ${since})
         and (${thread_id}::uuid is null or thread_id = ${thread_id})
+        and (${reviewed}::boolean is null or (reviewed_at is not null) = ${reviewed})
         and (${before?.at}::timestamptz is null or (feedback.updated_at, run_id) < (${before?.at}, ${before?.id}::uuid))
       order by feedback.updated_at desc, run_id desc limit ${limit + 1}`
     const feedback = found.slice(0, limit)
@@ -73,6 +78,22 @@ export async function listFeedback(
       await recordAudit(sql, trailOf(caller), 'feedback.comments_read', caller.organization.id, { comments })
     const next_cursor = last ? `${Date.parse(last.updated_at)}_${last.message_id}` : null
     return { feedback, contents_visible, next_cursor }
+  })
+}
+
+export async function updateFeedback(
+  { database }: Service,
+  caller: OrgCaller,
+  { id, reviewed }: Input<typeof contract.updateFeedback>,
+): Promise<Output<typeof contract.updateFeedback>> {
+  const reviewer = reviewed ? caller.actor : null
+  return database.asOrg(caller.organization.id, async (sql) => {
+    const [review] = await sql<Output<typeof contract.updateFeedback>>`
+      update feedback set reviewed_at = case when ${reviewed}::boolean then now() end, reviewed_by = ${reviewer}
+      where run_id = ${id} returning run_id as message_id, reviewed_at, reviewed_by`
+    if (!review) throw notFound('feedback', id)
+    await recordAudit(sql, trailOf(caller), reviewed ? 'feedback.reviewed' : 'feedback.unreviewed', id, {})
+    return review
   })
 }
 

@@ -21,7 +21,8 @@ export async function listThreadMessages(
 ): Promise<MessageList> {
   return database.asOrg(caller.organization.id, async (sql) => {
     await selectThread(sql, id)
-    const contents_visible = await areContentsVisible(sql)
+    const isOwn = await isOwnPreview(sql, caller, id)
+    const contents_visible = isOwn || (await areContentsVisible(sql))
     const found = await selectMessages(sql, id, {
       after: Number(cursor ?? 0),
       limit: limit + 1,
@@ -32,10 +33,18 @@ export async function listThreadMessages(
     const page = found.slice(0, limit)
     const messages = page.map(({ message }) => message)
     const next_cursor = found.length > limit ? String(page.at(-1)?.position) : null
-    if (contents_visible && messages.length > 0)
+    if (contents_visible && !isOwn && messages.length > 0)
       await recordAudit(sql, trailOf(caller), 'thread.contents_read', id, { messages: messages.length })
     return { messages, contents_visible, next_cursor }
   })
+}
+
+/** Whether the caller tried the agent in this thread. Nobody else's words are in it. */
+async function isOwnPreview(sql: Sql, { user }: OrgCaller, threadId: string): Promise<boolean> {
+  const [own] = await sql`
+    select from threads t join end_users u on u.id = t.end_user_id
+    where t.id = ${threadId} and u.preview_user_id = ${user?.id ?? null}`
+  return own !== undefined
 }
 
 interface Wanted {
@@ -138,7 +147,7 @@ const selectCalls = (sql: Sql, runIds: readonly string[], { withContents, maxRes
   MessageToolCall & { run_id: string; step: number }
 >`
   select run_id, step, id, coalesce(tool ->> 'name', name) as name, tool ->> 'kind' as source_type,
-         coalesce(tool ->> 'connector', tool ->> 'origin') as source, state, decision,
+         coalesce(tool ->> 'connector', tool ->> 'origin') as source, state, decision, governance,
          case when ${withContents}::boolean then coalesce(edited_args, args) end as args,
          edited_args is not null as is_edited,
          case when ${withContents}::boolean then left(result, coalesce(${maxResultLength}::int, 2147483647)) end

@@ -4,7 +4,7 @@ import type { Service } from '../foundation/service.ts'
 
 import * as contract from './contract.ts'
 import { exportThread } from './export.ts'
-import { listFeedback } from './feedback.ts'
+import { listFeedback, updateFeedback } from './feedback.ts'
 import { listThreadMessages } from './messages.ts'
 import * as threads from './threads.ts'
 
@@ -22,6 +22,7 @@ export const threadsRoom: Room<Service> = {
     route(contract.listThreadMessages, listThreadMessages),
     route(contract.exportThread, exportThread),
     route(contract.listFeedback, listFeedback),
+    route(contract.updateFeedback, updateFeedback),
   ],
   tools: [],
 }

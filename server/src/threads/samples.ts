@@ -14,7 +14,7 @@ const thread = (app: TestService, slug: Slug) =>
     await sql`
       insert into feedback (organization_id, run_id, thread_id, rating, comment)
       values (current_organization(), ${runId}, ${id}, 'up', 'sample')`
-    return { id }
+    return { id, runId }
   })
 
 const visibleThread = async (app: TestService, slug: Slug) => {
@@ -41,4 +41,8 @@ export const operationSamples: OperationSamples<typeof contract> = {
   listThreadMessages: { prepare: thread },
   exportThread: { prepare: visibleThread },
   listFeedback: { prepare: thread },
+  updateFeedback: {
+    prepare: async (app, slug) => ({ id: (await thread(app, slug)).runId }),
+    body: () => ({ reviewed: true }),
+  },
 }

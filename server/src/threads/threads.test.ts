@@ -32,6 +32,7 @@ test('a new thread starts without messages, and each message updates its counts'
     end_user_id: endUser,
     end_user_name: `${endUser}@example.com`,
     site_id: site,
+    is_preview: false,
     title: null,
     status: 'regular',
     message_count: 0,

@@ -192,6 +192,7 @@ const selectThreads = (
   return sql<Thread>`
     select id, end_user_id,
            (select coalesce(nullif(email, ''), external_id) from end_users u where u.id = end_user_id) as end_user_name,
+           exists (select from end_users u where u.id = end_user_id and preview_user_id is not null) as is_preview,
            site_id,
            coalesce(title, case when (select are_contents_visible from agent_settings) then first_words end) as title,
            status, message_count, total_tokens, last_message_at, created_at, updated_at

@@ -4,10 +4,18 @@ import type { Room } from '../foundation/room.ts'
 import type { Service } from '../foundation/service.ts'
 import type { KeyLookup } from '../publishable-keys/key-lookup.ts'
 import * as contract from './contract.ts'
+import type { PreviewTokens } from './preview-tokens.ts'
 import type { Tickets } from './signed-tickets.ts'
 import * as tickets from './tickets.ts'
 
-export const ticketsRoom: Room<Service & { keyLookup: KeyLookup; identities: Identities; tickets: Tickets }> = {
+type Needs = Service & {
+  keyLookup: KeyLookup
+  identities: Identities
+  tickets: Tickets
+  previewTokens: PreviewTokens
+}
+
+export const ticketsRoom: Room<Needs> = {
   tags: {
     Tickets: 'How a widget authenticates before it connects.',
   },

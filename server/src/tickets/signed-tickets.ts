@@ -1,4 +1,5 @@
 import { longestTicket } from '@inlay/protocol'
+import type { SignIn } from '../foundation/caller.ts'
 import type { Service } from '../foundation/service.ts'
 import { randomText } from '../lib/ids.ts'
 import { createSigner } from './signed-values.ts'
@@ -19,6 +20,15 @@ export interface TicketEndUser {
   identity_expires_at: number
   /** Fingerprint of the provider settings that the ID token was verified with; see standing.ts. */
   provider: string
+  /** Set for a member who tries the agent in the dashboard, without an ID token. */
+  previewer?: Previewer
+}
+
+/** A member's sign-in that a preview ends with. Tokens of the operator's command line have no session. */
+export interface Previewer {
+  user_id: string
+  grant_id?: string | undefined
+  sign_in?: SignIn | undefined
 }
 
 /** The fields that all tickets of a session must share. The verified address decides who sees the page. */

@@ -104,7 +104,7 @@ describe('the key', () => {
     const { id, key } = await makeKey()
     await exchange({ publishable_key: key })
     await app.request('DELETE', `/publishable-keys/${id}`, { token: admin })
-    const unknown = generateKey('development')
+    const unknown = generateKey('pk', 'development')
     const mistyped = key.replace(/.$/, (last) => (last === 'a' ? 'b' : 'a'))
     const answers = await Promise.all(
       [key, unknown, mistyped, 'pk_test_', 'x', 'pk_live_'.padEnd(57, '0')].map((publishable_key) =>
@@ -232,6 +232,7 @@ describe('an ID token', () => {
         external_id: 'ann',
         email: 'ann@example.com',
         metadata: '{"email_verified":true,"name":"Ann","plan":"gold"}',
+        is_preview: false,
         last_activity_at: expect.any(String),
         created_at: expect.any(String),
         updated_at: expect.any(String),
@@ -397,6 +398,8 @@ describe('an ID token', () => {
           seen: 'elsewhere',
           origin,
           publishable_key_id: expect.any(String),
+          directory_id: null,
+          directory_name: null,
           count: 2,
           first_at: expect.any(String),
           last_at: expect.any(String),

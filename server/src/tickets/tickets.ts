@@ -1,3 +1,4 @@
+import { findRecord } from '../access/records.ts'
 import type { Identities } from '../end-users/identities.ts'
 import type { Refusal } from '../foundation/activity.ts'
 import type { HttpExchange, Input, Output } from '../foundation/operation.ts'
@@ -9,10 +10,16 @@ import { InvalidOrigin, matchesOrigin, parseOrigin } from '../net/origins.ts'
 import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import { findSite } from '../sites/sites.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
+import { isPreviewToken, type PreviewTokens } from './preview-tokens.ts'
 import { type TicketEndUser, type TicketHolder, type Tickets, ticketSeconds } from './signed-tickets.ts'
-import { fingerprintIdentityProvider } from './standing.ts'
+import { checkStanding, fingerprintIdentityProvider } from './standing.ts'
 
-type Needs = Service & { keyLookup: KeyLookup; identities: Identities; tickets: Tickets }
+type Needs = Service & {
+  keyLookup: KeyLookup
+  identities: Identities
+  tickets: Tickets
+  previewTokens: PreviewTokens
+}
 
 /**
  * Runs the checks of an exchange in order. Each refusal is recorded for the administrator of the key's organization.
@@ -26,28 +33,34 @@ export async function exchangeTicket(
 ): Promise<Output<typeof contract>> {
   const key = service.keyLookup.known(publishable_key) ?? (await requireLiveKey(service, publishable_key))
   try {
+    if (id_token !== undefined && isPreviewToken(id_token)) {
+      return issue(service, await requirePreview(service, key, id_token, [http.origin, embedding_origin]))
+    }
     const origin = requireOrigin(service, key, http.origin, embedding_origin)
     if (http.origin) http.allowOrigin(http.origin)
     const endUser = id_token === undefined ? undefined : await requireEndUser(service, key, id_token)
     const siteId = origin && ((key.siteIds.get(origin) ?? (await lookUpSite(service, key, origin))) || undefined)
-    const holder: TicketHolder = {
+    noteUse(service, key, origin, siteId)
+    return issue(service, {
       organization_id: key.organization_id,
       publishable_key_id: key.id,
       origin,
       site_id: siteId,
       end_user: endUser,
-    }
-    const { ticket, expiresAt } = service.tickets.issue(holder)
-    noteUse(service, key, origin, siteId)
-    return {
-      ticket,
-      userId: endUser?.id ?? key.id,
-      orgId: key.organization_id,
-      expiresAt,
-      expiresIn: ticketSeconds,
-    }
+    })
   } catch (error) {
     throw keepRefusal(service, key, error, tellOrigin(service, http.origin, embedding_origin) ?? http.origin)
+  }
+}
+
+function issue({ tickets }: Needs, holder: TicketHolder): Output<typeof contract> {
+  const { ticket, expiresAt } = tickets.issue(holder)
+  return {
+    ticket,
+    userId: holder.end_user?.id ?? holder.publishable_key_id,
+    orgId: holder.organization_id,
+    expiresAt,
+    expiresIn: ticketSeconds,
   }
 }
 
@@ -161,6 +174,47 @@ function requireProvider({ provider }: LiveKey, mode: 'development' | 'productio
     throw error instanceof InvalidIdentityProvider ? refuse(error.message) : error
   }
 }
+
+/**
+ * A member's preview in the dashboard. Its page is on Inlay's own origin, which the key doesn't have to allow, and it's
+ * neither a use of the key nor of a site.
+ */
+async function requirePreview(
+  service: Needs,
+  key: LiveKey,
+  token: string,
+  origins: readonly (string | undefined)[],
+): Promise<TicketHolder> {
+  const { publicUrl } = service.config
+  const refuse = (step: string, code: 'INVALID_TOKEN' | 'TOKEN_EXPIRED' | 'ORIGIN_NOT_ALLOWED', message: string) =>
+    new TicketRefused(step, ticketFailure(code), { surface: 'id_token', message })
+  if (origins.some((origin) => origin !== publicUrl))
+    throw refuse('preview_origin', 'ORIGIN_NOT_ALLOWED', 'A preview token only works in Inlay’s own dashboard.')
+  const preview = service.previewTokens.open(token)
+  if (!preview) throw refuse('signature', 'INVALID_TOKEN', 'The preview token wasn’t issued by this server.')
+  if (preview.publishable_key_id !== key.id)
+    throw refuse('audience', 'INVALID_TOKEN', 'The preview token is for another publishable key.')
+  const { end_user } = preview
+  if (end_user.identity_expires_at <= service.clock())
+    throw refuse('expiry', 'TOKEN_EXPIRED', 'The preview token has expired. Reload the page Try it.')
+  const holder: TicketHolder = {
+    organization_id: key.organization_id,
+    publishable_key_id: key.id,
+    origin: publicUrl,
+    site_id: undefined,
+    end_user,
+  }
+  const [[standing], isSignedIn] = await Promise.all([
+    checkStanding(service, key.organization_id, [holder]),
+    isGrantValid(service, end_user.previewer?.grant_id),
+  ])
+  if (standing !== 'stands' || !isSignedIn)
+    throw refuse('member', 'INVALID_TOKEN', 'The member who started the preview has left or signed out.')
+  return holder
+}
+
+const isGrantValid = async ({ kv }: Service, grantId: string | undefined): Promise<boolean> =>
+  grantId === undefined || (await findRecord(kv, 'Grant', grantId)) !== undefined
 
 /** An origin that no administrator allowed has no site, which is cached as an empty id. */
 async function lookUpSite({ database }: Service, key: LiveKey, origin: string): Promise<string> {

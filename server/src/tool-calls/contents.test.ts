@@ -132,7 +132,15 @@ test('unwritten contents count toward the memory limit by their size', async () 
   const organization = { id: await shop.organization('demo'), name: '', slug: '' }
   const user = { id: organization.id, email: 'member@demo.test', name: '', avatar_url: '' }
   const token = { id: '', expires_at: 0, organization_id: organization.id, grant_id: undefined, client_id: undefined }
-  const caller = { organization, user, token, email_verified: true, role: 'member' as const }
+  const caller = {
+    id: user.id,
+    actor: user.email,
+    organization,
+    user,
+    token,
+    email_verified: true,
+    role: 'member' as const,
+  }
   const call = () =>
     recorder.follow(memberAsToolUser(caller), { tool_name: 'add', args: { text: 'x'.repeat(16_384) } }, async () => 1)
   await call()

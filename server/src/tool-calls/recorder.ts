@@ -1,7 +1,7 @@
 import { createHmac, hash } from 'node:crypto'
 import { type Approval, longestCallMs } from '@inlay/protocol'
 import type { Service } from '../foundation/service.ts'
-import type { Relayed } from '../foundation/tool.ts'
+import type { Relayed, ToolCall } from '../foundation/tool.ts'
 import type { ToolUser } from '../foundation/tool-user.ts'
 import { Failure, isUnavailable, serviceUnavailable } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
@@ -20,7 +20,12 @@ export interface ToolCallRecorder {
   /** Runs a call and records how it ended. `run` adds details to the record. Without an `id`, the record gets one. */
   follow<Result>(
     user: ToolUser,
-    wanted: { tool_name: string; args: Record<string, unknown>; id?: string | undefined },
+    wanted: {
+      tool_name: string
+      args: Record<string, unknown>
+      id?: string | undefined
+      governed?: ToolCall['governed']
+    },
     run: (record: StoredCall) => Promise<Result>,
   ): Promise<Result>
   /** Tries once to write the pending records of one or all organizations, or only if some of them are of these users. */
@@ -158,7 +163,11 @@ export function createToolCallRecorder(
   timer.unref()
 
   return {
-    async follow({ organizationId, id: user_id, email, client_id, client_name }, { tool_name, args, id }, run) {
+    async follow(
+      { organizationId, id: user_id, email, client_id, client_name },
+      { tool_name, args, id, governed },
+      run,
+    ) {
       const started = performance.now()
       if (isFull(queues.get(organizationId))) await flush(held >= limits.node ? undefined : organizationId)
       const days = contentsDays.cached(organizationId) ?? (await contentsDays.load(organizationId))
@@ -191,6 +200,7 @@ export function createToolCallRecorder(
         describeFailure(record, error)
         throw error
       } finally {
+        governed?.(record.governance)
         record.duration_ms = Math.round(performance.now() - started)
         // Contents are deleted with the end user that has the address.
         const isKept = days > 0 && email !== ''

@@ -9,7 +9,7 @@ import { createAccess } from '../access/access.ts'
 import { builtInNames } from '../api.ts'
 import { verifyAuditChain } from '../audit-events/verify.ts'
 import { createCapabilities } from '../capabilities.ts'
-import type { OrgCaller } from '../foundation/caller.ts'
+import type { MemberCaller } from '../foundation/caller.ts'
 import { createService } from '../foundation/service.ts'
 import { memberAsToolUser } from '../foundation/tool-user.ts'
 import { resources } from '../http/protected-resources.ts'
@@ -47,9 +47,12 @@ const openPage = async (app: Shop = shop) => {
 }
 
 /** A caller without a page. */
-function callerOf(organizationId: string): OrgCaller {
+function callerOf(organizationId: string): MemberCaller {
+  const user = { id: newId(), email: 'ann@example.com', name: 'Ann', avatar_url: '' }
   return {
-    user: { id: newId(), email: 'ann@example.com', name: 'Ann', avatar_url: '' },
+    id: user.id,
+    actor: user.email,
+    user,
     email_verified: true,
     token: { id: 't', expires_at: 0, organization_id: organizationId, grant_id: undefined, client_id: undefined },
     organization: { id: organizationId, name: 'Some', slug: 'some' },
@@ -58,7 +61,7 @@ function callerOf(organizationId: string): OrgCaller {
 }
 
 /** Records a call without a page. */
-const follow = (recorder: ToolCallRecorder, caller: OrgCaller, tool_name: string, args = {}, error?: Error) =>
+const follow = (recorder: ToolCallRecorder, caller: MemberCaller, tool_name: string, args = {}, error?: Error) =>
   recorder
     .follow(memberAsToolUser(caller), { tool_name, args }, async (record) => {
       if (error) throw error
@@ -126,7 +129,11 @@ describe('the record of a call', () => {
     const config = await register(shop.url)
     const { access_token } = await obtain(config, 'member@demo.test', { resource: resources(shop.url).mcp })
     const access = createAccess(shop.service)
-    const caller = (await access.check(`Bearer ${access_token}`, 'org', resources(shop.url).mcp)) as OrgCaller
+    const caller = (await access.check(
+      `Bearer ${access_token}`,
+      { access: 'org' },
+      resources(shop.url).mcp,
+    )) as MemberCaller
     await follow(shop.service.toolCalls, caller, 'by-client')
     const { client_id, client_name } = config.clientMetadata()
     expect(await latest()).toMatchObject({ tool: 'by-client', client_id, client_name })
@@ -247,7 +254,7 @@ describe('the record of a call', () => {
 
 describe('the list', () => {
   let app: Awaited<ReturnType<typeof startShop>>
-  let [ann, bob]: [OrgCaller, OrgCaller] = [callerOf(''), callerOf('')]
+  let [ann, bob]: [MemberCaller, MemberCaller] = [callerOf(''), callerOf('')]
   beforeAll(async () => {
     app = await startShop()
     const demo = await app.organization('demo')
@@ -412,14 +419,14 @@ describe('the recent calls of a page’s end user', () => {
       const [row] = await app.service.database.asService(
         (sql) => sql<{ id: string }>`select id from users where email = ${email}`,
       )
-      return (organizationId: string): OrgCaller => {
+      return (organizationId: string): MemberCaller => {
         const caller = callerOf(organizationId)
         return { ...caller, user: { ...caller.user, id: row?.id as string, email } }
       }
     }
     const [mine, admins] = [await person('member@demo.test'), await person('admin@demo.test')]
     type Told = Partial<Pick<ToolCallRecord, 'source_type' | 'source' | 'approval'>>
-    const record = (caller: OrgCaller, tool_name: string, told: Told = {}) =>
+    const record = (caller: MemberCaller, tool_name: string, told: Told = {}) =>
       app.service.toolCalls.follow(memberAsToolUser(caller), { tool_name, args: {} }, async (call) => {
         Object.assign(call, { source_type: 'page', source: pageOrigin, outcome: 'succeeded', ...told })
       })

@@ -36,6 +36,9 @@ const EndUserUsage = z
     end_user_id: z.string().describe('ID of the end user'),
     external_id: z.string().describe('The user’s ID at your identity provider'),
     email: z.string().describe('Email address; empty if the identity provider didn’t send one'),
+    is_preview: z
+      .boolean()
+      .describe('Whether the end user is a member of your organization who tries the agent in the dashboard'),
     ...totals,
   })
   .meta({ id: 'EndUserUsage' })

@@ -5,7 +5,7 @@ import { startTestService, type TestService, useTestService } from '../../test/h
 import { addEndUser, addSite, findWrongSums, originOf, usageRecord } from '../../test/usage-records.ts'
 import type { OrgCaller } from '../foundation/caller.ts'
 import { newId } from '../lib/ids.ts'
-import type { Sql } from '../stores/database.ts'
+import type { Transaction } from '../stores/database.ts'
 import { startThread } from '../threads/threads.ts'
 import { getDailyUsage as dailyContract } from './contract.ts'
 import { recordUsage, type UsageRecord } from './record.ts'
@@ -200,7 +200,12 @@ describe('totals', () => {
   })
 
   test('per end user are sorted by tokens, without anonymous visitors and end users without usage', async () => {
-    const user = (id: string) => ({ end_user_id: id, external_id: `external-${id}`, email: `${id}@example.com` })
+    const user = (id: string) => ({
+      end_user_id: id,
+      external_id: `external-${id}`,
+      email: `${id}@example.com`,
+      is_preview: false,
+    })
     expect(await read('/usage/end-users')).toEqual({
       users: [
         { ...user(ada), ...totals(2, 1010, 2) },
@@ -403,7 +408,7 @@ test('reading totals does not read events', async () => {
     ...app.service,
     database: {
       ...database,
-      asOrg: <T>(id: string, work: (sql: Sql) => Promise<T>) =>
+      asOrg: <T>(id: string, work: (sql: Transaction) => Promise<T>) =>
         database.asOrg(id, async (sql) => {
           const explain = async <Row>(strings: TemplateStringsArray, ...values: unknown[]) => {
             const [first = '', ...rest] = strings
@@ -411,7 +416,7 @@ test('reading totals does not read events', async () => {
             plans.push(...(await sql(texts, ...values)))
             return sql<Row>(strings, ...values)
           }
-          return work(Object.assign(explain, { auditKey: sql.auditKey }))
+          return work(Object.assign(explain, { auditKey: sql.auditKey, commit: sql.commit }))
         }),
     },
   }

@@ -81,7 +81,7 @@ export async function listEndUserUsage(
            or days = 1 and day >= ${spans.to} and day <= ${range.end}
         group by end_user_id
       ), page as (
-        select end_user_id, external_id, email, total_requests, total_prompt_tokens,
+        select end_user_id, external_id, email, preview_user_id is not null as is_preview, total_requests, total_prompt_tokens,
                total_completion_tokens, total_tokens, total_cost_micro_usd
         from (select * from used order by total_tokens desc, end_user_id limit ${limit} offset ${offset}) top
         join end_users on end_users.id = end_user_id

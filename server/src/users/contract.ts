@@ -26,6 +26,7 @@ export const getMe = operation({
   method: 'get',
   path: '/users/me',
   access: 'user',
+  usersOnly: 'a service account has no profile',
   tag: 'Users',
   summary: 'Get the signed-in user and their organizations',
   description:

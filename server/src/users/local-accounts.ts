@@ -1,7 +1,8 @@
 import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
+import { directoryIssuer } from '../organizations/members.ts'
 import { topics } from '../stores/bus-messages.ts'
-import { type Database, isUniqueViolation } from '../stores/database.ts'
+import { type Database, isUniqueViolation, type Sql } from '../stores/database.ts'
 import { hashPassword } from './passwords.ts'
 import { recordForUser } from './user-trail.ts'
 import { localIssuer, type User } from './users.ts'
@@ -15,15 +16,22 @@ export async function addLocalUser(
   { database }: Pick<Service, 'database'>,
   account: { email: string; name: string; password?: string },
 ): Promise<User> {
+  const { email, name, password } = account
+  const passwordHash = password === undefined ? null : await hashPassword(password)
+  return database.asService((sql) => insertLocalUser(sql, { email, name, passwordHash, isVerified: true }))
+}
+
+/** Adds an account in the caller's transaction. */
+export async function insertLocalUser(
+  sql: Sql,
+  account: { email: string; name: string; passwordHash: string | null; isVerified: boolean },
+): Promise<User> {
   const email = account.email.toLowerCase()
-  const passwordHash = account.password === undefined ? null : await hashPassword(account.password)
   try {
-    const [user] = await database.asService(
-      (sql) => sql<User>`
-        insert into users (id, issuer, subject, email, email_verified, name, password_hash)
-        values (${newId()}, ${localIssuer}, ${email}, ${email}, true, ${account.name}, ${passwordHash})
-        returning id, email, name, session_generation`,
-    )
+    const [user] = await sql<User>`
+      insert into users (id, issuer, subject, email, email_verified, name, password_hash)
+      values (${newId()}, ${localIssuer}, ${email}, ${email}, ${account.isVerified}, ${account.name}, ${account.passwordHash})
+      returning id, email, name, session_generation`
     return user as User
   } catch (error) {
     throw isUniqueViolation(error) ? new EmailTaken(`An account for ${email} already exists`, { cause: error }) : error
@@ -36,7 +44,8 @@ export async function findUserByEmail(
 ): Promise<User | undefined> {
   const users = await database.asService(
     (sql) => sql<User>`
-      select id, email, name, session_generation from users where email = ${email.toLowerCase()} order by issuer = ${localIssuer} desc, id`,
+      select id, email, name, session_generation from users
+      where email = ${email.toLowerCase()} and issuer <> ${directoryIssuer} order by issuer = ${localIssuer} desc, id`,
   )
   return users[0]
 }
@@ -59,7 +68,10 @@ export async function findLocalAccount(
 
 type KnownPassword = Pick<LocalAccount, 'id' | 'password_hash'>
 
-/** Ends all sessions of the user. Returns false if another password was set since the account was read. */
+/**
+ * Ends all sessions of the user, and verifies the address: the link to set a password only goes to its owner. Returns
+ * false if another password was set since the account was read.
+ */
 export async function changePassword(
   { database, changes }: Pick<Service, 'database' | 'changes'>,
   account: KnownPassword,
@@ -82,10 +94,17 @@ async function storePassword(
 ): Promise<boolean> {
   const fresh = await hashPassword(password)
   return database.asService(async (sql) => {
-    const changed = await sql`
+    const changed = await sql<{ was_verified: boolean }>`
       update users
-      set password_hash = ${fresh}, session_generation = session_generation + ${endedSessions}, updated_at = now()
-      where id = ${id} and issuer = ${localIssuer} and password_hash is not distinct from ${password_hash} returning id`
+      set password_hash = ${fresh}, session_generation = session_generation + ${endedSessions}, updated_at = now(),
+          email_verified = email_verified or ${endedSessions === 1}
+      where id = ${id} and issuer = ${localIssuer} and password_hash is not distinct from ${password_hash}
+      returning (select email_verified from users before where before.id = users.id) as was_verified`
+    // Somebody else may have set up the account, and could otherwise keep its owner out.
+    if (endedSessions && changed[0]?.was_verified === false) {
+      await sql`delete from second_factors where id = ${id}`
+      await sql`delete from passkeys where user_id = ${id}`
+    }
     if (changed.length > 0 && endedSessions) await recordForUser(sql, id, { action: 'user.password_changed' })
     return changed.length > 0
   })

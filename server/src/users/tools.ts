@@ -9,6 +9,7 @@ export const getProfile = tool({
   description:
     'Get the signed-in user’s id, email, name, and organizations with their role in each. Use it to find out who you act for.',
   access: 'user',
+  usersOnly: 'a service account has no profile',
   input: z.strictObject({}),
   output: contract.response.omit({ avatar_url: true }),
   annotations: { readOnlyHint: true, idempotentHint: true, openWorldHint: false },

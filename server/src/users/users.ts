@@ -1,4 +1,5 @@
-import type { Caller } from '../foundation/caller.ts'
+import { claimMemberships } from '../directories/membership.ts'
+import type { UserCaller } from '../foundation/caller.ts'
 import type { Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { isEmailVerified } from '../identity-provider/verified-emails.ts'
@@ -6,6 +7,7 @@ import { newId } from '../lib/ids.ts'
 import { cleanName } from '../lib/names.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
 import { topics } from '../stores/bus-messages.ts'
+import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 
 /** A user's identity as their sign-in provider asserts it. Local accounts have the issuer `local`. */
@@ -50,10 +52,17 @@ export interface User {
 
 /** Finds a user by (issuer, subject), or adds them, and updates their profile. */
 export async function signIn(service: Service, identity: Identity): Promise<User> {
+  const { user, isChanged } = await service.database.asService((sql) => saveUser(sql, identity))
+  if (isChanged) service.changes.announce(topics.user(user.id))
+  await claimMemberships(service, user)
+  return user
+}
+
+/** The part of a sign-in that needs a transaction. */
+export async function saveUser(sql: Sql, identity: Identity): Promise<{ user: User; isChanged: boolean }> {
   const { issuer, subject, email_verified, name, avatar_url } = identity
   const email = identity.email.toLowerCase()
-  const [found] = await service.database.asService(
-    (sql) => sql<User & { changed: boolean }>`
+  const [found] = await sql<User & { changed: boolean }>`
       insert into users (id, issuer, subject, email, email_verified, name, avatar_url)
       values (${newId()}, ${issuer}, ${subject}, ${email}, ${email_verified}, ${name}, ${avatar_url})
       on conflict (issuer, subject) do update set
@@ -62,15 +71,13 @@ export async function signIn(service: Service, identity: Identity): Promise<User
         updated_at = case when (users.email, users.email_verified, users.name, users.avatar_url)
                             is distinct from (excluded.email, excluded.email_verified, excluded.name, excluded.avatar_url)
                           then now() else users.updated_at end
-      returning id, email, name, session_generation, updated_at = now()::timestamptz(3) as changed`,
-  )
+      returning id, email, name, session_generation, updated_at = now()::timestamptz(3) as changed`
   if (!found) throw new Error('An upsert returned no row')
   const { changed, ...user } = found
-  if (changed) service.changes.announce(topics.user(user.id))
-  return user
+  return { user, isChanged: changed }
 }
 
-export async function getMe(service: Service, caller: Caller): Promise<Output<typeof contract.getMe>> {
+export async function getMe(service: Service, caller: UserCaller): Promise<Output<typeof contract.getMe>> {
   const organizations = await listOrganizations(service, caller)
   return {
     ...caller.user,

@@ -55,8 +55,10 @@ function launch(more: string[]): Promise<Browser> {
 }
 
 /** A site on its own port that serves one page for every path. */
-export async function useSite(html: string): Promise<string> {
-  const server = createServer((_, response) => response.setHeader('content-type', 'text/html').end(html))
+export async function useSite(html: string | (() => string)): Promise<string> {
+  const server = createServer((_, response) =>
+    response.setHeader('content-type', 'text/html').end(typeof html === 'string' ? html : html()),
+  )
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {
     server.closeAllConnections()

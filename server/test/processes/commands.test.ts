@@ -48,6 +48,7 @@ test('the commands work with and without a server', async () => {
       fails('org add --name Other --admin nobody@example.com'),
       fails('org add --name Other --admin ada@example.com --plan golden'),
       fails('user password --email nobody@example.com'),
+      fails('user second-factor-off --email nobody@example.com'),
       fails('user add --email carl@example.com --role admin'),
       fails('user list --org nowhere'),
       fails('key add --org acme --name Shop --origins shop.example'),
@@ -65,6 +66,23 @@ test('the commands work with and without a server', async () => {
   }
   const known = await works('user add --email ada@example.com --org demo')
   expect(known, 'an existing user keeps their password').not.toContain('set-password')
+  await inlay.query(`
+    insert into second_factors (id, key_sealed, last_step)
+    select id, 'sealed', 0 from users where email = 'ada@example.com'`)
+  const turnOff = () => works('user second-factor-off --email ada@example.com')
+  expect(await turnOff()).toBe('ada@example.com signs in with the password alone now.\n')
+  expect(await turnOff()).toBe('ada@example.com has no second factor.\n')
+  await inlay.query(`
+    insert into passkeys (id, user_id, name, credential_id, public_key, counter)
+    select gen_random_uuid(), id, 'Lost phone', 'x', 'x', 0 from users where email = 'ada@example.com'`)
+  expect(await turnOff()).toContain(
+    'They can still sign in with passkeys: Lost phone. To remove these too, add --passkeys',
+  )
+  const removePasskeys = () => works('user second-factor-off --email ada@example.com --passkeys')
+  expect(await removePasskeys()).toContain('Removed passkeys: Lost phone\n')
+  expect(await removePasskeys()).toContain('They have no passkeys.\n')
+  await inlay.query(`update users set email_verified = false where email = 'bob@example.com'`)
+  expect(await fails('user add --email bob@example.com --org demo')).toContain("its address isn't verified")
   expect(other, 'a taken name gets another slug').toMatch(/^Acme \(acme-\w+\), admin/)
   expect(refusals.map((text) => text.trim())).toEqual([
     'inlay: An account for ada@example.com already exists',
@@ -73,6 +91,7 @@ test('the commands work with and without a server', async () => {
     'inlay: The slug "demo" is taken',
     'inlay: No user has the email address nobody@example.com. Add them with: npx inlay user add --email nobody@example.com',
     expect.stringContaining('inlay: --plan must be one of free'),
+    'inlay: No user has the email address nobody@example.com. Add them with: npx inlay user add --email nobody@example.com',
     'inlay: No user has the email address nobody@example.com. Add them with: npx inlay user add --email nobody@example.com',
     'inlay: --role needs --org, because a user has a role per organization',
     'inlay: No organization has the slug "nowhere"',
@@ -157,6 +176,28 @@ test('the commands work with and without a server', async () => {
   expect(tampered.stdout).toMatch(/^acme: BROKEN at row 2: /m)
   expect(tampered.stdout, 'the others are still checked').toMatch(/^demo: \d+ rows?/m)
   expect(untouched).toMatch(/^demo: \d+ rows?/)
+})
+
+test('the operator reads the receipt of a deleted organization, and audit verify names it', async () => {
+  const inlay = useInstallation()
+  const server = await inlay.start()
+  const token = await inlay.token('admin@other.test', 'other')
+  const [organization] = await inlay.query<{ id: string }>(`select id from organizations where slug = 'other'`)
+  const heads = join(inlay.dataDir, 'heads.txt')
+  writeFileSync(heads, (await inlay.run('audit verify')).stdout)
+  expect((await inlay.run('org deleted')).stdout.trim()).toBe('')
+
+  const { body } = await server.call('POST', '/api/organizations/current/delete', { token, body: { slug: 'other' } })
+  expect(body).toMatchObject({ finished_at: expect.any(String) })
+  for (const command of ['org deleted', `org deleted --id ${organization?.id}`])
+    expect((await inlay.run(command)).stdout).toMatch(
+      new RegExp(`^${body.id}\\t${body.organization_hash}\\tdeleted \\S+\\terased \\S+\\t\\d+ rows\\n$`),
+    )
+  expect((await inlay.run(`org deleted --id ${body.id}`)).stdout.trim()).toBe('')
+  const verified = await inlay.run(`audit verify --from ${heads}`)
+  expect(verified.stdout).toContain(`${organization?.id}: MISSING: an administrator deleted the organization on`)
+  expect(verified.stdout).toContain(body.id)
+  expect(verified.stdout).toMatch(/^demo: \d+ rows?/m)
 })
 
 test('problems are explained in a sentence, with what to do', async () => {

@@ -113,6 +113,20 @@ describe('chunks become parts', () => {
       [{ state: 'failed', error: 'No.', durationMs: 12 }],
     ],
     [
+      'a question with a reason for other languages',
+      [add, { type: 'data-reason', id: 'call', data: { code: 'MAY_CHANGE' } }, ...question],
+      [{ state: 'asking', reason: 'It changes something.', reasonData: { code: 'MAY_CHANGE' } }],
+    ],
+    [
+      'a call that the user stopped',
+      [
+        add,
+        { type: 'data-reason', id: 'call', data: { code: 'STOPPED' } },
+        { type: 'tool-output-error', toolCallId: 'call', errorText: 'Nobody knows.' },
+      ],
+      [{ state: 'stopped', error: 'Nobody knows.' }],
+    ],
+    [
       'a message that entered, a notice, a skill and a summary',
       [
         { type: 'steering-message', id: 'm', parts: [{ type: 'text', text: 'Faster' }] },
@@ -152,11 +166,20 @@ describe('chunks become parts', () => {
     expect(before[1]).toMatchObject({ text: '' })
   })
 
-  test('ends everything that is still in progress when the run has ended', () => {
-    expect(closeParts(read({ type: 'text-start', id: 'text-1' }, add, ...question))).toMatchObject([
-      { isStreaming: false },
-      { state: 'failed', inputSchema: undefined },
-    ])
+  test.each(['failed', 'stopped'] as const)(
+    'ends everything that is still in progress when the run has %s',
+    (status) => {
+      const parts = read({ type: 'text-start', id: 'text-1' }, add, ...question)
+      expect(closeParts(parts, status)).toMatchObject([
+        { isStreaming: false },
+        { state: status, inputSchema: undefined },
+      ])
+    },
+  )
+
+  test('leaves calls that failed before the user stopped the run', () => {
+    const parts = read(add, { type: 'tool-output-error', toolCallId: 'call', errorText: 'No.' })
+    expect(closeParts(parts, 'stopped')).toMatchObject([{ state: 'failed' }])
   })
 })
 

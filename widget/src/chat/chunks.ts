@@ -1,4 +1,4 @@
-import type { EntryPart, ToolEntryPart } from './state.ts'
+import type { AgentEntry, EntryPart, ToolEntryPart } from './state.ts'
 
 /** A `UIMessageChunk` of the AI SDK. Newer servers may send types and fields that aren't known here. */
 export type Chunk = Readonly<Record<string, unknown>>
@@ -15,11 +15,11 @@ export const steeringIds = (parts: readonly EntryPart[]): string[] =>
   parts.flatMap((part) => (part.kind === 'steering' ? [part.key] : []))
 
 /** The run has ended: nothing streams, runs or asks anymore. */
-export const closeParts = (parts: readonly EntryPart[]): EntryPart[] =>
+export const closeParts = (parts: readonly EntryPart[], status: AgentEntry['status']): EntryPart[] =>
   parts.map((part) => {
     if (part.kind === 'text' && part.isStreaming) return { ...part, isStreaming: false }
     if (part.kind === 'tool' && (part.state === 'running' || part.state === 'asking'))
-      return { ...part, state: 'failed', inputSchema: undefined }
+      return { ...part, state: status === 'stopped' ? 'stopped' : 'failed', inputSchema: undefined }
     return part
   })
 
@@ -54,6 +54,9 @@ function addChunk(parts: EntryPart[], chunk: Chunk, pageOrigin: string): void {
     case 'data-question':
       changeCall(chunk.id, () => ({ inputSchema: toRecord(data.inputSchema) }))
       break
+    case 'data-reason':
+      changeCall(chunk.id, () => ({ reasonData: data }))
+      break
     case 'tool-approval-request':
       changeCall(chunk.toolCallId, () => ({
         state: 'asking',
@@ -73,7 +76,11 @@ function addChunk(parts: EntryPart[], chunk: Chunk, pageOrigin: string): void {
       changeCall(chunk.toolCallId, () => ({ state: 'done', inputSchema: undefined, output: toOutput(chunk.output) }))
       break
     case 'tool-output-error':
-      changeCall(chunk.toolCallId, () => ({ state: 'failed', inputSchema: undefined, error: toText(chunk.errorText) }))
+      changeCall(chunk.toolCallId, ({ reasonData }) => ({
+        state: reasonData.code === 'STOPPED' ? 'stopped' : 'failed',
+        inputSchema: undefined,
+        error: toText(chunk.errorText),
+      }))
       break
     case 'tool-output-denied':
       changeCall(chunk.toolCallId, () => ({ state: 'declined', inputSchema: undefined }))
@@ -118,6 +125,7 @@ function describeCall(chunk: Chunk, pageOrigin: string): ToolEntryPart {
     inputSchema: undefined,
     state: 'running',
     reason: null,
+    reasonData: {},
     output: null,
     error: null,
     durationMs: null,

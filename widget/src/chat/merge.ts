@@ -22,7 +22,7 @@ export function readEntry(message: ListedMessage, pageOrigin: string): Entry {
     status,
     error,
     feedback,
-    parts: isActive({ status }) ? parts : closeParts(parts),
+    parts: isActive({ status }) ? parts : closeParts(parts, status),
   }
 }
 

@@ -51,6 +51,8 @@ interface OpenThreadOptions {
 
 /** Enough to know what a run answers, and what was there before it. */
 const runsOfRefresh = 2
+/** Each portion is drawn at once, so a larger one would make scrolling stutter. */
+const runsPerPortion = 4
 
 export function createOpenThread(options: OpenThreadOptions): OpenThread {
   const { ask, pageOrigin } = options
@@ -287,7 +289,7 @@ export function createOpenThread(options: OpenThreadOptions): OpenThread {
       const mine = turn
       const position = before
       ask(
-        { type: 'chat/messages', thread_id: id, before: position, limit: 8 },
+        { type: 'chat/messages', thread_id: id, before: position, limit: runsPerPortion },
         {
           kind: 'read',
           onResponse(response) {
@@ -345,7 +347,7 @@ export function createOpenThread(options: OpenThreadOptions): OpenThread {
       }
       touch(run_id)
       const isOver = !isActive({ status })
-      const next = { ...run, status, error, parts: isOver ? closeParts(run.parts) : run.parts }
+      const next = { ...run, status, error, parts: isOver ? closeParts(run.parts, status) : run.parts }
       put(next)
       if (!isOver) active.add(run_id)
       else {

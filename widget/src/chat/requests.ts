@@ -6,7 +6,7 @@ type WithoutId<Message> = Message extends unknown ? Omit<Message, 'request_id'> 
 export type NewRequest = WithoutId<Request>
 type Response = Extract<ServerMessage, { request_id: string }>
 export type ResponseOf<Type extends Response['type']> = Extract<Response, { type: Type }>
-export type Refusal = Pick<ResponseOf<'chat/error'>, 'code' | 'message' | 'retry_after_ms'>
+export type Refusal = Pick<ResponseOf<'chat/error'>, 'code' | 'message' | 'values' | 'retry_after_ms'>
 
 interface Handling {
   /**

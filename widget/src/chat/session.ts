@@ -156,8 +156,10 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
   /** The panel has the texts of these problems. */
   const showProblem = (code: OwnProblem) => update({ problem: { code, message: '' } })
 
-  function showRefusal({ code, message, retry_after_ms: ms }: Refusal): void {
-    update({ problem: { code, message, ...(ms !== undefined && { retryAt: options.now() + ms }) } })
+  function showRefusal({ code, message, values, retry_after_ms: ms }: Refusal): void {
+    update({
+      problem: { code, message, ...(values && { values }), ...(ms !== undefined && { retryAt: options.now() + ms }) },
+    })
   }
 
   const forgetProblem = () => {

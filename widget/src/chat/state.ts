@@ -46,6 +46,8 @@ export interface ChatProblem {
   code: string
   /** The server's text for the user. Empty for an `OwnProblem`. */
   message: string
+  /** Values in the text. */
+  values?: Readonly<Record<string, unknown>>
   /** When it helps to try again, as `Date.now()`. */
   retryAt?: number
 }
@@ -112,9 +114,11 @@ export interface ToolEntryPart {
   editedInput: Record<string, unknown> | undefined
   /** JSON Schema of the arguments, for the form; only while the user is asked. */
   inputSchema: Record<string, unknown> | undefined
-  state: 'running' | 'asking' | 'done' | 'failed' | 'declined'
-  /** Why the user is asked. */
+  state: 'running' | 'asking' | 'done' | 'failed' | 'declined' | 'stopped'
+  /** Why the user is asked, in English. */
   reason: string | null
+  /** The same as a `code` with the values in the text. Servers before this one don't send it. */
+  reasonData: Readonly<Record<string, unknown>>
   output: string | null
   error: string | null
   durationMs: number | null

@@ -4,5 +4,6 @@ declare module '*.css' {
   export default css
 }
 
-/** URL of the frame's view. The build inserts it, because it contains a hash of the view. */
+/** URLs of the frame's view, and of its German texts. The build inserts them, because they contain a hash of the file. */
 declare const viewAddress: string
+declare const germanAddress: string

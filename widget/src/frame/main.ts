@@ -52,6 +52,8 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   let loading: Promise<void> | undefined
   function needPanel(): Promise<void> {
     loading ??= import(viewAddress).then(start, () => say({ type: 'reload' }))
+    // At the same time, because the view needs it next. The view handles an error.
+    if (/^de/.test(look?.language ?? '')) import(germanAddress).catch(() => 0)
     return loading
   }
   function start({ startPanel }: typeof import('../view/part.ts')): void {

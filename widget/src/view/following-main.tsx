@@ -5,8 +5,8 @@ import { Icon } from './icons.tsx'
 
 /** How near to the end a user counts as being at the end. */
 const nearEnd = 24
-/** How far from the start earlier content is loaded. */
-const nearStart = 800
+/** How far from the start earlier content is loaded, in small portions. */
+const nearStart = 2_000
 
 interface FollowingMainProps {
   children: ComponentChildren
@@ -69,8 +69,10 @@ export function FollowingMain(props: FollowingMainProps): JSX.Element {
     const observer = new ResizeObserver(() => {
       follow()
       const { current } = main
+      if (!current || current.offsetWidth === 0) return
       // Content that doesn't fill the panel can't be scrolled up.
-      if (current && current.offsetWidth > 0 && current.scrollHeight <= current.clientHeight) now.current.onStart?.()
+      const isFilled = current.scrollHeight > current.clientHeight
+      if (!isFilled || (!isFollowing.current && current.scrollTop < nearStart)) now.current.onStart?.()
     })
     for (const { current } of [main, inner]) if (current) observer.observe(current)
     return () => observer.disconnect()

@@ -7,6 +7,7 @@ import type { Connection, Problem, Status } from '../frame/connection.ts'
 import type { SortedTools } from '../frame/tool-messages.ts'
 import type { VisitorSecret } from '../kept/visitor-secret.ts'
 import { describeEarlierCall } from './pages/earlier-calls.ts'
+import { addCatalogue } from './strings.ts'
 import { createView } from './view.tsx'
 
 /** What the frame knows apart from the conversations. It changes these values, and then calls `show`. */
@@ -94,6 +95,20 @@ export function startPanel(frame: Frame): Panel {
       withdrawn,
     })
   }
+  let latest: Look
+  /** The view has the English texts. */
+  function apply(look: Look): void {
+    latest = look
+    if (!isGerman(look.language)) view.apply(look)
+    else
+      import(germanAddress).then(
+        ({ texts }) => {
+          addCatalogue('de', texts)
+          view.apply(latest)
+        },
+        () => say({ type: 'reload' }),
+      )
+  }
   session.subscribe(() => frame.onChange(false))
   if (facts.user && connection.isReady()) session.connected({ ...facts.user, isResumed: false })
   setInterval(() => {
@@ -104,8 +119,11 @@ export function startPanel(frame: Frame): Panel {
       show()
       connection.check()
     })
-  return { session, show, apply: view.apply }
+  return { session, show, apply }
 }
+
+/** A language tag of `de`, or a longer form of it. The page's look can contain anything. */
+const isGerman = (language: unknown) => /^(de|deu|ger)(-|$)/i.test(`${language}`)
 
 /** Frames of hidden tabs aren't drawn, but their conversations continue. */
 function drawSoon(callback: () => void): void {

@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { createTexts } from './strings.ts'
+import { germanTexts } from './german.ts'
+import { addCatalogue, createTexts } from './strings.ts'
+
+addCatalogue('de', germanTexts())
 
 describe('the panel’s texts', () => {
   test.each([

@@ -57,6 +57,7 @@ interface ViewOptions {
 
 export interface View {
   show(changes: Partial<FrameState>): void
+  /** Nothing is drawn before the first time. */
   apply(look: Look): void
 }
 
@@ -66,7 +67,7 @@ const canHover = () => matchMedia('(hover: hover)').matches
 
 export function createView(root: HTMLElement, options: ViewOptions): View {
   adoptStyles([base, markdown, chatStyle, questions, pages])
-  let look = checkLook({})
+  let look: SafeLook | undefined
   let frame: FrameState = {
     state: 'connecting',
     isRestarting: false,
@@ -85,6 +86,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
   let cameFrom: HTMLElement | undefined
 
   const draw = () => {
+    if (!look) return
     render(<Panel frame={frame} chat={options.session.state} look={look} options={options} />, root)
     measure()
   }
@@ -99,7 +101,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
     cameFrom = relatedTarget instanceof HTMLElement ? relatedTarget : undefined
   })
   root.addEventListener('keydown', ({ key, repeat }) => {
-    if (key === 'Escape' && !repeat && look.canClose) options.onClose()
+    if (key === 'Escape' && !repeat && look?.canClose) options.onClose()
   })
   return {
     show(changes) {
@@ -114,7 +116,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
       else options.onRelease()
     },
     apply(given) {
-      const wasOpen = look.isOpen
+      const wasOpen = look?.isOpen
       look = checkLook(given)
       applyStyles(given)
       draw()

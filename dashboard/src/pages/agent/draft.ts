@@ -92,7 +92,7 @@ const toModelInput = ({ provider, url, name, key }: DraftModel) => ({
   ...(key.trim() && { key: key.trim() }),
 })
 
-/** What differs from the saved settings, as the API wants it. Whoever else saved something in between keeps it. */
+/** The changed settings, as the API expects them. Settings that another admin saved in between aren't overwritten. */
 export function changesOf(draft: Draft, config: Config) {
   const models = draft.ownsModel ? [draft.model, ...draft.fallbacks].map(toModelInput) : []
   const savedModels = [config.model, ...config.fallback_models].flatMap((model) =>

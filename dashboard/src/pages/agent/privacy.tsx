@@ -1,6 +1,6 @@
-import { Segments } from '../../ui/choice.tsx'
-import { Field, Input, Switch } from '../../ui/form.tsx'
-import { Section } from '../../ui/layout.tsx'
+import { Segments } from '../../ui/controls/choice.tsx'
+import { Field, Input, Switch } from '../../ui/controls/form.tsx'
+import { Section } from '../../ui/display/layout.tsx'
 import type { PartProps } from './draft.ts'
 import { t } from './texts.ts'
 

@@ -9,18 +9,18 @@ import { useFilters } from '../../lib/filters.ts'
 import { formatNumber } from '../../lib/format.ts'
 import { api, read, unwrap } from '../../session/api.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
-import { AdminsOnly } from '../../ui/admins-only.tsx'
-import { Button, buttonClass, CopyButton } from '../../ui/button.tsx'
-import { DataBlock } from '../../ui/code.tsx'
-import { DataTable } from '../../ui/data-table.tsx'
-import { Facts, PageHeader } from '../../ui/layout.tsx'
-import { Sheet } from '../../ui/overlays.tsx'
-import { RangePicker } from '../../ui/range.tsx'
-import { useCursorRows } from '../../ui/row-sources.ts'
-import { SearchField } from '../../ui/search-field.tsx'
-import { EmptyState, Loaded } from '../../ui/states.tsx'
-import { Ago, Time } from '../../ui/time.tsx'
-import { notify, notifyError } from '../../ui/toasts.tsx'
+import { Button, buttonClass, CopyButton } from '../../ui/controls/button.tsx'
+import { RangePicker } from '../../ui/controls/range.tsx'
+import { SearchField } from '../../ui/controls/search-field.tsx'
+import { AdminsOnly } from '../../ui/display/admins-only.tsx'
+import { DataBlock } from '../../ui/display/code.tsx'
+import { Facts, PageHeader } from '../../ui/display/layout.tsx'
+import { EmptyState, Loaded } from '../../ui/display/states.tsx'
+import { Ago, Time } from '../../ui/display/time.tsx'
+import { Sheet } from '../../ui/overlays/overlays.tsx'
+import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
+import { DataTable } from '../../ui/tables/data-table.tsx'
+import { useCursorRows } from '../../ui/tables/row-sources.ts'
 import { t } from './texts.ts'
 
 type AuditEvent = components['schemas']['AuditEvent']
@@ -140,12 +140,10 @@ function Trail() {
         ]}
         empty={<EmptyState title={t.none} text={t.noneText} />}
       />
-      {details.shownId && (
+      {details.sheet && (
         <EventSheet
-          key={details.shownId}
-          number={details.shownId}
-          isOpen={details.id !== undefined}
-          onClose={details.close}
+          key={details.sheet.key}
+          {...details.sheet.props}
           onFilter={(changes) => void navigate({ to: orgPath('audit'), search: { range: '365', ...changes } as never })}
         />
       )}
@@ -197,17 +195,17 @@ const eventQuery = (number: number) =>
   )
 
 function EventSheet({
-  number,
+  id,
   isOpen,
   onClose,
   onFilter,
 }: {
-  number: string
+  id: string
   isOpen: boolean
   onClose: () => void
   onFilter: (filters: Partial<typeof defaults>) => void
 }) {
-  const sequence = /^\d{1,14}$/.test(number) ? Number(number) : 0
+  const sequence = /^\d{1,14}$/.test(id) ? Number(id) : 0
   const query = useQuery(eventQuery(sequence))
   const found = query.data?.events.find((event) => event.sequence === sequence)
   return (

@@ -1,15 +1,17 @@
 import type { components } from '@inlay/client'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Check, ExternalLink, Minus, RefreshCw } from 'lucide-react'
-import { formatNumber } from '../../lib/format.ts'
+import { Check, CircleAlert, Clock, ExternalLink, Minus, RefreshCw } from 'lucide-react'
+import { useEffect, useEffectEvent } from 'react'
+import { useFilters } from '../../lib/filters.ts'
+import { formatNumber, formatTime } from '../../lib/format.ts'
 import { api, read, unwrap } from '../../session/api.ts'
 import { useOrganization } from '../../session/me.ts'
-import { Button } from '../../ui/button.tsx'
-import { Badge, Facts, Notice, PageHeader, Section } from '../../ui/layout.tsx'
-import { Meter } from '../../ui/meter.tsx'
-import { FormError, Loaded, Skeleton } from '../../ui/states.tsx'
-import { Time } from '../../ui/time.tsx'
-import { notify, notifyError } from '../../ui/toasts.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Badge, Facts, Notice, PageHeader, Section } from '../../ui/display/layout.tsx'
+import { Meter } from '../../ui/display/meter.tsx'
+import { FormError, Loaded, Skeleton } from '../../ui/display/states.tsx'
+import { Time } from '../../ui/display/time.tsx'
+import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
 import { words } from '../../ui/words.ts'
 import { t } from './texts.ts'
 
@@ -19,7 +21,8 @@ type Limit = keyof Plan['limits']
 const plansQuery = read(['plans'], (signal) => api.GET('/plan-tiers', { signal }))
 const planQuery = read(['plan'], (signal) => api.GET('/plan-tiers/current', { signal }))
 const planUsageQuery = read(['plan', 'usage'], (signal) => api.GET('/plan-tiers/usage', { signal }))
-const subscriptionQuery = read(['subscription'], (signal) => api.GET('/subscriptions/status', { signal }))
+const statusQuery = read(['subscription', 'status'], (signal) => api.GET('/subscriptions/status', { signal }))
+const subscriptionQuery = read(['subscription', 'record'], (signal) => api.GET('/subscriptions', { signal }))
 const productsQuery = read(['subscription', 'products'], (signal) => api.GET('/subscriptions/products', { signal }))
 
 /** Links from the billing provider are only followed if they're web addresses. */
@@ -34,6 +37,7 @@ export default function Billing() {
     <>
       <PageHeader title={t.title} text={t.text} />
       {!isAdmin && <Notice>{words.adminsOnly}</Notice>}
+      <State />
       <Loaded query={plan} lines={6}>
         {(data) => (
           <div className="grid gap-3">
@@ -48,6 +52,51 @@ export default function Billing() {
     </>
   )
 }
+
+const checkEveryMs = 3_000
+
+/** What the administrator should know about the payment. After a checkout, the provider's message may take a moment. */
+function State() {
+  const queryClient = useQueryClient()
+  const [{ checkout }, setFilters] = useFilters({ checkout: '' })
+  const isReturning = checkout === 'done'
+  const { data } = useQuery({ ...statusQuery, refetchInterval: isReturning ? checkEveryMs : false })
+  const record = useQuery(subscriptionQuery)
+  const isConfirmed = isReturning && data?.is_active === true
+  const confirm = useEffectEvent(() => {
+    void queryClient.invalidateQueries({ queryKey: ['plan'] })
+    void queryClient.invalidateQueries({ queryKey: ['subscription', 'record'] })
+    notify(t.confirmed)
+    setFilters({ checkout: '' })
+  })
+  useEffect(() => {
+    if (isConfirmed) confirm()
+  }, [isConfirmed])
+  if (!data) return null
+  const keptUntil = findGrace(record.data?.grace_ends_at)
+  const text =
+    data.status === 'past_due' && keptUntil
+      ? t.inGrace(formatTime(keptUntil))
+      : t.problems[data.status as keyof typeof t.problems]
+  return (
+    <div role="status">
+      {isReturning && !data.is_active && (
+        <Notice tone="wait" icon={Clock}>
+          {t.confirming}
+        </Notice>
+      )}
+      {text && !isReturning && (
+        <Notice tone={tones[data.status]} icon={CircleAlert}>
+          {text}
+        </Notice>
+      )}
+    </div>
+  )
+}
+
+/** Until when the plan is kept although a payment failed, if that time hasn't passed. */
+const findGrace = (endsAt: string | null | undefined): string | null =>
+  endsAt && Date.parse(endsAt) > Date.now() ? endsAt : null
 
 function UsageOfPlan({ limits }: { limits: Plan['limits'] | undefined }) {
   const usage = useQuery(planUsageQuery)
@@ -97,9 +146,11 @@ const tones = {
 function Subscription({ planName }: { planName: string }) {
   const { isAdmin } = useOrganization()
   const queryClient = useQueryClient()
-  const status = useQuery(subscriptionQuery)
+  const status = useQuery(statusQuery)
+  const record = useQuery(subscriptionQuery)
   const products = useQuery(productsQuery)
   const hasBilling = (products.data?.products.length ?? 0) > 0
+  const keptUntil = findGrace(record.data?.grace_ends_at)
   const portal = useMutation({ mutationFn: () => unwrap(api.GET('/subscriptions/portal')), onSuccess: go })
   const sync = useMutation({
     mutationFn: () => unwrap(api.POST('/subscriptions/sync')),
@@ -115,13 +166,15 @@ function Subscription({ planName }: { planName: string }) {
       actions={status.data && <Badge tone={tones[status.data.status]}>{t.statuses[status.data.status]}</Badge>}
     >
       <Loaded query={status}>
-        {({ current_period_end, cancel_at, has_subscription }) => (
+        {({ current_period_end, cancel_at, has_subscription, is_active }) => (
           <div className="grid gap-4">
             <Facts
               facts={[
                 [t.plan, planName],
+                ...(record.data?.seats ? [[t.paidSeats, formatNumber(record.data.seats)] as const] : []),
                 ...(has_subscription && cancel_at ? [[t.ends, <Time key="end" at={cancel_at} />] as const] : []),
-                ...(has_subscription && !cancel_at && current_period_end
+                ...(keptUntil ? [[t.keptUntil, <Time key="grace" at={keptUntil} />] as const] : []),
+                ...(is_active && !cancel_at && current_period_end
                   ? [[t.renews, <Time key="end" at={current_period_end} />] as const]
                   : []),
               ]}
@@ -171,9 +224,15 @@ function Plans({ currentId }: { currentId: string }) {
 
 function PlanCard({ plan, isCurrent, productId }: { plan: Plan; isCurrent: boolean; productId: string | undefined }) {
   const { isAdmin } = useOrganization()
+  const status = useQuery(statusQuery)
+  const products = useQuery(productsQuery)
+  const hasEnded = ['none', 'canceled', 'incomplete_expired'].includes(status.data?.status ?? 'none')
+  const usesPortal = !hasEnded && products.data?.plan_changes === 'portal'
   const checkout = useMutation({
     mutationFn: (product_id: string) =>
-      unwrap(api.GET('/subscriptions/checkout', { params: { query: { product_id } } })),
+      usesPortal
+        ? unwrap(api.GET('/subscriptions/portal'))
+        : unwrap(api.GET('/subscriptions/checkout', { params: { query: { product_id } } })),
     onSuccess: go,
   })
   return (
@@ -205,7 +264,7 @@ function PlanCard({ plan, isCurrent, productId }: { plan: Plan; isCurrent: boole
           </li>
         ))}
       </ul>
-      {isAdmin && productId && !isCurrent && (
+      {isAdmin && productId && !isCurrent && status.data && (
         <Button
           variant="primary"
           className="mt-auto"

@@ -23,6 +23,22 @@ export const t = texts({
       canceled: 'Canceled',
       paused: 'Paused',
     },
+    problems: {
+      past_due:
+        'Your last payment failed, so your organization is on the free plan. Update your payment method under “Manage subscription”.',
+      unpaid:
+        'Your subscription isn’t paid, so your organization is on the free plan. Pay the open invoice under “Manage subscription”.',
+      incomplete: 'Your first payment isn’t complete. The plan starts as soon as the payment arrives.',
+      incomplete_expired: 'Your first payment failed. Choose a plan to try again.',
+      paused:
+        'Your subscription is paused, so your organization is on the free plan. Resume it under “Manage subscription”.',
+    },
+    inGrace: (until: string) =>
+      `Your last payment failed. You keep your plan until ${until}. Update your payment method under “Manage subscription” before then.`,
+    keptUntil: 'Plan kept until',
+    confirming: 'Your payment is being confirmed. This usually takes a few seconds.',
+    confirmed: 'Your new plan is active',
+    paidSeats: 'Seats paid for',
     plan: 'Plan',
     ends: 'Ends',
     renews: 'Renews',
@@ -66,6 +82,22 @@ export const t = texts({
       canceled: 'Gekündigt',
       paused: 'Pausiert',
     },
+    problems: {
+      past_due:
+        'Ihre letzte Zahlung ist fehlgeschlagen, deshalb gilt der kostenlose Tarif. Aktualisieren Sie Ihre Zahlungsart unter „Abonnement verwalten“.',
+      unpaid:
+        'Ihr Abonnement ist nicht bezahlt, deshalb gilt der kostenlose Tarif. Begleichen Sie die offene Rechnung unter „Abonnement verwalten“.',
+      incomplete: 'Ihre erste Zahlung ist noch nicht abgeschlossen. Der Tarif gilt, sobald sie eingegangen ist.',
+      incomplete_expired: 'Ihre erste Zahlung ist fehlgeschlagen. Wählen Sie einen Tarif, um es erneut zu versuchen.',
+      paused:
+        'Ihr Abonnement ist pausiert, deshalb gilt der kostenlose Tarif. Setzen Sie es unter „Abonnement verwalten“ fort.',
+    },
+    inGrace: (until: string) =>
+      `Ihre letzte Zahlung ist fehlgeschlagen. Ihr Tarif gilt noch bis ${until}. Aktualisieren Sie bis dahin Ihre Zahlungsart unter „Abonnement verwalten“.`,
+    keptUntil: 'Tarif gilt bis',
+    confirming: 'Ihre Zahlung wird bestätigt. Das dauert meist nur einige Sekunden.',
+    confirmed: 'Ihr neuer Tarif ist aktiv',
+    paidSeats: 'Bezahlte Plätze',
     plan: 'Tarif',
     ends: 'Endet',
     renews: 'Verlängert sich',

@@ -4,11 +4,11 @@ import { ArrowRight, TriangleAlert } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { api, read, unwrap } from '../../session/api.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
-import { AdminsOnly } from '../../ui/admins-only.tsx'
-import { Badge, Notice, PageHeader, Section } from '../../ui/layout.tsx'
-import { Loaded } from '../../ui/states.tsx'
-import { notify } from '../../ui/toasts.tsx'
-import { UnsavedBar } from '../../ui/unsaved.tsx'
+import { AdminsOnly } from '../../ui/display/admins-only.tsx'
+import { Badge, Notice, PageHeader, Section } from '../../ui/display/layout.tsx'
+import { Loaded } from '../../ui/display/states.tsx'
+import { notify } from '../../ui/overlays/toasts.tsx'
+import { UnsavedBar } from '../../ui/overlays/unsaved.tsx'
 import {
   type Budget,
   type Budgets,
@@ -46,7 +46,7 @@ export default function BudgetsPage() {
 function BudgetsForm({ budgets }: { budgets: Budgets }) {
   const queryClient = useQueryClient()
   const orgPath = useOrgPath()
-  // Only what the user has typed. Everything else shows the saved limits, even if somebody else changes them.
+  // Only the fields that the user has edited. The others show the saved limits, even if another admin changes them.
   const [draft, setDraft] = useState<Draft>({})
   const changes = changesOf(draft, budgets)
   const isDirty = Object.keys(changes).length > 0 || hasProblem(draft)

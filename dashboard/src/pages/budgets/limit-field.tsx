@@ -1,7 +1,7 @@
 import { formatCompact, formatMoney, formatTime } from '../../lib/format.ts'
-import { Field, Input } from '../../ui/form.tsx'
-import { Badge } from '../../ui/layout.tsx'
-import { Meter } from '../../ui/meter.tsx'
+import { Field, Input } from '../../ui/controls/form.tsx'
+import { Badge } from '../../ui/display/layout.tsx'
+import { Meter } from '../../ui/display/meter.tsx'
 import { type Budget, isMoney, type Period, parseLimit } from './draft.ts'
 import { t } from './texts.ts'
 

@@ -1,15 +1,18 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { CircleCheck, CircleMinus, CircleX, ExternalLink, Trash2, Zap } from 'lucide-react'
+import { ExternalLink, Trash2, Zap } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { api, unwrap } from '../../session/api.ts'
-import { Button, buttonClass, CopyButton } from '../../ui/button.tsx'
-import { fieldProblem } from '../../ui/field-problem.ts'
-import { Field, Input, Select, Switch, Textarea } from '../../ui/form.tsx'
-import { Badge, Facts, Notice } from '../../ui/layout.tsx'
-import { ConfirmDialog, FormActions } from '../../ui/overlays.tsx'
-import { FormError } from '../../ui/states.tsx'
-import { Time } from '../../ui/time.tsx'
-import { notify } from '../../ui/toasts.tsx'
+import { Button, buttonClass, CopyButton } from '../../ui/controls/button.tsx'
+import { fieldProblem } from '../../ui/controls/field-problem.ts'
+import { Field, Input, Select, Switch, Textarea } from '../../ui/controls/form.tsx'
+import { Badge, Facts, Notice } from '../../ui/display/layout.tsx'
+import { FormError } from '../../ui/display/states.tsx'
+import { TestSteps } from '../../ui/display/test-steps.tsx'
+import { Time } from '../../ui/display/time.tsx'
+import { FormActions } from '../../ui/overlays/overlays.tsx'
+import { Removal } from '../../ui/overlays/removal.tsx'
+import { notify } from '../../ui/overlays/toasts.tsx'
+import { LeaveGuard } from '../../ui/overlays/unsaved.tsx'
 import { words } from '../../ui/words.ts'
 import { type Connector, connectorsQuery, linesOf, wordsOf } from './queries.ts'
 import { t } from './texts.ts'
@@ -23,7 +26,7 @@ export function ConnectorDetails({
   isAdmin: boolean
   onDeleted: () => void
 }) {
-  const { kind, server_url, client_id, status, updated_at } = connector
+  const { id, name, kind, server_url, client_id, status, updated_at } = connector
   return (
     <div className="grid gap-6">
       <Facts
@@ -45,7 +48,17 @@ export function ConnectorDetails({
         <>
           <Test connector={connector} />
           <EditForm key={updated_at} connector={connector} />
-          <Deletion connector={connector} onDeleted={onDeleted} />
+          <Removal
+            name={name}
+            label={t.delete}
+            icon={Trash2}
+            title={t.deleteTitle(name)}
+            text={t.deleteText}
+            removed={t.deleted(name)}
+            remove={() => unwrap(api.DELETE('/connectors/{id}', { params: { path: { id } } }))}
+            list={connectorsQuery.queryKey}
+            onRemoved={onDeleted}
+          />
         </>
       )}
     </div>
@@ -70,9 +83,6 @@ function UserSteps({ connector: { id, kind } }: { connector: Connector }) {
   )
 }
 
-const stepIcons = { ok: CircleCheck, failed: CircleX, skipped: CircleMinus }
-const stepColors = { ok: 'text-accent', failed: 'text-danger', skipped: 'text-faint' }
-
 function Test({ connector: { id } }: { connector: Connector }) {
   const test = useMutation({
     mutationFn: () => unwrap(api.POST('/connectors/{id}/test', { params: { path: { id } } })),
@@ -92,22 +102,7 @@ function Test({ connector: { id } }: { connector: Connector }) {
       {test.data && !test.isPending && (
         <div role="status" className="mt-3">
           <Notice tone={test.data.success ? 'good' : 'bad'}>{test.data.success ? t.testOk : t.testFailed}</Notice>
-          <ol className="grid gap-2">
-            {test.data.steps.map(({ step, status, message }) => {
-              const Icon = stepIcons[status]
-              return (
-                <li key={step} className="flex gap-2">
-                  <Icon size={16} strokeWidth={1.5} className={`mt-0.5 shrink-0 ${stepColors[status]}`} aria-hidden />
-                  <div className="min-w-0">
-                    <p className="font-[550]">
-                      {t.steps[step]} <span className="font-[450] text-muted">· {t.stepStates[status]}</span>
-                    </p>
-                    <p className="text-sm wrap-anywhere text-muted">{message}</p>
-                  </div>
-                </li>
-              )
-            })}
-          </ol>
+          <TestSteps steps={test.data.steps} names={t.steps} />
         </div>
       )}
     </section>
@@ -126,6 +121,14 @@ function EditForm({ connector }: { connector: Connector }) {
   const [audience, setAudience] = useState(connector.audience_mode)
   const [readOnly, setReadOnly] = useState(connector.read_only_tools.join('\n'))
   const [isActive, setActive] = useState(connector.status === 'active')
+  const isDirty =
+    name !== connector.name ||
+    secret !== '' ||
+    idpSecret !== '' ||
+    scopes !== connector.scopes.join(' ') ||
+    audience !== connector.audience_mode ||
+    readOnly !== connector.read_only_tools.join('\n') ||
+    isActive !== (connector.status === 'active')
   const save = useMutation({
     mutationFn() {
       const body = {
@@ -151,6 +154,7 @@ function EditForm({ connector }: { connector: Connector }) {
   const problem = (field: string) => fieldProblem(save.error, field)
   return (
     <form onSubmit={submit} className="grid gap-4" aria-label={t.settings}>
+      <LeaveGuard isDirty={isDirty} />
       <h3 className="font-semibold">{t.settings}</h3>
       <Switch label={t.enabledLabel} hint={t.enabledHint} checked={isActive} onChecked={setActive} />
       <Field label={t.name} hint={t.nameHint(name.trim())} error={problem('name')}>
@@ -219,36 +223,5 @@ function EditForm({ connector }: { connector: Connector }) {
         </Button>
       </FormActions>
     </form>
-  )
-}
-
-function Deletion({ connector: { id, name }, onDeleted }: { connector: Connector; onDeleted: () => void }) {
-  const queryClient = useQueryClient()
-  const [isAsking, setAsking] = useState(false)
-  const remove = useMutation({
-    mutationFn: () => unwrap(api.DELETE('/connectors/{id}', { params: { path: { id } } })),
-    async onSuccess() {
-      onDeleted()
-      notify(t.deleted(name))
-      await queryClient.invalidateQueries({ queryKey: connectorsQuery.queryKey })
-    },
-  })
-  return (
-    <div className="border-t border-line pt-4">
-      <Button icon={Trash2} onClick={() => setAsking(true)}>
-        {t.delete}
-      </Button>
-      <ConfirmDialog
-        isOpen={isAsking}
-        onClose={() => setAsking(false)}
-        title={t.deleteTitle(name)}
-        text={t.deleteText}
-        action={words.delete}
-        typed={name}
-        isPending={remove.isPending}
-        error={remove.error}
-        onConfirm={() => remove.mutate()}
-      />
-    </div>
   )
 }

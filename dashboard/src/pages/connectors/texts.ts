@@ -54,7 +54,6 @@ export const t = texts({
       consent: 'Your consent',
       tools_list: 'List the tools',
     },
-    stepStates: { ok: 'OK', failed: 'Failed', skipped: 'Skipped' },
     users: 'What users have to do',
     usersIdJag:
       'Nothing. Users who sign in on a page with the widget, with a verified email address, can use the tools at once.',
@@ -126,7 +125,6 @@ export const t = texts({
       consent: 'Ihre Zustimmung',
       tools_list: 'Tools auflisten',
     },
-    stepStates: { ok: 'OK', failed: 'Fehlgeschlagen', skipped: 'Übersprungen' },
     users: 'Was Nutzer tun müssen',
     usersIdJag:
       'Nichts. Wer sich auf einer Seite mit dem Widget mit einer bestätigten E-Mail-Adresse anmeldet, kann die Tools sofort nutzen.',

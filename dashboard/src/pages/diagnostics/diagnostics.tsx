@@ -3,11 +3,11 @@ import { Link } from '@tanstack/react-router'
 import { ArrowRight, TriangleAlert } from 'lucide-react'
 import { useFilters } from '../../lib/filters.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
-import { Button } from '../../ui/button.tsx'
-import { Field, Input, Select } from '../../ui/form.tsx'
-import { Badge, PageHeader, Section } from '../../ui/layout.tsx'
-import { EmptyState, Loaded } from '../../ui/states.tsx'
-import { Ago, Time } from '../../ui/time.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Field, Input, Select } from '../../ui/controls/form.tsx'
+import { Badge, PageHeader, Section } from '../../ui/display/layout.tsx'
+import { EmptyState, Loaded } from '../../ui/display/states.tsx'
+import { Ago, Time } from '../../ui/display/time.tsx'
 import { words } from '../../ui/words.ts'
 import { keysQuery } from '../keys/data.ts'
 import { adviceFor } from './advice.ts'
@@ -125,7 +125,8 @@ function Refusals() {
 function RefusalItem({ refusal }: { refusal: Refusal }) {
   const orgPath = useOrgPath()
   const keys = useQuery(keysQuery)
-  const { surface, step, code, message, expected, seen, origin, publishable_key_id, count, first_at, last_at } = refusal
+  const { surface, step, code, message, expected, seen, origin, publishable_key_id, directory_name } = refusal
+  const { count, first_at, last_at } = refusal
   const advice = adviceFor(refusal)
   const key = keys.data?.keys.find(({ id }) => id === publishable_key_id)
   return (
@@ -142,11 +143,12 @@ function RefusalItem({ refusal }: { refusal: Refusal }) {
         </span>
       </div>
       <p className="wrap-anywhere">{message}</p>
-      {(origin || key) && (
+      {(origin || key || directory_name) && (
         <p className="text-sm text-muted">
           {origin && <span className="mono wrap-anywhere">{origin}</span>}
           {origin && key && ' · '}
           {key && t.withKey(key.name)}
+          {directory_name && t.ofDirectory(directory_name)}
           {count > 1 && (
             <>
               {' · '}

@@ -16,6 +16,7 @@ export const t = texts({
       id_token: 'ID token',
       scim: 'Directory',
       delegated_identity: 'Connector',
+      sign_in: 'Sign-in',
     },
     refused: 'Refused requests',
     refusedText:
@@ -27,6 +28,7 @@ export const t = texts({
     step: 'The check that failed',
     times: (count: number) => (count === 1 ? 'once' : `${count} times`),
     since: 'since',
+    ofDirectory: (name: string) => `Directory ${name}`,
     withKey: (name: string) => `Key “${name}”`,
     expected: 'Expected',
     seen: 'Sent',
@@ -52,6 +54,7 @@ export const t = texts({
       id_token: 'ID-Token',
       scim: 'Verzeichnis',
       delegated_identity: 'Konnektor',
+      sign_in: 'Anmeldung',
     },
     refused: 'Abgelehnte Anfragen',
     refusedText:
@@ -64,6 +67,7 @@ export const t = texts({
     step: 'Die Prüfung, die gescheitert ist',
     times: (count: number) => (count === 1 ? 'einmal' : `${count}-mal`),
     since: 'seit',
+    ofDirectory: (name: string) => `Verzeichnis ${name}`,
     withKey: (name: string) => `Key „${name}“`,
     expected: 'Erwartet',
     seen: 'Gesendet',

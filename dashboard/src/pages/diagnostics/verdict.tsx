@@ -5,7 +5,7 @@ import { texts } from '../../lib/texts.ts'
 import { useOrgPath } from '../../session/me.ts'
 import { configQuery } from '../identity-provider/config.ts'
 import { domainsQuery, keysQuery } from '../keys/data.ts'
-import { checkOrigin, isAllowed } from '../keys/origins.ts'
+import { checkOrigin, isAllowed } from '../keys/origins/origins.ts'
 
 const t = texts({
   en: {

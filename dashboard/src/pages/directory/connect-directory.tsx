@@ -1,14 +1,15 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { api, unwrap } from '../../session/api.ts'
-import { Button, CopyButton } from '../../ui/button.tsx'
-import { fieldProblem } from '../../ui/field-problem.ts'
-import { Field, Input, Select } from '../../ui/form.tsx'
-import { Notice } from '../../ui/layout.tsx'
-import { FormActions } from '../../ui/overlays.tsx'
-import { FormError } from '../../ui/states.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { fieldProblem } from '../../ui/controls/field-problem.ts'
+import { Field, Input, Select } from '../../ui/controls/form.tsx'
+import { Notice } from '../../ui/display/layout.tsx'
+import { FormError } from '../../ui/display/states.tsx'
+import { FormActions } from '../../ui/overlays/overlays.tsx'
 import { words } from '../../ui/words.ts'
 import { type Directory, directoriesQuery } from './queries.ts'
+import { Secret } from './secret.tsx'
 import { t } from './texts.ts'
 
 type Type = Directory['type']
@@ -71,12 +72,3 @@ export function ConnectDirectory({ onClose }: { onClose: () => void }) {
     </form>
   )
 }
-
-const Secret = ({ label, text, copy }: { label: string; text: string; copy: string }) => (
-  <Field label={label}>
-    <div className="flex gap-2">
-      <Input value={text} readOnly className="mono" onFocus={({ target }) => target.select()} />
-      <CopyButton text={text} label={copy} />
-    </div>
-  </Field>
-)

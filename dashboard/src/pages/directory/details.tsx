@@ -1,20 +1,21 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
 import { useFilters } from '../../lib/filters.ts'
 import { api, unwrap } from '../../session/api.ts'
-import { Button, CopyButton } from '../../ui/button.tsx'
-import { Segments } from '../../ui/choice.tsx'
-import { DataTable } from '../../ui/data-table.tsx'
-import { Switch } from '../../ui/form.tsx'
-import { Badge, Facts } from '../../ui/layout.tsx'
-import { ConfirmDialog } from '../../ui/overlays.tsx'
-import { pageSize, useOffsetRows } from '../../ui/row-sources.ts'
-import { EmptyState } from '../../ui/states.tsx'
-import { Time } from '../../ui/time.tsx'
-import { notify, notifyError } from '../../ui/toasts.tsx'
-import { words } from '../../ui/words.ts'
+import { CopyButton } from '../../ui/controls/button.tsx'
+import { Segments } from '../../ui/controls/choice.tsx'
+import { Switch } from '../../ui/controls/form.tsx'
+import { Badge, Facts } from '../../ui/display/layout.tsx'
+import { EmptyState } from '../../ui/display/states.tsx'
+import { Ago, Time } from '../../ui/display/time.tsx'
+import { Removal } from '../../ui/overlays/removal.tsx'
+import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
+import { DataTable } from '../../ui/tables/data-table.tsx'
+import { pageSize, useOffsetRows } from '../../ui/tables/row-sources.ts'
+import { Groups } from './groups.tsx'
 import { type Directory, directoriesQuery } from './queries.ts'
+import { Refusals } from './refusals.tsx'
 import { t } from './texts.ts'
+import { Tokens } from './tokens.tsx'
 
 export function DirectoryDetails({
   directory,
@@ -26,7 +27,7 @@ export function DirectoryDetails({
   onDeleted: () => void
 }) {
   const [{ view }, setFilters] = useFilters({ view: 'users' })
-  const { type, domain, scim_base_url, created_at } = directory
+  const { id, name, type, domain, scim_base_url, created_at, last_synced_at } = directory
   return (
     <div className="grid gap-5">
       <Facts
@@ -34,6 +35,7 @@ export function DirectoryDetails({
           [t.type, t.types[type]],
           [t.domain, domain],
           [t.since, <Time key="time" at={created_at} />],
+          [t.lastSync, last_synced_at ? <Ago key="sync" at={last_synced_at} /> : t.neverSynced],
           [
             t.baseUrl,
             <span key="url" className="mono">
@@ -46,6 +48,7 @@ export function DirectoryDetails({
         <CopyButton text={scim_base_url} label={t.copyUrl} />
       </div>
       {isAdmin && <Activation directory={directory} />}
+      {isAdmin && <Tokens directory={directory} />}
       <div className="grid gap-3">
         <div>
           <Segments
@@ -58,9 +61,21 @@ export function DirectoryDetails({
             onValue={(next) => setFilters({ view: next })}
           />
         </div>
-        {view === 'groups' ? <Groups id={directory.id} /> : <Users id={directory.id} />}
+        {view === 'groups' ? <Groups id={directory.id} isAdmin={isAdmin} /> : <Users id={directory.id} />}
       </div>
-      {isAdmin && <Disconnection directory={directory} onDeleted={onDeleted} />}
+      {isAdmin && <Refusals directoryId={id} />}
+      {isAdmin && (
+        <Removal
+          name={name}
+          label={t.disconnect}
+          title={t.disconnectTitle(name)}
+          text={t.disconnectText}
+          removed={t.disconnected(name)}
+          remove={() => unwrap(api.DELETE('/directories/{id}', { params: { path: { id } } }))}
+          list={directoriesQuery.queryKey}
+          onRemoved={onDeleted}
+        />
+      )}
     </div>
   )
 }
@@ -109,56 +124,9 @@ function Users({ id }: { id: string }) {
           header: t.state,
           cell: ({ active }) => <Badge tone={active ? 'good' : 'plain'}>{active ? t.active : t.inactive}</Badge>,
         },
+        { id: 'role', header: t.role, cell: ({ role }) => (role ? t.roles[role] : t.noRole) },
       ]}
       empty={<EmptyState title={t.noUsers} text={t.noUsersText} />}
     />
-  )
-}
-
-function Groups({ id }: { id: string }) {
-  const source = useOffsetRows(['directories', id, 'groups'], async (offset, signal) => {
-    const params = { path: { id }, query: { offset, limit: pageSize } }
-    const { groups, total } = await unwrap(api.GET('/directories/{id}/groups', { params, signal }))
-    return { rows: groups, total }
-  })
-  return (
-    <DataTable
-      label={t.groups}
-      rows={source.rows}
-      rowId={(group) => group.id}
-      error={source.error}
-      onRetry={source.refetch}
-      columns={[{ id: 'name', header: t.name, cell: ({ display_name }) => display_name }]}
-      empty={<EmptyState title={t.noGroups} text={t.noGroupsText} />}
-    />
-  )
-}
-
-function Disconnection({ directory: { id, name }, onDeleted }: { directory: Directory; onDeleted: () => void }) {
-  const queryClient = useQueryClient()
-  const [isAsking, setAsking] = useState(false)
-  const remove = useMutation({
-    mutationFn: () => unwrap(api.DELETE('/directories/{id}', { params: { path: { id } } })),
-    async onSuccess() {
-      onDeleted()
-      notify(t.disconnected(name))
-      await queryClient.invalidateQueries({ queryKey: directoriesQuery.queryKey })
-    },
-  })
-  return (
-    <div className="border-t border-line pt-4">
-      <Button onClick={() => setAsking(true)}>{t.disconnect}</Button>
-      <ConfirmDialog
-        isOpen={isAsking}
-        onClose={() => setAsking(false)}
-        title={t.disconnectTitle(name)}
-        text={t.disconnectText}
-        action={words.delete}
-        typed={name}
-        isPending={remove.isPending}
-        error={remove.error}
-        onConfirm={() => remove.mutate()}
-      />
-    </div>
   )
 }

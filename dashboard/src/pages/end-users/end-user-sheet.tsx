@@ -1,17 +1,19 @@
 import type { components } from '@inlay/client'
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { Trash2, Wrench } from 'lucide-react'
+import { Download, Trash2, Wrench } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
+import { saveFile } from '../../lib/files.ts'
 import { formatCompact, formatMoney, formatNumber } from '../../lib/format.ts'
 import { api, read, unwrap } from '../../session/api.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
-import { Button, buttonClass } from '../../ui/button.tsx'
-import { Badge, Facts } from '../../ui/layout.tsx'
-import { ConfirmDialog, Sheet } from '../../ui/overlays.tsx'
-import { ErrorState, Loaded, Skeleton } from '../../ui/states.tsx'
-import { Ago, Time } from '../../ui/time.tsx'
-import { notify } from '../../ui/toasts.tsx'
+import { Button, buttonClass } from '../../ui/controls/button.tsx'
+import { Badge, Facts } from '../../ui/display/layout.tsx'
+import { ErrorState, Loaded, Skeleton } from '../../ui/display/states.tsx'
+import { Ago, Time } from '../../ui/display/time.tsx'
+import { endUserName } from '../../ui/end-user-name.ts'
+import { ConfirmDialog, Sheet } from '../../ui/overlays/overlays.tsx'
+import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
 import { words } from '../../ui/words.ts'
 import { EndUserBudget } from './budget.tsx'
 import { t } from './texts.ts'
@@ -25,7 +27,7 @@ export function EndUserSheet({ id, isOpen, onClose }: { id: string; isOpen: bool
   const user = useQuery(endUserQuery(id))
   const name = user.data ? user.data.email || user.data.external_id : t.user
   return (
-    <Sheet isOpen={isOpen} onClose={onClose} title={name}>
+    <Sheet isOpen={isOpen} onClose={onClose} title={user.data ? endUserName(user.data) : t.user}>
       <Loaded query={user} lines={8}>
         {(data) => <EndUserDetails user={data} name={name} onClose={onClose} />}
       </Loaded>
@@ -68,6 +70,7 @@ function EndUserDetails({ user, name, onClose }: { user: EndUser; name: string; 
             <Wrench size={16} strokeWidth={1.5} aria-hidden />
             {t.toolCalls}
           </Link>
+          <Export id={user.id} />
           <Erase id={user.id} name={name} onDone={onClose} />
         </div>
       )}
@@ -224,6 +227,23 @@ function Threads({ id }: { id: string }) {
         }
       </Loaded>
     </Part>
+  )
+}
+
+/** Everything that is stored about the end user, for a user who asks for it. */
+function Export({ id }: { id: string }) {
+  const save = useMutation({
+    async mutationFn() {
+      const text = await unwrap(api.GET('/end-users/{id}/export', { params: { path: { id } }, parseAs: 'text' }))
+      saveFile(`end-user-${id}.jsonl`, 'application/jsonl', text as string)
+    },
+    onSuccess: () => notify(t.exported),
+    onError: (error) => notifyError(t.exportFailed, error),
+  })
+  return (
+    <Button icon={Download} isPending={save.isPending} onClick={() => save.mutate()}>
+      {t.export}
+    </Button>
   )
 }
 

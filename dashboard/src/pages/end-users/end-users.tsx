@@ -5,17 +5,47 @@ import { useFilters } from '../../lib/filters.ts'
 import { formatNumber } from '../../lib/format.ts'
 import { api, unwrap } from '../../session/api.ts'
 import { useOrgPath } from '../../session/me.ts'
-import { buttonClass } from '../../ui/button.tsx'
-import { type Column, DataTable } from '../../ui/data-table.tsx'
-import { PageHeader } from '../../ui/layout.tsx'
-import { pageSize, useOffsetRows } from '../../ui/row-sources.ts'
-import { SearchField } from '../../ui/search-field.tsx'
-import { EmptyState } from '../../ui/states.tsx'
-import { Ago } from '../../ui/time.tsx'
+import { buttonClass } from '../../ui/controls/button.tsx'
+import { SearchField } from '../../ui/controls/search-field.tsx'
+import { PageHeader } from '../../ui/display/layout.tsx'
+import { EmptyState } from '../../ui/display/states.tsx'
+import { Ago } from '../../ui/display/time.tsx'
+import { endUserName } from '../../ui/end-user-name.ts'
+import { type Column, DataTable } from '../../ui/tables/data-table.tsx'
+import { DetailsLink } from '../../ui/tables/details-link.tsx'
+import { pageSize, useOffsetRows } from '../../ui/tables/row-sources.ts'
 import { EndUserSheet } from './end-user-sheet.tsx'
 import { t } from './texts.ts'
 
 type EndUser = components['schemas']['EndUser']
+
+/** Outside of the component, so that rows that are shown aren't rendered again while others are loaded. */
+const columns: Column<EndUser>[] = [
+  {
+    id: 'user',
+    header: t.user,
+    cell: (user) => <DetailsLink path={`end-users/${user.id}`}>{endUserName(user)}</DetailsLink>,
+  },
+  {
+    id: 'external',
+    header: t.externalId,
+    isMinor: true,
+    cell: ({ external_id }) => <span className="mono text-muted">{external_id}</span>,
+  },
+  {
+    id: 'created',
+    header: t.firstSeen,
+    align: 'right',
+    isMinor: true,
+    cell: ({ created_at }) => <Ago at={created_at} />,
+  },
+  {
+    id: 'active',
+    header: t.lastActive,
+    align: 'right',
+    cell: ({ last_activity_at }) => <Ago at={last_activity_at} />,
+  },
+]
 
 export default function EndUsers() {
   const [filters, setFilters] = useFilters({ search: '' })
@@ -26,41 +56,6 @@ export default function EndUsers() {
     const { users, total } = await unwrap(api.GET('/end-users', { params: { query }, signal }))
     return { rows: users, total }
   })
-  const columns: Column<EndUser>[] = [
-    {
-      id: 'user',
-      header: t.user,
-      cell: ({ id, email, external_id }) => (
-        <Link
-          to={orgPath(`end-users/${id}`)}
-          search={true as never}
-          resetScroll={false}
-          className="font-[550] hover:underline"
-        >
-          {email || external_id}
-        </Link>
-      ),
-    },
-    {
-      id: 'external',
-      header: t.externalId,
-      isMinor: true,
-      cell: ({ external_id }) => <span className="mono text-muted">{external_id}</span>,
-    },
-    {
-      id: 'created',
-      header: t.firstSeen,
-      align: 'right',
-      isMinor: true,
-      cell: ({ created_at }) => <Ago at={created_at} />,
-    },
-    {
-      id: 'active',
-      header: t.lastActive,
-      align: 'right',
-      cell: ({ last_activity_at }) => <Ago at={last_activity_at} />,
-    },
-  ]
   return (
     <>
       <PageHeader title={t.title} text={t.text} />
@@ -99,14 +94,7 @@ export default function EndUsers() {
           />
         }
       />
-      {details.shownId && (
-        <EndUserSheet
-          key={details.shownId}
-          id={details.shownId}
-          isOpen={details.id !== undefined}
-          onClose={details.close}
-        />
-      )}
+      {details.sheet && <EndUserSheet key={details.sheet.key} {...details.sheet.props} />}
     </>
   )
 }

@@ -56,6 +56,9 @@ export const t = texts({
     wrongTokens: 'Enter a whole number.',
     wrongMoney: 'Enter an amount such as 2.50.',
     budgetSaved: 'Budget saved',
+    export: 'Export data',
+    exported: 'Everything stored about this end user was saved as JSON Lines',
+    exportFailed: 'Couldn’t export the data',
     erase: 'Erase end user',
     eraseTitle: (name: string) => `Erase ${name}?`,
     eraseText:
@@ -117,6 +120,9 @@ export const t = texts({
     wrongTokens: 'Geben Sie eine ganze Zahl ein.',
     wrongMoney: 'Geben Sie einen Betrag wie 2.50 ein.',
     budgetSaved: 'Budget gespeichert',
+    export: 'Daten exportieren',
+    exported: 'Alles, was über diesen Endnutzer gespeichert ist, wurde als JSON Lines gesichert',
+    exportFailed: 'Die Daten konnten nicht exportiert werden',
     erase: 'Endnutzer löschen',
     eraseTitle: (name: string) => `${name} löschen?`,
     eraseText:

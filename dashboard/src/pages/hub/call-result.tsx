@@ -1,7 +1,7 @@
 import { formatDuration } from '../../lib/format.ts'
 import type { McpResult } from '../../session/mcp.ts'
-import { CopyButton } from '../../ui/button.tsx'
-import { Badge } from '../../ui/layout.tsx'
+import { CopyButton } from '../../ui/controls/button.tsx'
+import { Badge } from '../../ui/display/layout.tsx'
 import { t } from './texts.ts'
 
 type Block = McpResult['content'][number]

@@ -2,12 +2,12 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { Play } from 'lucide-react'
 import { type FormEvent, useRef, useState } from 'react'
 import { callMcpTool } from '../../session/mcp.ts'
-import { Button } from '../../ui/button.tsx'
-import { Field, Input, Select, Textarea } from '../../ui/form.tsx'
-import { Notice } from '../../ui/layout.tsx'
-import { FormActions, Sheet } from '../../ui/overlays.tsx'
-import { EmptyState, FormError, Loaded } from '../../ui/states.tsx'
-import { ViewSwitch } from '../../ui/view-switch.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Segments } from '../../ui/controls/choice.tsx'
+import { Field, Input, Select, Textarea } from '../../ui/controls/form.tsx'
+import { Notice } from '../../ui/display/layout.tsx'
+import { EmptyState, FormError, Loaded } from '../../ui/display/states.tsx'
+import { FormActions, Sheet } from '../../ui/overlays/overlays.tsx'
 import { words } from '../../ui/words.ts'
 import { type ArgumentField, fieldsOf, readArguments, readObject, type Texts, writeTexts } from './arguments.ts'
 import { CallResult } from './call-result.tsx'
@@ -94,10 +94,10 @@ function CallForm({ tool }: { tool: Tool }) {
         </Field>
       )}
       {fields && fields.length > 0 && (
-        <ViewSwitch
+        <Segments
           label={t.input}
           value={mode}
-          views={[
+          options={[
             ['form', t.asForm],
             ['json', t.asJson],
           ]}

@@ -1,7 +1,7 @@
 import { useFilters } from '../../lib/filters.ts'
 import { api, read } from '../../session/api.ts'
 
-/** Pages come and go while somebody watches, so they're asked for again and again. */
+/** Milliseconds between requests, because pages open and close while the user watches. */
 const refetchInterval = 3_000
 
 const loadSources = (signal: AbortSignal) => api.GET('/hub/sources', { signal })

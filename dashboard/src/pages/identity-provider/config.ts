@@ -1,5 +1,5 @@
 import { api, queryClient, read, unwrap } from '../../session/api.ts'
-import { notifyError } from '../../ui/toasts.tsx'
+import { notifyError } from '../../ui/overlays/toasts.tsx'
 import { t } from './texts.ts'
 import type { Vendor } from './vendors.ts'
 

@@ -1,12 +1,14 @@
+import type { components } from '@inlay/client'
 import { useMutation } from '@tanstack/react-query'
-import { Check, CircleAlert } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { ApiError, api, unwrap } from '../../session/api.ts'
-import { Button } from '../../ui/button.tsx'
-import { Field, Input, Textarea } from '../../ui/form.tsx'
-import { FormActions } from '../../ui/overlays.tsx'
-import { FormError } from '../../ui/states.tsx'
-import { notify } from '../../ui/toasts.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Field, Input, Textarea } from '../../ui/controls/form.tsx'
+import { Notice } from '../../ui/display/layout.tsx'
+import { FormError } from '../../ui/display/states.tsx'
+import { TestSteps } from '../../ui/display/test-steps.tsx'
+import { FormActions } from '../../ui/overlays/overlays.tsx'
+import { notify } from '../../ui/overlays/toasts.tsx'
 import { type Config, type Settings, saveConfig, undoTo } from './config.ts'
 import { t } from './texts.ts'
 import type { VendorInfo } from './vendors.ts'
@@ -138,48 +140,20 @@ export function ProviderForm({ vendor, config }: { vendor: VendorInfo; config: C
   )
 }
 
-interface Result {
-  success: boolean
-  issuer: string | null
-  jwks_uri: string | null
-  error: string | null
-}
+type Result = components['schemas']['IdentityProviderTest']
 
-function TestResult({ result, issuer }: { result: Result; issuer: string }) {
+function TestResult({ result: { success, error, steps = [] }, issuer }: { result: Result; issuer: string }) {
   const document = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
-  if (result.success) {
-    const steps = [
-      [t.found, document],
-      [t.sameIssuer, result.issuer],
-      [t.keys, result.jwks_uri],
-    ]
-    return (
-      <section aria-label={t.result} className="rounded-control border border-accent/30 bg-accent-soft px-3 py-2.5">
-        <h4 className="font-[550] text-accent">{t.ok}</h4>
-        <ul className="mt-2 grid gap-1.5 text-sm">
-          {steps.map(([name, value]) => (
-            <li key={name} className="grid grid-cols-[16px_minmax(0,1fr)] gap-2">
-              <Check size={16} strokeWidth={1.5} className="mt-px text-accent" aria-hidden />
-              <div>
-                <p>{name}</p>
-                <p className="mono wrap-anywhere text-muted">{value}</p>
-              </div>
-            </li>
-          ))}
-        </ul>
-        <p className="mt-2 text-sm text-muted">{t.unsavedTest}</p>
-      </section>
-    )
-  }
+  const hasPassed = success && steps.every(({ status }) => status === 'ok')
   return (
-    <section aria-label={t.result} className="rounded-control border border-danger/30 bg-danger-soft px-3 py-2.5">
-      <h4 className="flex items-center gap-2 font-[550] text-danger">
-        <CircleAlert size={16} strokeWidth={1.5} aria-hidden />
-        {t.failed}
-      </h4>
-      <p className="mt-1 wrap-anywhere">{result.error}</p>
-      <p className="mt-2 text-sm text-muted">{t.tips}</p>
-      {/^https?:\/\//.test(document) && (
+    <section aria-label={t.result}>
+      <Notice tone={hasPassed ? 'good' : 'bad'}>
+        <p className="font-[550]">{hasPassed ? t.ok : t.failed}</p>
+        {steps.length === 0 && error && <p className="wrap-anywhere">{error}</p>}
+      </Notice>
+      <TestSteps steps={steps} names={t.steps} />
+      <p className="mt-3 text-sm text-muted">{hasPassed ? t.unsavedTest : t.tips}</p>
+      {!success && /^https?:\/\//.test(document) && (
         <p className="mt-1 text-sm">
           <a href={document} target="_blank" rel="noopener noreferrer" className="link">
             {t.tryDocument}

@@ -2,15 +2,16 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { TriangleAlert } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { api, unwrap } from '../../session/api.ts'
-import { Button, CopyButton } from '../../ui/button.tsx'
-import { Field, Input } from '../../ui/form.tsx'
-import { Notice } from '../../ui/layout.tsx'
-import { Dialog, FormActions } from '../../ui/overlays.tsx'
-import { FormError } from '../../ui/states.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Field, Input } from '../../ui/controls/form.tsx'
+import { FullKey } from '../../ui/display/code.tsx'
+import { Notice } from '../../ui/display/layout.tsx'
+import { FormError } from '../../ui/display/states.tsx'
+import { Dialog, FormActions } from '../../ui/overlays/overlays.tsx'
 import { words } from '../../ui/words.ts'
 import { domainsQuery, refreshKeys } from './data.ts'
-import { OriginsField, useOrigins } from './origins-field.tsx'
-import { Snippets } from './snippets.tsx'
+import { OriginsField, useOrigins } from './origins/origins-field.tsx'
+import { Snippets } from './snippets/snippets.tsx'
 import { t } from './texts.ts'
 
 type Created = Awaited<ReturnType<typeof createKey>>
@@ -34,7 +35,7 @@ export function CreateKey({ isOpen, onClose }: { isOpen: boolean; onClose: () =>
     >
       {created ? (
         <div className="grid gap-5">
-          <FullKey text={created.key} note={created.can_reveal ? t.showAgain : t.showNever} />
+          <FullKey text={created.key} copy={t.copyKey} note={created.can_reveal ? t.showAgain : t.showNever} />
           <section aria-label={t.snippet}>
             <h3 className="mb-2 font-semibold">{t.snippet}</h3>
             <Snippets keyText={created.key} />
@@ -95,18 +96,5 @@ function KeyForm({ onCancel, onCreated }: { onCancel: () => void; onCreated: (cr
         </Button>
       </FormActions>
     </form>
-  )
-}
-
-/** A key as a whole, to copy. */
-export function FullKey({ text, note }: { text: string; note?: string }) {
-  return (
-    <div className="grid gap-1.5">
-      <div className="flex flex-wrap items-center gap-2 rounded-control border border-brass/40 bg-brass-soft p-2 pl-3">
-        <code className="mono min-w-0 flex-1 basis-60 wrap-anywhere">{text}</code>
-        <CopyButton text={text} label={t.copyKey} />
-      </div>
-      {note && <p className="text-sm text-muted">{note}</p>}
-    </div>
   )
 }

@@ -4,20 +4,20 @@ import { Ban, Eye, Pencil, RefreshCw, TriangleAlert } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { api, unwrap } from '../../session/api.ts'
 import { useOrganization } from '../../session/me.ts'
-import { Button } from '../../ui/button.tsx'
-import { Field, Input } from '../../ui/form.tsx'
-import { Badge, Facts, Notice } from '../../ui/layout.tsx'
-import { Dialog, FormActions, Sheet } from '../../ui/overlays.tsx'
-import { EmptyState, FormError, Loaded } from '../../ui/states.tsx'
-import { Ago, Time } from '../../ui/time.tsx'
-import { notify, notifyError } from '../../ui/toasts.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Field, Input } from '../../ui/controls/form.tsx'
+import { FullKey } from '../../ui/display/code.tsx'
+import { Badge, Facts, Notice } from '../../ui/display/layout.tsx'
+import { EmptyState, FormError, Loaded } from '../../ui/display/states.tsx'
+import { Ago, Time } from '../../ui/display/time.tsx'
+import { Dialog, FormActions, Sheet } from '../../ui/overlays/overlays.tsx'
+import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
 import { words } from '../../ui/words.ts'
-import { FullKey } from './create-key.tsx'
 import { domainsQuery, type Key, keysQuery, refreshKeys, successorOf, useKeyFilters, useOpenKey } from './data.ts'
-import { OriginsField, useOrigins } from './origins-field.tsx'
+import { OriginsField, useOrigins } from './origins/origins-field.tsx'
 import { RevokeKey } from './revoke-key.tsx'
 import { Rotate } from './rotate.tsx'
-import { Snippets } from './snippets.tsx'
+import { Snippets } from './snippets/snippets.tsx'
 import { t } from './texts.ts'
 
 /** The details of the key in the URL, or its rotation. */
@@ -104,7 +104,7 @@ function Details({ found, successor }: { found: Key; successor: Key | undefined 
         <section aria-label={t.snippet} className="grid gap-3 border-t border-line pt-4">
           <h3 className="font-semibold">{t.snippet}</h3>
           {reveal.data ? (
-            <FullKey text={reveal.data.key} />
+            <FullKey text={reveal.data.key} copy={t.copyKey} />
           ) : isAdmin && found.can_reveal ? (
             <div className="grid gap-1.5">
               <div>

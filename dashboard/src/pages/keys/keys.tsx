@@ -2,13 +2,13 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
-import { Button } from '../../ui/button.tsx'
-import { DataTable } from '../../ui/data-table.tsx'
-import { Select } from '../../ui/form.tsx'
-import { Badge, PageHeader } from '../../ui/layout.tsx'
-import { EmptyState } from '../../ui/states.tsx'
-import { Ago, Time } from '../../ui/time.tsx'
-import { ViewSwitch } from '../../ui/view-switch.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Segments } from '../../ui/controls/choice.tsx'
+import { Select } from '../../ui/controls/form.tsx'
+import { Badge, PageHeader } from '../../ui/display/layout.tsx'
+import { EmptyState } from '../../ui/display/states.tsx'
+import { Ago, Time } from '../../ui/display/time.tsx'
+import { DataTable } from '../../ui/tables/data-table.tsx'
 import { AllowedDomains } from './allowed-domains.tsx'
 import { CreateKey } from './create-key.tsx'
 import { domainsQuery, type Key, keysQuery, useKeyFilters, useOpenKey } from './data.ts'
@@ -38,10 +38,10 @@ export default function Keys() {
         }
       />
       <div className="mb-3">
-        <ViewSwitch
+        <Segments
           label={t.view}
           value={view}
-          views={Object.entries(t.views) as [View, string][]}
+          options={Object.entries(t.views) as [View, string][]}
           onValue={(next) => setFilters({ view: next })}
         />
       </div>
@@ -104,10 +104,11 @@ function KeyTable() {
             isMinor: true,
             cell: ({ key_prefix }) => <span className="mono text-muted">{key_prefix}…</span>,
           },
-          { id: 'origins', header: t.origins, cell: (key) => <Origins keyRow={key} /> },
+          { id: 'origins', header: t.origins, isMinor: true, cell: (key) => <Origins keyRow={key} /> },
           {
             id: 'used',
             header: t.lastUsed,
+            isMinor: true,
             sortBy: ({ last_used_at }) => last_used_at,
             cell: ({ last_used_at }) => <Ago at={last_used_at} />,
           },
@@ -121,7 +122,6 @@ function KeyTable() {
           {
             id: 'state',
             header: t.state,
-            isMinor: true,
             cell: ({ revoked_at }) =>
               revoked_at ? <Badge>{t.states.revoked}</Badge> : <Badge tone="good">{t.states.active}</Badge>,
           },

@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query'
 import { api, unwrap } from '../../session/api.ts'
-import { ConfirmDialog } from '../../ui/overlays.tsx'
-import { notify } from '../../ui/toasts.tsx'
+import { ConfirmDialog } from '../../ui/overlays/overlays.tsx'
+import { notify } from '../../ui/overlays/toasts.tsx'
 import { type Key, refreshKeys, useOpenKey } from './data.ts'
 import { t } from './texts.ts'
 

@@ -2,15 +2,15 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { ArrowLeft, Check, TriangleAlert } from 'lucide-react'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import { api, unwrap } from '../../session/api.ts'
-import { Button } from '../../ui/button.tsx'
-import { Field, Input } from '../../ui/form.tsx'
-import { Notice } from '../../ui/layout.tsx'
-import { FormError } from '../../ui/states.tsx'
-import { Ago } from '../../ui/time.tsx'
-import { FullKey } from './create-key.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Field, Input } from '../../ui/controls/form.tsx'
+import { FullKey } from '../../ui/display/code.tsx'
+import { Notice } from '../../ui/display/layout.tsx'
+import { FormError } from '../../ui/display/states.tsx'
+import { Ago } from '../../ui/display/time.tsx'
 import { type Key, keysQuery, refreshKeys, successorOf, useOpenKey } from './data.ts'
 import { RevokeKey } from './revoke-key.tsx'
-import { Snippets } from './snippets.tsx'
+import { Snippets } from './snippets/snippets.tsx'
 import { t } from './texts.ts'
 
 /** How often the page checks whether the new key is used, in milliseconds. */
@@ -147,7 +147,7 @@ function NewKey({ successor }: { successor: Key }) {
   }
   return (
     <div className="grid gap-3">
-      <FullKey text={reveal.data.key} />
+      <FullKey text={reveal.data.key} copy={t.copyKey} />
       <Snippets keyText={reveal.data.key} />
     </div>
   )

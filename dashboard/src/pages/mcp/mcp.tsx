@@ -5,11 +5,11 @@ import { useFilters } from '../../lib/filters.ts'
 import { texts } from '../../lib/texts.ts'
 import { listMcpTools } from '../../session/mcp.ts'
 import { useOrgPath } from '../../session/me.ts'
-import { buttonClass, CopyButton } from '../../ui/button.tsx'
-import { CodeBlock } from '../../ui/code.tsx'
-import { PageHeader, Section } from '../../ui/layout.tsx'
-import { Loaded } from '../../ui/states.tsx'
-import { ViewSwitch } from '../../ui/view-switch.tsx'
+import { buttonClass, CopyButton } from '../../ui/controls/button.tsx'
+import { Segments } from '../../ui/controls/choice.tsx'
+import { CodeBlock } from '../../ui/display/code.tsx'
+import { PageHeader, Section } from '../../ui/display/layout.tsx'
+import { Loaded } from '../../ui/display/states.tsx'
 import { describeClients } from './clients.ts'
 
 const t = texts({
@@ -51,10 +51,10 @@ export default function Mcp() {
       <PageHeader title={t.title} text={t.text} actions={<CopyButton text={url} label={t.copyUrl} />} />
       <div className="grid gap-3">
         <Section title={t.connect} text={t.connectText}>
-          <ViewSwitch
+          <Segments
             label={t.client}
             value={client?.id ?? ''}
-            views={clients.map(({ id, name }) => [id, name] as const)}
+            options={clients.map(({ id, name }) => [id, name] as const)}
             onValue={(next) => setFilters({ client: next })}
           />
           {client && (

@@ -5,13 +5,13 @@ import { type FormEvent, useState } from 'react'
 import { useFilters } from '../../lib/filters.ts'
 import { api, read, unwrap } from '../../session/api.ts'
 import { meQuery, useOrganization } from '../../session/me.ts'
-import { Button, CopyButton, IconButton } from '../../ui/button.tsx'
-import { Field, Input, Select } from '../../ui/form.tsx'
-import { Badge, Notice, PageHeader, Section } from '../../ui/layout.tsx'
-import { ConfirmDialog, Dialog, FormActions } from '../../ui/overlays.tsx'
-import { FormError, Loaded } from '../../ui/states.tsx'
-import { Ago } from '../../ui/time.tsx'
-import { notify, notifyError } from '../../ui/toasts.tsx'
+import { Button, CopyButton, IconButton } from '../../ui/controls/button.tsx'
+import { Field, Input, Select } from '../../ui/controls/form.tsx'
+import { Badge, Notice, PageHeader, Section } from '../../ui/display/layout.tsx'
+import { FormError, Loaded } from '../../ui/display/states.tsx'
+import { Ago } from '../../ui/display/time.tsx'
+import { ConfirmDialog, Dialog, FormActions } from '../../ui/overlays/overlays.tsx'
+import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
 import { words } from '../../ui/words.ts'
 import { t } from './texts.ts'
 
@@ -230,7 +230,8 @@ function Invitations() {
   )
 }
 
-function InvitationItem({ invitation: { id, email, role, invited_by, url, created_at } }: { invitation: Invitation }) {
+function InvitationItem({ invitation }: { invitation: Invitation }) {
+  const { id, email, role, invited_by, created_at, expires_at } = invitation
   const [isWithdrawing, setWithdrawing] = useState(false)
   const queries = useQueryClient()
   const withdraw = useMutation({
@@ -240,6 +241,11 @@ function InvitationItem({ invitation: { id, email, role, invited_by, url, create
       return queries.invalidateQueries({ queryKey: ['invitations'] })
     },
   })
+  const renew = useMutation({
+    mutationFn: () => unwrap(api.POST('/organizations/current/invitations/{id}/renew', { params: { path: { id } } })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['invitations'] }),
+    onError: (error) => notifyError(t.newLinkFailed, error),
+  })
   return (
     <li className="flex flex-wrap items-center gap-3 border-t border-line py-3 first:border-t-0 first:pt-0 last:pb-0">
       <div className="min-w-0 flex-1 basis-48">
@@ -248,10 +254,15 @@ function InvitationItem({ invitation: { id, email, role, invited_by, url, create
           <Badge>{t.roles[role]}</Badge>
         </p>
         <p className="text-sm wrap-anywhere text-muted">
-          {t.invitedBy(invited_by)} <Ago at={created_at} />
+          {t.invitedBy(invited_by)} <Ago at={created_at} /> · {t.expires} <Ago at={expires_at} />
         </p>
       </div>
-      <CopyButton text={url} label={t.copyLink} />
+      <Button isPending={renew.isPending} onClick={() => renew.mutate()}>
+        {t.newLink}
+      </Button>
+      <Dialog isOpen={renew.isSuccess} onClose={renew.reset} title={t.newLink} text={t.newLinkText}>
+        {renew.data && <InvitationLink invitation={renew.data} onDone={renew.reset} />}
+      </Dialog>
       <Button onClick={() => setWithdrawing(true)}>{t.withdraw}</Button>
       <ConfirmDialog
         isOpen={isWithdrawing}
@@ -267,6 +278,27 @@ function InvitationItem({ invitation: { id, email, role, invited_by, url, create
   )
 }
 
+/** The link is shown once, so the user copies it here. */
+function InvitationLink({
+  invitation: { email, url, mailed },
+  onDone,
+}: {
+  invitation: Invitation
+  onDone: () => void
+}) {
+  return (
+    <div className="grid gap-3">
+      <p>{mailed ? t.linkMailed(email) : t.sendLink(email)}</p>
+      <code className="mono block rounded-control border border-line bg-sunken p-3 wrap-anywhere">{url}</code>
+      <p className="text-sm text-muted">{t.linkShownOnce}</p>
+      <FormActions>
+        <CopyButton text={url} label={t.copyLink} variant="primary" />
+        <Button onClick={onDone}>{words.close}</Button>
+      </FormActions>
+    </div>
+  )
+}
+
 function InviteForm({ onDone }: { onDone: () => void }) {
   const [email, setEmail] = useState('')
   const [role, setRole] = useState<Role>('member')
@@ -279,20 +311,7 @@ function InviteForm({ onDone }: { onDone: () => void }) {
     event.preventDefault()
     if (!create.isPending) create.mutate()
   }
-  if (create.data) {
-    return (
-      <div className="grid gap-3">
-        <p>{t.sendLink(create.data.email)}</p>
-        <code className="mono block rounded-control border border-line bg-sunken p-3 wrap-anywhere">
-          {create.data.url}
-        </code>
-        <FormActions>
-          <CopyButton text={create.data.url} label={t.copyLink} variant="primary" />
-          <Button onClick={onDone}>{words.close}</Button>
-        </FormActions>
-      </div>
-    )
-  }
+  if (create.data) return <InvitationLink invitation={create.data} onDone={onDone} />
   return (
     <form onSubmit={submit} className="grid gap-3">
       <Field label={t.email}>

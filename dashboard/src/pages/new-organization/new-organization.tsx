@@ -6,9 +6,9 @@ import { meQuery } from '../../session/me.ts'
 import { switchOrganization } from '../../session/session.ts'
 import { signOut } from '../../session/sign-out.ts'
 import { PlainPage } from '../../shell/plain-page.tsx'
-import { Button } from '../../ui/button.tsx'
-import { Field, Input } from '../../ui/form.tsx'
-import { FormError } from '../../ui/states.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Field, Input } from '../../ui/controls/form.tsx'
+import { FormError } from '../../ui/display/states.tsx'
 
 const t = texts({
   en: {

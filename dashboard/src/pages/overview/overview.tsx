@@ -6,12 +6,12 @@ import { useFilters } from '../../lib/filters.ts'
 import { formatChange, formatCompact, formatDay, formatMoney, formatNumber } from '../../lib/format.ts'
 import { api, read } from '../../session/api.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
-import { buttonClass } from '../../ui/button.tsx'
-import { BarChart, Sparkline } from '../../ui/charts.tsx'
-import { Badge, PageHeader, Section } from '../../ui/layout.tsx'
-import { RangePicker } from '../../ui/range.tsx'
-import { Loaded, Skeleton } from '../../ui/states.tsx'
-import { Ago } from '../../ui/time.tsx'
+import { buttonClass } from '../../ui/controls/button.tsx'
+import { RangePicker } from '../../ui/controls/range.tsx'
+import { BarChart, Sparkline } from '../../ui/display/charts.tsx'
+import { Badge, PageHeader, Section } from '../../ui/display/layout.tsx'
+import { Loaded, Skeleton } from '../../ui/display/states.tsx'
+import { Ago } from '../../ui/display/time.tsx'
 import { SetUp } from './set-up.tsx'
 import { t } from './texts.ts'
 
@@ -24,6 +24,11 @@ const usersQuery = (query: DateRange) =>
     api.GET('/usage/end-users', { params: { query: { ...query, limit: 1 } }, signal }),
   )
 const threadsQuery = read(['threads', 'analytics'], (signal) => api.GET('/threads/analytics', { signal }))
+/** Stops while the page is in the background. */
+const openTabsQuery = {
+  ...read(['hub', 'open-tabs'], (signal) => api.GET('/hub/open-tabs', { signal })),
+  refetchInterval: 5_000,
+}
 const refusalsQuery = read(['refusals', 'latest'], (signal) =>
   api.GET('/diagnostics/refusals', { params: { query: { limit: 5 } }, signal }),
 )
@@ -48,6 +53,7 @@ export default function Overview() {
           </>
         }
       />
+      <OpenTabs />
       <Totals range={range} />
       <div className="mt-3 grid gap-3 xl:grid-cols-[minmax(0,1fr)_340px]">
         <div className="grid min-w-0 content-start gap-3">
@@ -60,6 +66,19 @@ export default function Overview() {
         </div>
       </div>
     </>
+  )
+}
+
+/** How many tabs have the widget open right now. If that can't be said, the page does without it. */
+function OpenTabs() {
+  const { data } = useQuery(openTabsQuery)
+  if (!data) return null
+  return (
+    <p className="mb-3 flex items-center gap-2 text-sm text-muted">
+      <span className={`size-2 rounded-full ${data.open_tabs > 0 ? 'bg-accent' : 'bg-line-strong'}`} aria-hidden />
+      {data.is_complete ? '' : '≥ '}
+      {t.openTabs(formatNumber(data.open_tabs))}
+    </p>
   )
 }
 

@@ -3,14 +3,15 @@ import { Link } from '@tanstack/react-router'
 import { Check } from 'lucide-react'
 import { api, read } from '../../session/api.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
-import { buttonClass } from '../../ui/button.tsx'
-import { Section } from '../../ui/layout.tsx'
+import { buttonClass } from '../../ui/controls/button.tsx'
+import { Section } from '../../ui/display/layout.tsx'
 import { t } from './texts.ts'
 
 const keysQuery = read(['keys'], (signal) => api.GET('/publishable-keys', { signal }))
 const identityQuery = read(['identity-provider'], (signal) => api.GET('/identity-providers/config', { signal }))
 const sitesQuery = read(['sites'], (signal) => api.GET('/sites', { signal }))
 const agentQuery = read(['agent'], (signal) => api.GET('/agent/config', { signal }))
+const threadsQuery = read(['threads', 'analytics'], (signal) => api.GET('/threads/analytics', { signal }))
 const skillsQuery = read(['skills'], (signal) => api.POST('/organization-skills/list', { body: {}, signal }))
 const budgetsQuery = read(['budgets'], (signal) => api.GET('/budgets', { signal }))
 
@@ -32,9 +33,11 @@ export function SetUp() {
   const identity = useQuery({ ...identityQuery, ...options })
   const sites = useQuery({ ...sitesQuery, ...options })
   const agent = useQuery({ ...agentQuery, ...options })
+  const threads = useQuery({ ...threadsQuery, ...options })
   const skills = useQuery({ ...skillsQuery, ...options })
   const budgets = useQuery({ ...budgetsQuery, ...options })
-  if (!keys.data || !identity.data || !sites.data || !agent.data || !skills.data || !budgets.data) return null
+  if (!keys.data || !identity.data || !sites.data || !agent.data || !threads.data) return null
+  if (!skills.data || !budgets.data) return null
 
   const site = sites.data.find(({ last_seen_at }) => last_seen_at)
   const limits = Object.values(budgets.data.organization)
@@ -48,18 +51,11 @@ export function SetUp() {
       search: { create: 'yes' },
     },
     {
-      name: t.identity,
-      text: identity.data.idp_domain ?? identity.data.idp_issuer ?? t.identityText,
-      isDone: identity.data.idp_type !== null,
-      action: t.identityAction,
-      path: 'identity-provider',
-    },
-    {
-      name: t.embed,
-      text: site ? t.embedDone(site.origin) : t.embedText,
-      isDone: site !== undefined,
-      action: t.embedAction,
-      path: 'keys',
+      name: t.tryIt,
+      text: t.tryItText,
+      isDone: threads.data.total_threads > 0,
+      action: t.tryItAction,
+      path: 'try-it',
     },
     {
       name: t.model,
@@ -68,6 +64,13 @@ export function SetUp() {
       isDone: agent.data.effective_model !== null && agent.data.effective_model?.source !== 'demo',
       action: t.modelAction,
       path: 'agent',
+    },
+    {
+      name: t.identity,
+      text: identity.data.idp_domain ?? identity.data.idp_issuer ?? t.identityText,
+      isDone: identity.data.idp_type !== null,
+      action: t.identityAction,
+      path: 'identity-provider',
     },
     {
       name: t.skill,
@@ -83,6 +86,13 @@ export function SetUp() {
       isDone: limits.some((limit) => limit !== null),
       action: t.budgetAction,
       path: 'budgets',
+    },
+    {
+      name: t.embed,
+      text: site ? t.embedDone(site.origin) : t.embedText,
+      isDone: site !== undefined,
+      action: t.embedAction,
+      path: 'keys',
     },
   ]
   const done = steps.filter(({ isDone }) => isDone).length

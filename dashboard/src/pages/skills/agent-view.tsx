@@ -1,5 +1,5 @@
 import { formatNumber } from '../../lib/format.ts'
-import { Section } from '../../ui/layout.tsx'
+import { Section } from '../../ui/display/layout.tsx'
 import { readSkill, tokensOf } from './skill-text.ts'
 import { t } from './texts.ts'
 

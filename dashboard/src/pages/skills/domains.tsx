@@ -1,5 +1,5 @@
-import { Field, Textarea } from '../../ui/form.tsx'
-import { Section } from '../../ui/layout.tsx'
+import { Field, Textarea } from '../../ui/controls/form.tsx'
+import { Section } from '../../ui/display/layout.tsx'
 import { t } from './texts.ts'
 
 /** On which of the organization's pages the agent sees the skill. */

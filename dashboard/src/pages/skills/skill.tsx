@@ -1,14 +1,14 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
-import { Archive, ArchiveRestore, ArrowLeft, CircleCheck, Lock, TriangleAlert } from 'lucide-react'
+import { Archive, ArchiveRestore, ArrowLeft, CircleCheck, GitBranch, Lock, TriangleAlert } from 'lucide-react'
 import { lazy, type ReactNode, Suspense, useState } from 'react'
 import { ApiError, api, unwrap } from '../../session/api.ts'
 import { useOrgPath } from '../../session/me.ts'
-import { Button } from '../../ui/button.tsx'
-import { Badge, Notice } from '../../ui/layout.tsx'
-import { FormError, Skeleton } from '../../ui/states.tsx'
-import { notify, notifyError } from '../../ui/toasts.tsx'
-import { LeaveGuard } from '../../ui/unsaved.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Badge, Notice } from '../../ui/display/layout.tsx'
+import { FormError, Skeleton } from '../../ui/display/states.tsx'
+import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
+import { LeaveGuard } from '../../ui/overlays/unsaved.tsx'
 import { words } from '../../ui/words.ts'
 import { AgentView } from './agent-view.tsx'
 import { Domains } from './domains.tsx'
@@ -71,6 +71,7 @@ export function SkillPage({ skill }: { skill: Skill }) {
   const orgPath = useOrgPath()
   const { problems } = readSkill(text)
   const isBuiltIn = base.location !== null
+  const isSynced = base.source !== null
   const hasNewDomains = toDomains(domains).join() !== base.domains.join()
   const isDirty = text !== base.content || hasNewDomains
   // Someone else's version appears, unless the user is editing too.
@@ -157,7 +158,7 @@ export function SkillPage({ skill }: { skill: Skill }) {
         )}
         {!isBuiltIn && !base.archived_at && (
           <>
-            {!isDirty && (
+            {!isDirty && !isSynced && (
               <Button icon={Archive} isPending={archive.isPending} onClick={() => archive.mutate()}>
                 {t.archive}
               </Button>
@@ -174,7 +175,8 @@ export function SkillPage({ skill }: { skill: Skill }) {
         )}
       </Header>
       {isBuiltIn && <Notice icon={Lock}>{t.builtInNotice}</Notice>}
-      {base.archived_at && (
+      {base.source && <Source source={base.source} />}
+      {base.archived_at && !isSynced && (
         <Notice tone="wait" icon={Archive}>
           <div className="flex flex-wrap items-center gap-2">
             {t.archivedNotice}
@@ -207,8 +209,8 @@ export function SkillPage({ skill }: { skill: Skill }) {
             text={text}
             onText={setText}
             onSave={submit}
-            problems={isBuiltIn ? undefined : problems}
-            isReadOnly={isBuiltIn || base.archived_at !== null}
+            problems={isBuiltIn || isSynced ? undefined : problems}
+            isReadOnly={isBuiltIn || isSynced || base.archived_at !== null}
           />
         }
       >
@@ -222,12 +224,44 @@ export function SkillPage({ skill }: { skill: Skill }) {
               known={conflict}
               isDirty={isDirty}
               isPending={restore.isPending}
+              canRestore={!isSynced}
               onRestore={(version) => restore.mutateAsync(version)}
             />
           </>
         )}
       </Columns>
     </>
+  )
+}
+
+/** Says why the text can't be edited here, and where to edit it. */
+function Source({ source }: { source: NonNullable<Skill['source']> }) {
+  const { repository, path, commit, url, edit_url } = source
+  return (
+    <Notice icon={GitBranch}>
+      <p>{t.syncedNotice(repository)}</p>
+      <p className="flex flex-wrap items-baseline gap-x-3">
+        <WebLink url={url} className="mono wrap-anywhere">
+          {path}
+        </WebLink>
+        {commit && (
+          <span className="text-muted">
+            {t.commit} <span className="mono">{commit.slice(0, 7)}</span>
+          </span>
+        )}
+        <WebLink url={edit_url}>{t.editOnGithub}</WebLink>
+      </p>
+    </Notice>
+  )
+}
+
+/** Only web addresses become links. */
+function WebLink({ url, className = '', children }: { url: string; className?: string; children: string }) {
+  if (!/^https?:\/\//.test(url)) return <span className={className}>{children}</span>
+  return (
+    <a href={url} target="_blank" rel="noopener noreferrer" className={`link ${className}`}>
+      {children}
+    </a>
   )
 }
 

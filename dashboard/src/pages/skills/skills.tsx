@@ -5,13 +5,13 @@ import { type ChangeEvent, useRef, useState } from 'react'
 import { useFilters } from '../../lib/filters.ts'
 import { api, unwrap } from '../../session/api.ts'
 import { useOrgPath } from '../../session/me.ts'
-import { Button } from '../../ui/button.tsx'
-import { DataTable } from '../../ui/data-table.tsx'
-import { Input } from '../../ui/form.tsx'
-import { Badge, PageHeader } from '../../ui/layout.tsx'
-import { pageSize, useCursorRows } from '../../ui/row-sources.ts'
-import { EmptyState, Loaded } from '../../ui/states.tsx'
-import { notifyError } from '../../ui/toasts.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { SearchField } from '../../ui/controls/search-field.tsx'
+import { Badge, PageHeader } from '../../ui/display/layout.tsx'
+import { EmptyState, Loaded } from '../../ui/display/states.tsx'
+import { notifyError } from '../../ui/overlays/toasts.tsx'
+import { DataTable } from '../../ui/tables/data-table.tsx'
+import { pageSize, useCursorRows } from '../../ui/tables/row-sources.ts'
 import { skillQuery } from './queries.ts'
 import { NewSkill, SkillPage } from './skill.tsx'
 import { mostBytes, template } from './skill-text.ts'
@@ -68,15 +68,7 @@ function SkillList({ onNew }: { onNew: (text: string) => void }) {
           </>
         }
       />
-      <Input
-        type="search"
-        aria-label={t.search}
-        placeholder={t.search}
-        value={q}
-        maxLength={200}
-        className="mb-3 max-w-72"
-        onChange={({ target }) => setFilters({ q: target.value })}
-      />
+      <SearchField label={t.search} className="mb-3 w-72" value={q} onValue={(search) => setFilters({ q: search })} />
       <DataTable
         label={t.title}
         rows={source.rows}
@@ -102,6 +94,16 @@ function SkillList({ onNew }: { onNew: (text: string) => void }) {
             header: t.description,
             isMinor: true,
             cell: ({ description }) => <span className="text-muted">{description}</span>,
+          },
+          {
+            id: 'source',
+            header: t.source,
+            isMinor: true,
+            cell: ({ source: from }) => (
+              <span className="block truncate text-muted" title={from ? `${from.repository}/${from.path}` : undefined}>
+                {from ? `${from.repository}/${from.path}` : t.ownSource}
+              </span>
+            ),
           },
         ]}
         empty={<EmptyState title={t.empty} text={t.emptyText} action={write} />}

@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { GitCompareArrows, History } from 'lucide-react'
 import { lazy, Suspense, useState } from 'react'
-import { Button } from '../../ui/button.tsx'
-import { Badge, Section } from '../../ui/layout.tsx'
-import { Dialog, FormActions } from '../../ui/overlays.tsx'
-import { Loaded, Skeleton } from '../../ui/states.tsx'
-import { Ago } from '../../ui/time.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Badge, Section } from '../../ui/display/layout.tsx'
+import { Loaded, Skeleton } from '../../ui/display/states.tsx'
+import { Ago } from '../../ui/display/time.tsx'
+import { Dialog, FormActions } from '../../ui/overlays/overlays.tsx'
 import { words } from '../../ui/words.ts'
 import { type Skill, versionQuery, versionsQuery } from './queries.ts'
 import { t } from './texts.ts'
@@ -19,6 +19,7 @@ export function Versions({
   known,
   isDirty,
   isPending,
+  canRestore,
   onRestore,
 }: {
   skill: Skill
@@ -28,6 +29,8 @@ export function Versions({
   known: number | undefined
   isDirty: boolean
   isPending: boolean
+  /** False if the text comes from a repository. */
+  canRestore: boolean
   onRestore: (version: number) => Promise<unknown>
 }) {
   const versions = useQuery(versionsQuery(skill.id, known ?? skill.version))
@@ -70,21 +73,23 @@ export function Versions({
         <FormActions>
           {isDirty && <p className="mr-auto self-center text-sm text-muted">{words.unsaved}</p>}
           <Button onClick={() => setCompared(undefined)}>{words.close}</Button>
-          <Button
-            variant="primary"
-            icon={History}
-            isPending={isPending}
-            disabled={isDirty || compared === skill.version}
-            onClick={() =>
-              compared !== undefined &&
-              void onRestore(compared).then(
-                () => setCompared(undefined),
-                () => setCompared(undefined),
-              )
-            }
-          >
-            {t.restore}
-          </Button>
+          {canRestore && (
+            <Button
+              variant="primary"
+              icon={History}
+              isPending={isPending}
+              disabled={isDirty || compared === skill.version}
+              onClick={() =>
+                compared !== undefined &&
+                void onRestore(compared).then(
+                  () => setCompared(undefined),
+                  () => setCompared(undefined),
+                )
+              }
+            >
+              {t.restore}
+            </Button>
+          )}
         </FormActions>
       </Dialog>
     </Section>

@@ -81,6 +81,11 @@ export const t = texts({
       declined: 'Declined by the user',
     },
     verdicts: { run: 'May run', ask: 'Had to ask', refuse: 'Not allowed' },
+    governance: {
+      allowed: 'Allowed by governance',
+      refused: 'Blocked by governance',
+      result_refused: 'Result blocked by governance',
+    },
     edited: 'Arguments edited by the user',
     late: 'Result arrived late',
     args: 'Arguments',
@@ -172,6 +177,11 @@ export const t = texts({
       declined: 'Vom Nutzer abgelehnt',
     },
     verdicts: { run: 'Durfte laufen', ask: 'Musste fragen', refuse: 'Nicht erlaubt' },
+    governance: {
+      allowed: 'Von Governance erlaubt',
+      refused: 'Von Governance blockiert',
+      result_refused: 'Ergebnis von Governance blockiert',
+    },
     edited: 'Argumente vom Nutzer bearbeitet',
     late: 'Ergebnis kam verspätet',
     args: 'Argumente',

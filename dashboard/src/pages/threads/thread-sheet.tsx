@@ -1,4 +1,4 @@
-import { useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Archive, ArchiveRestore, ChevronDown, Download, Eye, EyeOff, Trash2 } from 'lucide-react'
 import { saveFile } from '../../lib/files.ts'
@@ -6,18 +6,19 @@ import { useFilters } from '../../lib/filters.ts'
 import { formatNumber } from '../../lib/format.ts'
 import { api, read, unwrap } from '../../session/api.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
-import { Button } from '../../ui/button.tsx'
-import { Switch } from '../../ui/form.tsx'
-import { Badge, Facts, Notice } from '../../ui/layout.tsx'
-import { Menu } from '../../ui/menu.tsx'
-import { Sheet } from '../../ui/overlays.tsx'
-import { ErrorState, Loaded, Skeleton } from '../../ui/states.tsx'
-import { Time } from '../../ui/time.tsx'
-import { notifyError } from '../../ui/toasts.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Switch } from '../../ui/controls/form.tsx'
+import { Badge, Facts, Notice } from '../../ui/display/layout.tsx'
+import { ErrorState, Loaded, Skeleton } from '../../ui/display/states.tsx'
+import { Time } from '../../ui/display/time.tsx'
+import { endUserName } from '../../ui/end-user-name.ts'
+import { Menu } from '../../ui/overlays/menu.tsx'
+import { Sheet } from '../../ui/overlays/overlays.tsx'
+import { notifyError } from '../../ui/overlays/toasts.tsx'
 import { words } from '../../ui/words.ts'
 import { t } from './texts.ts'
-import { sitesQuery, type Thread, useThreadStatus } from './thread-data.ts'
-import { MessageItem, type Run } from './trace.tsx'
+import { sitesQuery, type Thread, useThreadMessages, useThreadStatus } from './thread-data.ts'
+import { MessageItem } from './trace.tsx'
 
 const threadQuery = (id: string) =>
   read(['threads', 'one', id], (signal) => api.GET('/threads/{id}', { params: { path: { id } }, signal }))
@@ -34,7 +35,7 @@ export function ThreadSheet({ id, isOpen, onClose }: { id: string; isOpen: boole
 }
 
 function ThreadDetails({ thread, onClose }: { thread: Thread; onClose: () => void }) {
-  const { end_user_id, end_user_name, site_id, status, message_count, total_tokens, created_at } = thread
+  const { end_user_id, site_id, status, message_count, total_tokens, created_at } = thread
   const orgPath = useOrgPath()
   const { isAdmin } = useOrganization()
   const changeStatus = useThreadStatus()
@@ -73,7 +74,7 @@ function ThreadDetails({ thread, onClose }: { thread: Thread; onClose: () => voi
             t.endUser,
             end_user_id ? (
               <Link key="user" to={orgPath(`end-users/${end_user_id}`)} className="link">
-                {end_user_name}
+                {endUserName(thread)}
               </Link>
             ) : (
               t.visitor
@@ -128,39 +129,13 @@ function Export({ id }: { id: string }) {
   )
 }
 
-const messagesAtOnce = 50
-
-function useMessages(id: string, withReplaced: boolean) {
-  const { isAdmin } = useOrganization()
-  return useInfiniteQuery({
-    queryKey: ['threads', 'one', id, 'messages', { withReplaced, isAdmin }],
-    initialPageParam: undefined as string | undefined,
-    async queryFn({ pageParam, signal }) {
-      const query = {
-        limit: messagesAtOnce,
-        include_replaced: withReplaced ? ('true' as const) : ('false' as const),
-        ...(pageParam && { cursor: pageParam }),
-      }
-      const params = { path: { id }, query }
-      // As many runs as messages are enough: every run is a message.
-      const [page, runs] = await Promise.all([
-        unwrap(api.GET('/threads/{id}/messages', { params, signal })),
-        isAdmin ? unwrap(api.GET('/threads/{id}/runs', { params, signal })) : { runs: [] as Run[] },
-      ])
-      return { ...page, runs: new Map(runs.runs.map((run) => [run.id, run])) }
-    },
-    getNextPageParam: (page) => page.next_cursor ?? undefined,
-  })
-}
-
 function Messages({ id }: { id: string }) {
   const [filters, setFilters] = useFilters({ search: '', status: '', replaced: '' })
   const orgPath = useOrgPath()
   const { isAdmin } = useOrganization()
-  const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useMessages(
-    id,
-    filters.replaced === 'yes',
-  )
+  const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useThreadMessages(id, {
+    withReplaced: filters.replaced === 'yes',
+  })
   if (error && !data) return <ErrorState error={error} onRetry={() => refetch()} />
   if (!data) return <Skeleton lines={8} className="mt-6" />
   const isVisible = data.pages[0]?.contents_visible ?? false

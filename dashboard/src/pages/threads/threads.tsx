@@ -6,14 +6,16 @@ import { useFilters } from '../../lib/filters.ts'
 import { formatCompact, formatNumber } from '../../lib/format.ts'
 import { api, unwrap } from '../../session/api.ts'
 import { useOrgPath } from '../../session/me.ts'
-import { Button, buttonClass } from '../../ui/button.tsx'
-import { DataTable } from '../../ui/data-table.tsx'
-import { Select } from '../../ui/form.tsx'
-import { Badge, PageHeader } from '../../ui/layout.tsx'
-import { pageSize, useOffsetRows } from '../../ui/row-sources.ts'
-import { SearchField } from '../../ui/search-field.tsx'
-import { EmptyState } from '../../ui/states.tsx'
-import { Ago } from '../../ui/time.tsx'
+import { Button, buttonClass } from '../../ui/controls/button.tsx'
+import { Select } from '../../ui/controls/form.tsx'
+import { SearchField } from '../../ui/controls/search-field.tsx'
+import { Badge, PageHeader } from '../../ui/display/layout.tsx'
+import { EmptyState } from '../../ui/display/states.tsx'
+import { Ago } from '../../ui/display/time.tsx'
+import { endUserName } from '../../ui/end-user-name.ts'
+import { DataTable } from '../../ui/tables/data-table.tsx'
+import { DetailsLink } from '../../ui/tables/details-link.tsx'
+import { pageSize, useOffsetRows } from '../../ui/tables/row-sources.ts'
 import { t } from './texts.ts'
 import { sitesQuery, type Thread, useThreadStatus } from './thread-data.ts'
 import { ThreadSheet } from './thread-sheet.tsx'
@@ -76,14 +78,9 @@ export default function Threads() {
             header: t.thread,
             cell: ({ title, id, status: own }) => (
               <span className="flex items-center gap-2">
-                <Link
-                  to={orgPath(`threads/${id}`)}
-                  search={true as never}
-                  resetScroll={false}
-                  className="truncate font-[550] hover:underline"
-                >
+                <DetailsLink path={`threads/${id}`}>
                   {title ?? <span className="text-muted">{t.untitled}</span>}
-                </Link>
+                </DetailsLink>
                 {own !== 'regular' && <Badge tone={tones[own]}>{t.statuses[own]}</Badge>}
               </span>
             ),
@@ -92,10 +89,10 @@ export default function Threads() {
             id: 'user',
             header: t.endUser,
             isMinor: true,
-            cell: ({ end_user_id, end_user_name }) =>
-              end_user_id ? (
-                <Link to={orgPath(`end-users/${end_user_id}`)} className="hover:underline">
-                  {end_user_name}
+            cell: (thread) =>
+              thread.end_user_id ? (
+                <Link to={orgPath(`end-users/${thread.end_user_id}`)} className="hover:underline">
+                  {endUserName(thread)}
                 </Link>
               ) : (
                 <span className="text-muted">{t.visitor}</span>
@@ -141,14 +138,7 @@ export default function Threads() {
           />
         }
       />
-      {details.shownId && (
-        <ThreadSheet
-          key={details.shownId}
-          id={details.shownId}
-          isOpen={details.id !== undefined}
-          onClose={details.close}
-        />
-      )}
+      {details.sheet && <ThreadSheet key={details.sheet.key} {...details.sheet.props} />}
     </>
   )
 }

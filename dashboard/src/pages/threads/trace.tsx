@@ -1,15 +1,15 @@
 import type { components } from '@inlay/client'
-import { Bot, ChevronRight, Cpu, ThumbsDown, ThumbsUp, UserRound, Wrench } from 'lucide-react'
+import { Bot, ChevronRight, Cpu, ShieldCheck, ThumbsDown, ThumbsUp, UserRound, Wrench } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { formatDuration, formatMoney, formatNumber } from '../../lib/format.ts'
-import { DataBlock } from '../../ui/code.tsx'
-import { Badge } from '../../ui/layout.tsx'
-import { Time } from '../../ui/time.tsx'
+import { DataBlock } from '../../ui/display/code.tsx'
+import { Badge } from '../../ui/display/layout.tsx'
+import { Time } from '../../ui/display/time.tsx'
 import { t } from './texts.ts'
+import type { Run } from './thread-data.ts'
 
 type Message = components['schemas']['Message']
 type MessageCall = components['schemas']['MessageToolCall']
-export type Run = components['schemas']['Run']
 type Step = components['schemas']['RunStep']
 type ModelCall = components['schemas']['RunModelCall']
 /** The decisions about a call are only known to admins. */
@@ -30,10 +30,13 @@ export function MessageItem({
   message,
   run,
   isVisible,
+  isOpen = false,
 }: {
   message: Message
   run: Run | undefined
   isVisible: boolean
+  /** Shows the trace of every answer, not only of those that didn't succeed. */
+  isOpen?: boolean
 }) {
   const { role, created_at, status, text, replaced_at, feedback } = message
   const isUser = role === 'user'
@@ -74,7 +77,7 @@ export function MessageItem({
             <span className="mono">{message.error_code}</span> {run?.error_message}
           </p>
         )}
-        {!isUser && <Trace message={message} run={run} />}
+        {!isUser && <Trace message={message} run={run} isOpen={isOpen} />}
       </div>
     </li>
   )
@@ -87,7 +90,7 @@ function MessageText({ text, isVisible }: { text: string | null; isVisible: bool
 }
 
 /** What the agent did for its message. Without the run, as for members, only what the message itself tells. */
-function Trace({ message, run }: { message: Message; run: Run | undefined }) {
+function Trace({ message, run, isOpen }: { message: Message; run: Run | undefined; isOpen: boolean }) {
   const { tool_calls, prompt_tokens, completion_tokens, cost_micro_usd, model } = message
   const known = new Map(tool_calls.map((call) => [call.id, call]))
   const steps: Step[] = run?.steps ?? []
@@ -105,7 +108,7 @@ function Trace({ message, run }: { message: Message; run: Run | undefined }) {
   ]
   const hasMore = run !== undefined || tool_calls.length > 0
   if (!hasMore) return totals.length > 0 && <p className="mt-2 text-sm text-muted">{totals.join(' · ')}</p>
-  const isOfInterest = message.status !== 'succeeded'
+  const isOfInterest = isOpen || message.status !== 'succeeded'
   return (
     <details className="group/trace mt-2 rounded-control border border-line" open={isOfInterest}>
       <summary className="flex items-center gap-2 rounded-control px-3 py-2 text-sm text-muted hover:bg-sunken">
@@ -120,9 +123,9 @@ function Trace({ message, run }: { message: Message; run: Run | undefined }) {
       </summary>
       <div className="border-t border-line px-3 py-1">
         {run
-          ? steps.map((step) => (
+          ? steps.map((step, index) => (
               <div key={step.step} className="py-2">
-                <h4 className="mb-1 text-xs font-[550] text-faint">{t.step(step.step + 1)}</h4>
+                <h4 className="mb-1 text-xs font-[550] text-faint">{t.step(index + 1)}</h4>
                 <ul className="grid gap-2">
                   {step.model_calls.map((call) => (
                     <ModelCallItem key={call.id} call={call} longest={longest} />
@@ -183,7 +186,8 @@ const stateTones = {
 } as const
 
 function ToolCallItem({ call, longest }: { call: ToolCall; longest: number }) {
-  const { name, source, source_type, state, decision, verdict, reason, is_edited, is_late, args, result } = call
+  const { name, source, source_type, state, decision, verdict, reason, is_edited, is_late, governance, args, result } =
+    call
   const from = source ?? (source_type === 'built_in' ? t.builtIn : source_type === null ? t.unknownTool : '')
   const asked = verdict === 'ask' && decision === null
   return (
@@ -199,6 +203,11 @@ function ToolCallItem({ call, longest }: { call: ToolCall; longest: number }) {
       {decision && decision !== 'declined' && <Badge>{t.decisions[decision]}</Badge>}
       {verdict && verdict !== 'run' && (asked || verdict === 'refuse') && (
         <Badge tone="wait">{t.verdicts[verdict]}</Badge>
+      )}
+      {governance && governance !== 'none' && (
+        <Badge tone={governance === 'allowed' ? 'good' : 'bad'} icon={ShieldCheck}>
+          {t.governance[governance]}
+        </Badge>
       )}
       {is_edited && <Badge tone="wait">{t.edited}</Badge>}
       {is_late && <Badge tone="wait">{t.late}</Badge>}

@@ -1,17 +1,17 @@
 import { useQuery } from '@tanstack/react-query'
 import { formatDuration } from '../../lib/format.ts'
 import { ApiError, api, read } from '../../session/api.ts'
-import { DataBlock } from '../../ui/code.tsx'
-import { Badge, Facts, Notice } from '../../ui/layout.tsx'
-import { Sheet } from '../../ui/overlays.tsx'
-import { EmptyState, ErrorState, Loaded, Skeleton } from '../../ui/states.tsx'
-import { Time } from '../../ui/time.tsx'
+import { DataBlock } from '../../ui/display/code.tsx'
+import { Badge, Facts, Notice } from '../../ui/display/layout.tsx'
+import { EmptyState, ErrorState, Loaded, Skeleton } from '../../ui/display/states.tsx'
+import { Time } from '../../ui/display/time.tsx'
+import { Sheet } from '../../ui/overlays/overlays.tsx'
 import { words } from '../../ui/words.ts'
 import { type Call, findCall, outcomeTones } from './calls.ts'
 import { t } from './texts.ts'
 
-export function CallSheet({ place, isOpen, onClose }: { place: string; isOpen: boolean; onClose: () => void }) {
-  const call = useQuery({ queryKey: ['tool-calls', 'one', place], queryFn: ({ signal }) => findCall(place, signal) })
+export function CallSheet({ id, isOpen, onClose }: { id: string; isOpen: boolean; onClose: () => void }) {
+  const call = useQuery({ queryKey: ['tool-calls', 'one', id], queryFn: ({ signal }) => findCall(id, signal) })
   return (
     <Sheet isOpen={isOpen} onClose={onClose} title={call.data?.tool ?? t.title}>
       <Loaded query={call} lines={8}>

@@ -6,17 +6,17 @@ import { useFilters } from '../../lib/filters.ts'
 import { formatDuration, formatNumber } from '../../lib/format.ts'
 import { api, read, unwrap } from '../../session/api.ts'
 import { useOrganization } from '../../session/me.ts'
-import { AdminsOnly } from '../../ui/admins-only.tsx'
-import { DataTable } from '../../ui/data-table.tsx'
-import { Select } from '../../ui/form.tsx'
-import { Badge, PageHeader } from '../../ui/layout.tsx'
-import { Menu } from '../../ui/menu.tsx'
-import { RangePicker } from '../../ui/range.tsx'
-import { useCursorRows } from '../../ui/row-sources.ts'
-import { SearchField } from '../../ui/search-field.tsx'
-import { EmptyState } from '../../ui/states.tsx'
-import { Ago } from '../../ui/time.tsx'
-import { notify, notifyError } from '../../ui/toasts.tsx'
+import { Select } from '../../ui/controls/form.tsx'
+import { RangePicker } from '../../ui/controls/range.tsx'
+import { SearchField } from '../../ui/controls/search-field.tsx'
+import { AdminsOnly } from '../../ui/display/admins-only.tsx'
+import { Badge, PageHeader } from '../../ui/display/layout.tsx'
+import { EmptyState } from '../../ui/display/states.tsx'
+import { Ago } from '../../ui/display/time.tsx'
+import { Menu } from '../../ui/overlays/menu.tsx'
+import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
+import { DataTable } from '../../ui/tables/data-table.tsx'
+import { useCursorRows } from '../../ui/tables/row-sources.ts'
 import { CallSheet } from './call-sheet.tsx'
 import { type Call, type CallFilters, exportCalls, type Outcome, outcomeTones, placeOf } from './calls.ts'
 import { Retention } from './retention.tsx'
@@ -112,14 +112,7 @@ function CallsPage() {
         ]}
         empty={<EmptyState title={t.none} text={t.noneText} />}
       />
-      {details.shownId && (
-        <CallSheet
-          key={details.shownId}
-          place={details.shownId}
-          isOpen={details.id !== undefined}
-          onClose={details.close}
-        />
-      )}
+      {details.sheet && <CallSheet key={details.sheet.key} {...details.sheet.props} />}
     </>
   )
 }

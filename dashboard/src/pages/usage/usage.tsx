@@ -8,15 +8,16 @@ import { formatCompact, formatDay, formatMoney, formatNumber } from '../../lib/f
 import { texts } from '../../lib/texts.ts'
 import { api, read, unwrap } from '../../session/api.ts'
 import { useOrgPath } from '../../session/me.ts'
-import { Button } from '../../ui/button.tsx'
-import { BarChart, mostSeries, type Series } from '../../ui/charts.tsx'
-import { type Column, DataTable } from '../../ui/data-table.tsx'
-import { Select } from '../../ui/form.tsx'
-import { PageHeader, Section } from '../../ui/layout.tsx'
-import { RangePicker } from '../../ui/range.tsx'
-import { pageSize, useOffsetRows } from '../../ui/row-sources.ts'
-import { EmptyState, ErrorState, Skeleton } from '../../ui/states.tsx'
-import { ViewSwitch } from '../../ui/view-switch.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Segments } from '../../ui/controls/choice.tsx'
+import { Select } from '../../ui/controls/form.tsx'
+import { RangePicker } from '../../ui/controls/range.tsx'
+import { BarChart, mostSeries, type Series } from '../../ui/display/charts.tsx'
+import { PageHeader, Section } from '../../ui/display/layout.tsx'
+import { EmptyState, ErrorState, Skeleton } from '../../ui/display/states.tsx'
+import { endUserName } from '../../ui/end-user-name.ts'
+import { type Column, DataTable } from '../../ui/tables/data-table.tsx'
+import { pageSize, useOffsetRows } from '../../ui/tables/row-sources.ts'
 
 const t = texts({
   en: {
@@ -102,10 +103,10 @@ export default function Usage() {
         <DailyChart range={range} measure={measure} site={filters.site} />
       </Section>
       <div className="mt-6 mb-3">
-        <ViewSwitch
+        <Segments
           label={t.by}
           value={view}
-          views={Object.entries(t.views) as [View, string][]}
+          options={Object.entries(t.views) as [View, string][]}
           onValue={(next) => setFilters({ view: next })}
         />
       </div>
@@ -172,7 +173,13 @@ interface Totals {
 }
 
 const amounts: Column<Totals>[] = [
-  { id: 'requests', header: t.requests, align: 'right', cell: (row) => formatNumber(row.total_requests) },
+  {
+    id: 'requests',
+    header: t.requests,
+    align: 'right',
+    isMinor: true,
+    cell: (row) => formatNumber(row.total_requests),
+  },
   {
     id: 'prompt',
     header: t.prompt,
@@ -231,7 +238,7 @@ function EndUserTable({ range }: { range: DateRange }) {
       error={source.error}
       onRetry={source.refetch}
       onOpen={({ end_user_id }) => void navigate({ to: orgPath(`end-users/${end_user_id}`) })}
-      columns={[{ id: 'user', header: t.endUser, cell: ({ email, external_id }) => email || external_id }, ...amounts]}
+      columns={[{ id: 'user', header: t.endUser, cell: endUserName }, ...amounts]}
       empty={empty}
     />
   )

@@ -1,5 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../http-server.ts'
+import { writePolarSettings } from '../../polar/installation.ts'
+import { startPolar } from '../../polar/stand-in.ts'
 import { press, seeHeading } from '../visit.ts'
 import { findAccessibilityProblems, openDashboard, visit } from './dashboard.ts'
 
@@ -33,6 +35,44 @@ test('an admin sees the plan’s usage, buys another plan, and manages the subsc
   await visit(page, 'Plan and billing')
   await press(page, 'Manage subscription')
   await page.waitForURL(/\/billing\/portal/)
+})
+
+test('an admin returns from Polar’s checkout, sees seats and overdue payments, and changes the plan in the portal', async () => {
+  const polar = await startPolar()
+  const settings = writePolarSettings(polar)
+  const app = await startHttpService(settings.env)
+  onTestFinished(async () => {
+    await app.close()
+    await polar.close()
+    settings.remove()
+  })
+  const id = await app.organization('other')
+  const notify = () => fetch(`${app.local}/billing/webhooks`, { method: 'POST', ...polar.webhook(id) })
+
+  const page = await openDashboard(app, '/o/other/billing?checkout=done', { user: 'admin@other.test' })
+  await page.getByText('Your payment is being confirmed.').waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
+  const subscription = polar.subscribe(id, { product_id: polar.products.bySeat, seats: 2 })
+  expect((await notify()).status).toBe(202)
+  await page.getByText('Your new plan is active').waitFor()
+  await page.getByRole('article', { name: 'By seat' }).getByText('Your plan').waitFor()
+  await page.getByRole('region', { name: 'Subscription' }).getByText('Seats paid for').waitFor()
+  expect(page.url()).not.toContain('checkout')
+
+  await page.route('https://polar.sh/**', (route) =>
+    route.fulfill({ contentType: 'text/html', body: '<h1>Portal</h1>' }),
+  )
+  await press(page, 'Change to Team')
+  await seeHeading(page, 'Portal')
+  expect(page.url()).toContain('customer_session_token')
+
+  polar.change(subscription.id, { status: 'past_due' })
+  await page.goto(`${app.url}/o/other/billing`)
+  await press(page, 'Sync')
+  await page.getByText('Your last payment failed. You keep your plan until').waitFor()
+  await page.getByText('Plan kept until').waitFor()
+  await page.getByText('Payment overdue').waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
 })
 
 test('an admin connects a directory, sees its users, deactivates it, and disconnects it', async () => {
@@ -74,40 +114,6 @@ test('an admin connects a directory, sees its users, deactivates it, and disconn
   await press(page, 'Delete')
   await page.getByText('Staff disconnected').waitFor()
   await page.getByText('No directory connected').waitFor()
-})
-
-test('an admin starts to register a GitHub app, and removes one', async () => {
-  const page = await openDashboard(app, '/o/demo/code-host')
-  await page.getByLabel('GitHub organization').fill('acme')
-  expect(await findAccessibilityProblems(page)).toEqual([])
-  // Tests have no internet access. What counts is what the browser sends.
-  await page.route('https://github.com/**', (route) =>
-    route.fulfill({ contentType: 'text/html', body: '<h1>GitHub</h1>' }),
-  )
-  const posted = page.waitForRequest((request) => request.url().startsWith('https://github.com/organizations/acme/'))
-  await press(page, 'Continue to GitHub')
-  const request = await posted
-  expect(request.method()).toBe('POST')
-  expect(JSON.parse(new URLSearchParams(request.postData() ?? '').get('manifest') ?? '')).toMatchObject({
-    public: false,
-    redirect_url: `${app.url}/api/org-github-apps/callback`,
-  })
-  await seeHeading(page, 'GitHub')
-
-  await app.service.database.asOrg(
-    await app.organization('demo'),
-    (sql) => sql`
-      insert into github_apps (organization_id, github_org_name, app_id, app_slug, app_url, client_id,
-                               client_secret_sealed, private_key_sealed, webhook_secret_sealed)
-      values (current_organization(), 'acme', 7, 'inlay-acme', 'https://github.com/apps/inlay-acme', 'x', 'x', 'x', 'x')`,
-  )
-  await page.goto(`${app.url}/o/demo/code-host`)
-  await page.getByText('inlay-acme').first().waitFor()
-  await press(page, 'Remove app')
-  await page.getByLabel('Type “inlay-acme” to confirm').fill('inlay-acme')
-  await press(page, 'Remove')
-  await page.getByText('GitHub app removed').waitFor()
-  await page.getByRole('button', { name: 'Continue to GitHub' }).waitFor()
 })
 
 test('a member sees the plan and the directory, but changes nothing', async () => {

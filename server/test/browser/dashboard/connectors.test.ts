@@ -53,6 +53,14 @@ test('an admin changes a connector, and deletes it', async () => {
     status: 'disabled',
   })
 
+  await sheet.getByLabel('Read-only tools').fill('unsaved')
+  await sheet.getByRole('button', { name: 'Close' }).click()
+  const leaving = page.getByRole('dialog', { name: 'Leave without saving?' })
+  await leaving.waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
+  await leaving.getByRole('button', { name: 'Keep editing' }).click()
+  expect(await sheet.getByLabel('Read-only tools').inputValue()).toBe('unsaved')
+
   await sheet.getByRole('button', { name: 'Delete connector' }).click()
   await page.getByLabel('Type “wiki” to confirm').fill('wiki')
   await press(page, 'Delete')

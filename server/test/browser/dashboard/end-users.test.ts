@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../http-server.ts'
 import { asOrg } from '../../sample-helpers.ts'
@@ -58,6 +59,19 @@ test('an admin gives an end user a budget of their own', async () => {
   await press(page, 'Save changes')
   await sheet.getByText('0 of 5,000').waitFor()
   await sheet.getByText('$0.00 of $2.50').waitFor()
+})
+
+test('an admin exports everything stored about an end user', async () => {
+  const id = await addUser(app, 'ada@example.com')
+  const page = await openDashboard(app, `/o/demo/end-users/${id}`)
+  const download = page.waitForEvent('download')
+  await press(page, 'Export data')
+  const file = await download
+  expect(file.suggestedFilename()).toBe(`end-user-${id}.jsonl`)
+  const [profile] = readFileSync(await file.path(), 'utf8').split('\n')
+  expect(JSON.parse(profile ?? '')).toMatchObject({ kind: 'profile', data: { id, email: 'ada@example.com' } })
+  await page.getByText('Everything stored about this end user was saved').waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
 })
 
 test('an admin erases an end user', async () => {

@@ -1,7 +1,7 @@
 import type { Page, Route } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../http-server.ts'
-import { faultsOf, findAccessibilityProblems, openDashboard } from './dashboard.ts'
+import { faultsOf, findAccessibilityProblems, openDashboard, watchRequests } from './dashboard.ts'
 
 let app: HttpService
 beforeAll(async () => {
@@ -10,6 +10,8 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
+/** Text that can't be broken into lines. */
+const long = 'a'.repeat(60)
 /** Text that would run as a script, or look like an element, if any page took it for HTML. */
 const markup = '<img src=x onerror="window.pwned=1"><b>bold</b>'
 
@@ -20,6 +22,8 @@ async function fillWithMarkup(): Promise<void> {
     expect(response.status, `${method} ${path}: ${JSON.stringify(response.body)}`).toBe(200)
   }
   await send('POST', '/publishable-keys', { name: markup, allowed_origins: ['https://shop.example'] })
+  await send('POST', '/publishable-keys', { name: 'A key '.repeat(16), allowed_origins: [`https://${long}.example`] })
+  await send('POST', '/organizations/current/invitations', { email: `${long}@${long}.example`, role: 'member' })
   await send('PATCH', '/agent/config', {
     name: 'Ada',
     greeting: markup,
@@ -46,17 +50,18 @@ async function listPages(page: Page): Promise<{ name: string; path: string }[]> 
 async function open(page: Page, { name, path }: { name: string; path: string }): Promise<void> {
   await page.getByRole('navigation', { name: 'Navigation' }).locator(`a[href="${path}"]`).click()
   await page.getByRole('main').getByRole('heading', { level: 1, name, exact: true }).waitFor()
-  await page.waitForLoadState('networkidle')
 }
 
 const overflow = (page: Page) => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
 
 test.each(['admin@demo.test', 'member@demo.test'])('every page works for %s', async (user) => {
   const page = await openDashboard(app, '/o/demo', { user })
+  const settled = watchRequests(page)
   const problems: Record<string, unknown> = {}
   for (const one of await listPages(page)) {
     await page.setViewportSize({ width: 1440, height: 900 })
     await open(page, one)
+    await settled()
     // Members see less of the same.
     const found = user.startsWith('admin') ? await findAccessibilityProblems(page) : []
     const failed = await page.getByText('Couldn’t load this').count()
@@ -80,31 +85,71 @@ const answer = (status: number, code: string, message: string) => (route: Route)
     body: JSON.stringify({ defined: true, code, status, message, data: { code } }),
   })
 
-describe('every page says what is wrong', () => {
-  test.each<[string, (route: Route) => Promise<void>, RegExp]>([
-    ['if the server fails', answer(500, 'INTERNAL_ERROR', 'An Inlay error occurred'), /An Inlay error occurred/],
-    ['if the user may not see it', answer(403, 'ACCESS_DENIED', 'Access denied'), /Access denied|Only admins/],
-    ['if the server can’t be reached', (route) => route.abort(), /The server can’t be reached/],
-  ])('%s', async (_, handle, expected) => {
-    let asked = 0
-    const isData = (url: URL) => url.pathname.startsWith('/api/') && url.pathname !== '/api/users/me'
-    const page = await openDashboard(app, '/o/demo', {
-      async prepare(fresh) {
-        await fresh.route(isData, (route) => {
-          asked++
-          return handle(route)
-        })
-      },
-    })
-    const silent: string[] = []
-    for (const one of await listPages(page)) {
-      const before = asked
-      await open(page, one)
-      const message = page.getByText(expected).first()
-      // Some pages only explain something, and ask for nothing.
-      if (asked > before || one.path === '/o/demo') await message.waitFor().catch(() => silent.push(one.path))
-    }
-    expect(silent).toEqual([])
-    expect(faultsOf(page)).toEqual([])
+/** Pages that only explain something, and ask for nothing. */
+const explanations = ['/o/demo/mcp']
+
+/** What pages show, besides who the user is. */
+const isData = (url: URL) => url.pathname.startsWith('/api/') && url.pathname !== '/api/users/me'
+
+/** Failed requests are repeated after pauses, which a test needn't wait for. */
+const withoutPauses = `{
+  const { setTimeout } = window
+  window.setTimeout = (callback, ms, ...rest) => setTimeout(callback, Math.min(ms ?? 0, 20), ...rest)
+}`
+
+test('every page says what is wrong if the server fails, refuses or can’t be reached', async () => {
+  const faults: Record<string, [(route: Route) => Promise<void>, RegExp]> = {
+    'the server fails': [answer(500, 'INTERNAL_ERROR', 'An Inlay error occurred'), /An Inlay error occurred/],
+    'the user may not see it': [answer(403, 'ACCESS_DENIED', 'Access denied'), /Access denied|Only admins/],
+    'there is a conflict': [answer(409, 'CONFLICT', 'It was changed meanwhile'), /It was changed meanwhile/],
+    'the server can’t be reached': [(route) => route.abort(), /The server can’t be reached/],
+  }
+  let handle = (route: Route) => route.abort()
+  const page = await openDashboard(app, '/o/demo/mcp', {
+    initScript: withoutPauses,
+    async prepare(fresh) {
+      await fresh.route(isData, (route) => handle(route))
+    },
   })
+  const asking = (await listPages(page)).filter(({ path }) => !explanations.includes(path))
+  const silent: string[] = []
+  for (const [name, [fault, expected]] of Object.entries(faults)) {
+    handle = fault
+    for (const one of asking) {
+      await open(page, one)
+      const isTold = page.getByRole('main').getByText(expected).first().waitFor({ timeout: 15_000 })
+      await isTold.catch(() => silent.push(`${one.path}: ${name}`))
+    }
+  }
+  expect(silent).toEqual([])
+  expect(faultsOf(page)).toEqual([])
+})
+
+test('every page shows that it is loading while the server is slow, and then its contents', async () => {
+  const held = new Set<Route>()
+  let isSlow = true
+  const page = await openDashboard(app, '/o/demo/mcp', {
+    async prepare(fresh) {
+      await fresh.route(isData, (route) => (isSlow ? void held.add(route) : route.continue()))
+    },
+  })
+  const progress = page.getByRole('main').getByLabel('Loading…')
+  const asking = (await listPages(page)).filter(({ path }) => !explanations.includes(path))
+  const silent: string[] = []
+  for (const one of asking) {
+    await open(page, one)
+    await progress
+      .first()
+      .waitFor({ timeout: 15_000 })
+      .catch(() => silent.push(one.path))
+  }
+  isSlow = false
+  // Those of pages that were left are cancelled.
+  await Promise.all([...held].map((route) => route.continue().catch(() => undefined)))
+  for (const one of asking) {
+    await open(page, one)
+    await expect.poll(() => progress.count(), { message: one.path }).toBe(0)
+  }
+  expect(silent).toEqual([])
+  expect(faultsOf(page)).toEqual([])
 })

@@ -35,9 +35,36 @@ test('an admin reviews what didn’t help, and opens the thread', async () => {
   await entries.filter({ hasText: 'Just right' }).waitFor()
 })
 
+test('an admin marks feedback as reviewed, takes it back, and marks several with the keyboard', async () => {
+  const page = await openDashboard(app, '/o/demo/feedback')
+  const entries = page.getByRole('list', { name: 'Feedback' }).getByRole('listitem')
+  await entries.first().waitFor()
+  await expect.poll(() => entries.count()).toBe(2)
+  await entries.first().getByRole('button', { name: 'Mark as reviewed' }).click()
+  await expect.poll(() => entries.count()).toBe(1)
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await expect.poll(() => entries.count()).toBe(2)
+
+  await entries.first().getByRole('checkbox').focus()
+  for (const key of ['Space', 'ArrowDown', 'Space']) await page.keyboard.press(key)
+  await page.getByText('2 selected').waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
+  await page.getByRole('button', { name: 'Mark as reviewed' }).first().click()
+  await page.getByRole('heading', { name: 'Nothing to review' }).waitFor()
+  await page.getByRole('radio', { name: 'Reviewed', exact: true }).check()
+  await page.waitForURL(/state=reviewed/)
+  await entries.filter({ hasText: 'Reviewed by admin@demo.test' }).first().waitFor()
+  expect(await entries.count()).toBe(2)
+
+  await page.route('**/api/feedback/*', (route) => route.abort())
+  await entries.first().getByRole('button', { name: 'Mark as unreviewed' }).click()
+  await page.getByText('Not everything could be marked').first().waitFor()
+  expect(await entries.count()).toBe(2)
+})
+
 test('members and organizations without feedback get an explanation', async () => {
   const page = await openDashboard(app, '/o/demo/feedback', { user: 'member@demo.test' })
   await page.getByRole('heading', { name: 'Only admins can see this' }).waitFor()
   await page.goto(`${app.url}/o/other/feedback`)
-  await page.getByRole('heading', { name: 'No feedback yet' }).waitFor()
+  await page.getByRole('heading', { name: 'Nothing to review' }).waitFor()
 })

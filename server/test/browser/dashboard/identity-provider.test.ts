@@ -19,6 +19,8 @@ afterAll(async () => {
 })
 
 const region = (page: Page, name: string) => page.getByRole('region', { name })
+const readSteps = (page: Page) =>
+  region(page, 'Result of the test').getByRole('listitem').locator('p:first-child').allInnerTexts()
 const readConfig = async () => (await app.request('GET', '/identity-providers/config', { token })).body
 
 test('an admin is guided to the vendor’s fields, tests the provider, trusts it and stops trusting it', async () => {
@@ -40,11 +42,23 @@ test('an admin is guided to the vendor’s fields, tests the provider, trusts it
   await page.getByLabel('Issuer URL').fill(`${provider.issuer}/other`)
   await press(page, 'Test')
   await region(page, 'Result of the test').getByText('The provider can’t be used').waitFor()
+  expect(await readSteps(page)).toEqual([
+    'Fetch the discovery document · Failed',
+    'Compare the issuer · Skipped',
+    'Check the addresses in it · Skipped',
+    'Fetch the signing keys · Skipped',
+  ])
   expect(await findAccessibilityProblems(page)).toEqual([])
   await page.getByLabel('Issuer URL').fill(provider.issuer)
   await page.getByLabel('Client ID').fill('shop\nstore')
   await press(page, 'Test')
-  await region(page, 'Result of the test').getByText('Signing keys are published').waitFor()
+  await region(page, 'Result of the test').getByText('The provider can be used').waitFor()
+  expect(await readSteps(page)).toEqual([
+    'Fetch the discovery document · OK',
+    'Compare the issuer · OK',
+    'Check the addresses in it · OK',
+    'Fetch the signing keys · OK',
+  ])
   expect(await readConfig(), 'a test saves nothing').toMatchObject({ idp_type: null })
   expect(await findAccessibilityProblems(page)).toEqual([])
   await press(page, 'Save and trust')
@@ -58,6 +72,8 @@ test('an admin is guided to the vendor’s fields, tests the provider, trusts it
   await region(page, 'Current state').getByText('shop, store').waitFor()
   await press(page, 'Stop trusting')
   const question = page.getByRole('dialog', { name: 'Stop trusting Any OpenID provider?' })
+  await question.waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
   await question.getByRole('button', { name: 'Stop trusting' }).click()
   await page.getByText('The identity provider is no longer trusted').waitFor()
   expect(await readConfig()).toMatchObject({ idp_type: null })

@@ -29,8 +29,15 @@ test('an admin invites a user, and withdraws the invitation', async () => {
   await dialog.getByText('Send this link to new@example.com.').waitFor()
   await dialog.getByRole('button', { name: 'Copy link' }).click()
   await dialog.getByText('Copied').waitFor()
-  expect(await page.evaluate('navigator.clipboard.readText()')).toContain(`${app.url}/invitations`)
+  expect(await page.evaluate('navigator.clipboard.readText()')).toContain(`${app.url}/invitations/join?token=`)
   await dialog.getByRole('button', { name: 'Close' }).first().click()
+
+  await item(page, 'new@example.com').getByRole('button', { name: 'New link' }).click()
+  const renewed = page.getByRole('dialog', { name: 'New link' })
+  await renewed.getByText('Earlier links of this invitation no longer work.').waitFor()
+  await renewed.getByText(`${app.url}/invitations/join?token=`).waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
+  await renewed.getByRole('button', { name: 'Close' }).first().click()
 
   await item(page, 'new@example.com').getByRole('button', { name: 'Withdraw' }).click()
   const question = page.getByRole('dialog', { name: 'Withdraw the invitation for new@example.com?' })

@@ -15,6 +15,8 @@ describe.runIf(process.env.TAKE_PICTURES)('screenshots of the dashboard', () => 
     await seedDemoUsage(app.service, await app.organization('demo'))
     const token = await app.tokenFor('admin@demo.test', 'demo')
     await app.request('PATCH', '/agent/config', { token, body: { are_contents_visible: true } })
+    // The shop registers its key at the first request.
+    await fetch(app.shopUrl)
   })
   afterAll(() => app.close())
 
@@ -52,6 +54,20 @@ describe.runIf(process.env.TAKE_PICTURES)('screenshots of the dashboard', () => 
     await page.keyboard.press('Control+k')
     await page.getByRole('combobox').waitFor()
     await shoot(page, 'palette')
+  })
+
+  test('of a preview', async () => {
+    const page = await openDashboard(app, '/o/demo/try-it', options)
+    const preview = page.frameLocator('iframe[title="Preview of your agent"]')
+    const chat = preview.frameLocator('inlay-agent iframe')
+    await page.getByRole('button', { name: 'Read the page' }).click()
+    await page.getByRole('region', { name: 'Trace' }).getByText('read_page').first().waitFor()
+    const field = chat.getByRole('textbox', { name: /message/i })
+    await field.fill('Set the page color to blue')
+    await field.press('Enter')
+    await chat.getByRole('button', { name: 'Allow once' }).waitFor()
+    await page.getByRole('region', { name: 'Trace' }).getByText('Waiting for approval').waitFor()
+    await shoot(page, 'try-it')
   })
 
   test('in dark colors, and on a phone', async () => {

@@ -54,7 +54,7 @@ test('skills are found by their description', async () => {
   await page.getByLabel('Search skills').fill('nothing like it')
   await page.getByText('Nothing matches these filters.').waitFor()
   await page.getByLabel('Search skills').fill('refunds an')
-  expect(page.url()).toContain('q=refunds')
+  await expect.poll(() => page.url()).toContain('q=refunds')
   expect(await findAccessibilityProblems(page)).toEqual([])
   await page.getByRole('row', { name: /return-order/ }).click()
   await seeHeading(page, 'return-order')

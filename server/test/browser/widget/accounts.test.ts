@@ -67,6 +67,8 @@ test('a link that is followed where another user is signed in connects nothing',
   await victim.goto(link)
   await allow(victim)
   await frameOf(victim).getByRole('alert').filter({ hasText: 'is another user’s' }).waitFor()
+  await victim.evaluate(`document.documentElement.lang = 'de'`)
+  await frameOf(victim).getByRole('alert').filter({ hasText: 'gehört einem anderen Nutzer' }).waitFor()
   const consents = await site.service.database.asOrg(
     await site.organization('demo'),
     (sql) =>

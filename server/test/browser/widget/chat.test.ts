@@ -13,7 +13,7 @@ import {
   startChatSite,
   write,
 } from './chat-site.ts'
-import { clickChoice, frameOf } from './shop.ts'
+import { clickChoice, frameOf, waitUntilConnected } from './shop.ts'
 
 let site: ChatSite
 beforeAll(async () => {
@@ -93,6 +93,32 @@ test.each(['pip', 'inline', 'fullscreen'] as const)('a whole conversation in %s 
   await answers(page).last().getByText('It is done.').waitFor()
   expect(await done(page), 'once').toEqual(['Refunded 90 for order 7'])
   expect(await panel.getByText('I am done.').count()).toBe(0)
+})
+
+test('a question that the user stops is no failure, and the page’s language applies to its reason', async () => {
+  const page = await site.visit({ sub: 'person-who-stops' })
+  await launcher(page, 'Open the agent').click()
+  const refund = { name: 'refund', args: { order: 1, amount: 10 } }
+  site.expect({ calls: [{ name: 'delete_account', args: {} }, refund] })
+  await write(page, 'Refund it')
+  await question(page).getByText('Why you’re asked: This conversation contains text from http').waitFor()
+  await page.evaluate(`document.documentElement.lang = 'de'`)
+  const asked = frameOf(page).getByRole('region', { name: '„Refund an order“ erlauben?' })
+  await asked.getByText(/^Warum Sie gefragt werden: Diese Unterhaltung enthält Text von http.* sendet\.$/).waitFor()
+  await page.evaluate(`document.documentElement.lang = 'en'`)
+  await press(page, 'Stop')
+  await see(page, 'You stopped this answer.')
+  const cards = answers(page).getByRole('group')
+  const expectCards = () =>
+    expect
+      .poll(() => cards.allInnerTexts())
+      .toEqual([expect.stringContaining('Failed'), expect.stringContaining('Stopped')])
+  await expectCards()
+  await page.reload()
+  await waitUntilConnected(page)
+  await launcher(page, 'Open the agent').click()
+  await expectCards()
+  expect(await done(page)).toEqual([])
 })
 
 test('several questions are asked one after the other, and the model learns of each answer', async () => {

@@ -90,7 +90,7 @@ describe('a tag that is pasted into a page', () => {
 
 describe('a problem is always shown', () => {
   test.each([
-    ['an unknown key', () => generateKey('development')],
+    ['an unknown key', () => generateKey('pk', 'development')],
     ['a mistyped key', () => 'pk_test_typo'],
   ])('%s: the developer is told in the frame', async (_, key) => {
     const page = await visit(`<inlay-agent publishable-key="${key()}" display-mode="inline"></inlay-agent>`)
@@ -171,7 +171,7 @@ describe('a problem is always shown', () => {
   })
 
   test('in production, visitors get no details', async () => {
-    const key = generateKey('production')
+    const key = generateKey('pk', 'production')
     const page = await visit(
       `<inlay-agent publishable-key="${key}" display-mode="inline" api-base="http://localhost:9"></inlay-agent>`,
     )

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { endOfPortion, readable } from './announcements.ts'
-import { groupEntries } from './entries.tsx'
+import { groupEntries, sectionGroups } from './entries.tsx'
 import { findSkills, splitSkill } from './skill-menu.tsx'
 
 describe('streamed text for screen readers', () => {
@@ -79,6 +79,23 @@ describe('the groups of a long conversation', () => {
       ['100', 16],
       ['116', 16],
       ['132', 1],
+    ])
+  })
+
+  test('are in sections that only change at the ends of the conversation', () => {
+    const numbers = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => from + index)
+    const sections = (from: number, to: number) =>
+      sectionGroups(numbers(from, to), -from).map(([number, groups]) => [number, groups[0], groups.at(-1)])
+    expect(sections(0, 20)).toEqual([
+      [0, 0, 15],
+      [1, 16, 19],
+    ])
+    expect(sections(-17, 33), 'earlier and later groups were added').toEqual([
+      [-2, -17, -17],
+      [-1, -16, -1],
+      [0, 0, 15],
+      [1, 16, 31],
+      [2, 32, 32],
     ])
   })
 })

@@ -5,49 +5,82 @@ import { AgentMessage } from './agent-message.tsx'
 import { UserMessage } from './user-message.tsx'
 
 const mostInGroup = 16
+const mostInSection = 16
 
-/** The messages of a conversation, in groups: the browser skips those that are out of view, and so do updates. */
+/**
+ * The messages of a conversation, in groups, and the groups in sections: the browser skips those that are out of view,
+ * and updates skip those that haven't changed. Without sections, both would take longer the longer the conversation is.
+ */
 export function Entries({ entries, isWorking }: { entries: readonly Entry[]; isWorking: boolean }): JSX.Element {
   const starts = useRef(new Set<string>())
+  const origin = useRef<string>(undefined)
   const lastMine = entries.findLast(({ role }) => role === 'user')
   const last = entries.findLast((entry) => entry.role === 'assistant' || entry.delivery !== 'refused')
+  const groups = groupEntries(entries, starts.current)
+  const known = groups.findIndex(([first]) => first?.id === origin.current)
+  if (known < 0) origin.current = groups[0]?.[0]?.id
   return (
     <>
-      {groupEntries(entries, starts.current).map((group) => (
-        <Group
-          key={group[0]?.id}
-          entries={group}
-          editable={!isWorking && group.includes(lastMine as Entry) ? lastMine : undefined}
-          repeatable={!isWorking && group.includes(last as Entry) ? last : undefined}
+      {sectionGroups(groups, Math.max(known, 0)).map(([number, section]) => (
+        <Section
+          key={number}
+          groups={section}
+          editable={isWorking ? undefined : findIn(section, lastMine)}
+          repeatable={isWorking ? undefined : findIn(section, last)}
         />
       ))}
     </>
   )
 }
 
-/** The server has accepted or refused the message. */
-const isSettled = (delivery: UserEntry['delivery']) => delivery === 'delivered' || delivery === 'refused'
+const findIn = (groups: readonly Entry[][], wanted: Entry | undefined): Entry | undefined =>
+  groups.some((group) => group.includes(wanted as Entry)) ? wanted : undefined
 
-interface GroupProps {
-  entries: readonly Entry[]
+const isSameList = <Item,>(before: readonly Item[], now: readonly Item[], isSame: (a: Item, b: Item) => boolean) =>
+  before.length === now.length && before.every((item, index) => isSame(item, now[index] as Item))
+
+const isSameGroup = (before: readonly Entry[], now: readonly Entry[]) => isSameList(before, now, Object.is)
+
+interface Marks {
   /** The message that can be edited. */
   editable: Entry | undefined
   /** The answer that can be replaced. */
   repeatable: Entry | undefined
 }
 
-class Group extends Component<GroupProps> {
-  override shouldComponentUpdate({ entries, editable, repeatable }: GroupProps): boolean {
-    const before = this.props
-    return (
-      editable !== before.editable ||
-      repeatable !== before.repeatable ||
-      entries.length !== before.entries.length ||
-      entries.some((entry, index) => entry !== before.entries[index])
-    )
+const isSameMarks = (before: Marks, { editable, repeatable }: Marks) =>
+  editable === before.editable && repeatable === before.repeatable
+
+class Section extends Component<Marks & { groups: readonly Entry[][] }> {
+  override shouldComponentUpdate(next: typeof this.props): boolean {
+    return !isSameMarks(this.props, next) || !isSameList(this.props.groups, next.groups, isSameGroup)
   }
 
-  override render({ entries, editable, repeatable }: GroupProps): JSX.Element {
+  override render({ groups, editable, repeatable }: typeof this.props): JSX.Element {
+    return (
+      <div class="section">
+        {groups.map((group) => (
+          <Group
+            key={group[0]?.id}
+            entries={group}
+            editable={findIn([group], editable)}
+            repeatable={findIn([group], repeatable)}
+          />
+        ))}
+      </div>
+    )
+  }
+}
+
+/** The server has accepted or refused the message. */
+const isSettled = (delivery: UserEntry['delivery']) => delivery === 'delivered' || delivery === 'refused'
+
+class Group extends Component<Marks & { entries: readonly Entry[] }> {
+  override shouldComponentUpdate(next: typeof this.props): boolean {
+    return !isSameMarks(this.props, next) || !isSameGroup(this.props.entries, next.entries)
+  }
+
+  override render({ entries, editable, repeatable }: typeof this.props): JSX.Element {
     return (
       <div class="group">
         {entries.map((entry) =>
@@ -79,4 +112,9 @@ export function groupEntries<Entry extends { id: string }>(
     } else group.push(entry)
   }
   return groups
+}
+
+/** Sections are counted from the group at `origin`, so that they stay the same when groups are added at either end. */
+export function sectionGroups<Group>(groups: readonly Group[], origin: number): [number: number, section: Group[]][] {
+  return [...Map.groupBy(groups, (_, index) => Math.floor((index - origin) / mostInSection))]
 }

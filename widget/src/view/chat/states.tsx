@@ -5,7 +5,7 @@ import type { Status } from '../../frame/connection.ts'
 import { plainText } from '../../frame/plain-text.ts'
 import { useSession, useTexts } from '../context.ts'
 import { Icon, Inlaid } from '../icons.tsx'
-import type { StringKey } from '../strings.ts'
+import type { StringKey, Texts } from '../strings.ts'
 
 /** How the panel is connected to the server. */
 export interface Connectedness {
@@ -109,19 +109,29 @@ const ownProblems: Record<OwnProblem, StringKey> = {
   CONVERSATION_GONE: 'conversationGone',
 }
 
+/** The server's English text is for clients without a text of their own. */
+function explainRefusal({ code, message, values }: ChatProblem, { say }: Texts): string {
+  const own = ownProblems[code as OwnProblem]
+  if (own) return say(own, { limit: maxChatMessageLength })
+  if (code === 'CONNECT_EXPIRED') return say('connectExpired')
+  const { connector, reason } = values ?? {}
+  if (code === 'CONNECT_FAILED' && typeof connector === 'string' && typeof reason === 'string')
+    return say('connectFailed', { name: plainText(connector, 80), reason: plainText(reason) })
+  return plainText(message)
+}
+
 /** Why the last request failed. */
 export function RequestProblem({ problem }: { problem: ChatProblem }): JSX.Element {
   const texts = useTexts()
   const { say } = texts
   const isBudget = problem.code === 'BUDGET_REACHED'
-  const own = ownProblems[problem.code as OwnProblem]
   const retry = problem.retryAt === undefined ? '' : say('tryAgainAt', { time: texts.time(new Date(problem.retryAt)) })
   return (
     <div class={`banner measured ${isBudget ? 'is-budget' : 'is-problem'}`} role="alert">
       <Icon name={isBudget ? 'clock' : 'alert'} />
       <p>
         {isBudget && <b>{say('budgetReached')}</b>}
-        {own ? say(own, { limit: maxChatMessageLength }) : plainText(problem.message)} {retry}
+        {explainRefusal(problem, texts)} {retry}
       </p>
     </div>
   )

@@ -14,6 +14,7 @@ const states: Record<ToolEntryPart['state'], [StringKey, IconName | undefined]> 
   done: ['toolDone', 'check'],
   failed: ['toolFailed', 'alert'],
   declined: ['toolDeclined', 'ban'],
+  stopped: ['toolStopped', 'stop'],
 }
 
 /** A call in the conversation. Everything that a tool or the model says is in a block with a label of ours. */

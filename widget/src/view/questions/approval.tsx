@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks'
 import type { ToolEntryPart } from '../../chat/state.ts'
 import { plainText } from '../../frame/plain-text.ts'
 import { useSession, useTexts } from '../context.ts'
-import type { Texts } from '../strings.ts'
+import type { StringKey, Texts } from '../strings.ts'
 import { type ArgumentField, type Checked, checkField, describeFields, isReadable } from './argument-fields.ts'
 import { ArgumentForm } from './argument-form.tsx'
 import { Choices } from './choices.tsx'
@@ -37,6 +37,7 @@ export function Approval({ part, place, total, isShown, agentName }: ApprovalPro
   const edited = collect(checks)
   const isEdited = canEdit && JSON.stringify(edited) !== JSON.stringify(inOrder(part.input, fields))
   const label = `approval-${part.callId}`
+  const reason = explainReason(part, texts)
 
   const decide = (decision: 'once' | 'always' | 'no') => {
     const isApproved = decision !== 'no'
@@ -54,7 +55,7 @@ export function Approval({ part, place, total, isShown, agentName }: ApprovalPro
       </div>
       <div class="approval-body">
         <p>{explain(part, agentName, texts)}</p>
-        {part.reason && <p>{say('askReason', { reason: plainText(part.reason) })}</p>}
+        {reason !== '' && <p>{say('askReason', { reason })}</p>}
         {fields.length === 0 && <p class="muted">{say('noInput')}</p>}
         {canEdit && !isRaw && (
           <ArgumentForm
@@ -104,6 +105,27 @@ function explain(part: ToolEntryPart, agentName: string, { say }: Texts): string
   if (part.place === 'connector') return say('askAtConnector', values)
   if (part.place === 'built-in') return say('askBuiltIn', values)
   return say('askAnywhere', values)
+}
+
+const reasons: Record<string, StringKey | undefined> = {
+  ALWAYS_ASKED: 'reasonAlwaysAsked',
+  ENDS_ACCESS: 'reasonEndsAccess',
+  INTERRUPTED_BEFORE: 'reasonInterrupted',
+  TEXT_FROM_ELSEWHERE: 'reasonElsewhere',
+}
+
+/** In the panel's language, or as the server says it if its code isn't known here. `explain` says what may change. */
+function explainReason(part: ToolEntryPart, { say }: Texts): string {
+  const { code, from, more, to } = part.reasonData
+  if (code === 'MAY_CHANGE') return ''
+  const key = reasons[String(code)]
+  if (!key) return plainText(part.reason ?? '')
+  const values = {
+    from: plainText(String(from), 120),
+    more: Number(more),
+    to: plainText(String(to), 120) || titleOf(part),
+  }
+  return say(key === 'reasonElsewhere' && values.more > 0 ? 'reasonElsewhereMore' : key, values)
 }
 
 const checkAll = (fields: readonly ArgumentField[], changed: ReadonlyMap<string, string>) =>

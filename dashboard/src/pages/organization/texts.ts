@@ -1,0 +1,58 @@
+import { texts } from '../../lib/texts.ts'
+
+export const t = texts({
+  en: {
+    title: 'Settings',
+    text: 'Rename the organization, set up single sign-on, or delete the organization.',
+    renameTitle: 'Rename',
+    name: 'Name',
+    nameHint: 'Shown to members, in invitations and where users choose an organization.',
+    rename: 'Save',
+    renamed: 'The organization was renamed',
+    facts: 'For support and scripts',
+    id: 'ID',
+    slug: 'Slug',
+    slugHint: 'The slug doesn’t change with the name, so that links and scripts keep working.',
+    delete: 'Delete the organization',
+    deleteText:
+      'Ends all access at once, and erases everything: members, end users, conversations, keys, settings, usage and the audit trail. This can’t be undone.',
+    deleteTitle: (name: string) => `Delete ${name}?`,
+    deleteQuestion:
+      'Everyone loses access right away, and everything that belongs to the organization is erased, including its audit trail. If you need the audit trail or conversations, export them first. This can’t be undone.',
+    deleted: 'The organization was deleted',
+    erasing: 'Everything that belongs to it is being erased. The server continues if you close this page.',
+    erased: (rows: string) => `Nothing of it is left. ${rows} rows were erased:`,
+    receipt: 'Receipt',
+    requestedAt: 'Deleted',
+    finishedAt: 'Erased',
+    notYet: 'Not yet',
+    continue: 'Continue',
+  },
+  de: {
+    title: 'Einstellungen',
+    text: 'Benennen Sie die Organisation um, richten Sie Single Sign-on ein oder löschen Sie die Organisation.',
+    renameTitle: 'Umbenennen',
+    name: 'Name',
+    nameHint: 'Sichtbar für Mitglieder, in Einladungen und bei der Wahl einer Organisation.',
+    rename: 'Speichern',
+    renamed: 'Die Organisation wurde umbenannt',
+    facts: 'Für Support und Skripte',
+    id: 'ID',
+    slug: 'Kurzname',
+    slugHint: 'Der Kurzname ändert sich nicht mit dem Namen, damit Links und Skripte weiter funktionieren.',
+    delete: 'Organisation löschen',
+    deleteText:
+      'Beendet sofort jeden Zugriff und löscht alles: Mitglieder, Endnutzer, Unterhaltungen, Keys, Einstellungen, Nutzung und das Audit-Log. Das lässt sich nicht rückgängig machen.',
+    deleteTitle: (name: string) => `${name} löschen?`,
+    deleteQuestion:
+      'Alle verlieren sofort den Zugriff, und alles, was zur Organisation gehört, wird gelöscht, auch ihr Audit-Log. Wenn Sie das Audit-Log oder Unterhaltungen brauchen, exportieren Sie sie vorher. Das lässt sich nicht rückgängig machen.',
+    deleted: 'Die Organisation wurde gelöscht',
+    erasing: 'Alles, was zu ihr gehört, wird gerade gelöscht. Der Server macht weiter, wenn Sie diese Seite schließen.',
+    erased: (rows: string) => `Nichts ist übrig. ${rows} Zeilen wurden gelöscht:`,
+    receipt: 'Beleg',
+    requestedAt: 'Gelöscht',
+    finishedAt: 'Vollständig entfernt',
+    notYet: 'Noch nicht',
+    continue: 'Weiter',
+  },
+})

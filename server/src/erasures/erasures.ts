@@ -1,0 +1,222 @@
+import type { Departures } from '../departures/departures.ts'
+import { type MemberCaller, trailOf, type UserCaller } from '../foundation/caller.ts'
+import type { Input, Output } from '../foundation/operation.ts'
+import type { Service } from '../foundation/service.ts'
+import { keepDoing } from '../lib/clock.ts'
+import { accessDenied, fail, invalid, notFound } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
+import { fingerprint } from '../lib/secrets.ts'
+import { dropMailAbout } from '../mail/outbox.ts'
+import { endUsersOf } from '../organization-sign-in/ways-in.ts'
+import { directoryIssuer } from '../organizations/members.ts'
+import type { Runs } from '../runs/runs.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
+import { topics } from '../stores/bus-messages.ts'
+import { announceAll } from '../stores/changes.ts'
+import type { Sql } from '../stores/database.ts'
+import type { Billing } from '../subscriptions/billing-provider.ts'
+import { hasRenewal } from '../subscriptions/subscriptions.ts'
+import type * as contract from './contract.ts'
+import { deletionErrors } from './contract.ts'
+
+type Erasure = Output<typeof contract.getOrganizationErasure>
+
+/** Erases deleted organizations, also after crashes and while a store is unreachable. */
+export interface Erasures {
+  /** Resolves when the organization is erased, or after a few seconds: the work continues. Never fails. */
+  run(pending: Pending): Promise<void>
+  close(): Promise<void>
+}
+
+interface Pending {
+  erasureId: string
+  organizationId: string
+}
+
+const everyMs = 30_000
+const mostAtOnce = 100
+const waitMs = 5_000
+
+export function createErasures(
+  service: Service & { departures: Departures; runs: Runs },
+  repeatMs = everyMs,
+): Erasures {
+  const { database, log } = service
+  const underWay = new Map<string, Promise<void>>()
+  const closing = new AbortController()
+
+  function attempt(pending: Pending): Promise<void> {
+    const { organizationId } = pending
+    const work =
+      underWay.get(organizationId) ??
+      eraseOrganization(service, pending, closing.signal)
+        .catch((error) =>
+          log.warn({ err: error, organization: organizationId }, 'Could not erase an organization; retrying'),
+        )
+        .finally(() => underWay.delete(organizationId))
+    underWay.set(organizationId, work)
+    return work
+  }
+
+  async function eraseAll(): Promise<void> {
+    try {
+      const pending = await database.asService(
+        (sql) => sql<Pending>`
+          select id as "erasureId", pending_id as "organizationId" from organization_erasures
+          where pending_id is not null order by requested_at limit ${mostAtOnce}`,
+      )
+      for (const one of pending) await attempt(one)
+    } catch (error) {
+      log.warn({ err: error }, 'Could not list the organizations to erase; retrying')
+    }
+  }
+
+  const repeated = keepDoing(eraseAll, repeatMs)
+  return {
+    async run(pending) {
+      const { promise: late, resolve } = Promise.withResolvers<void>()
+      const timer = setTimeout(resolve, waitMs)
+      await Promise.race([attempt(pending), late])
+      clearTimeout(timer)
+    },
+    async close() {
+      closing.abort()
+      await repeated.close()
+      await Promise.all(underWay.values())
+    },
+  }
+}
+
+/** Each step can be repeated. The erasure stays pending until the last one has succeeded. */
+async function eraseOrganization(
+  service: Service & { departures: Departures; runs: Runs },
+  { erasureId, organizationId }: Pending,
+  signal: AbortSignal,
+): Promise<void> {
+  const { database, departures, eraseTenant, kv, runs } = service
+  await runs.endAccess(organizationId)
+  // Third parties revoke the tokens of those who connected an account. This needs the connectors' rows.
+  const people = await database.asOrg(
+    organizationId,
+    (sql) => sql<{ person_id: string }>`select person_id from departures order by person_id`,
+  )
+  for (const { person_id } of people) {
+    signal.throwIfAborted()
+    await departures.finish(organizationId, person_id)
+  }
+  const [unfinished] = await database.asOrg(organizationId, (sql) => sql`select from departures limit 1`)
+  if (unfinished) throw new Error('The tokens of some users couldn’t be deleted and revoked yet')
+  // A directory's request that was under way may have added accounts.
+  await database.asOrg(organizationId, deleteDirectoryAccounts)
+  if (!(await eraseTenant({ erasureId, organizationId, signal }))) return
+  await kv.deleteContaining(organizationId)
+  await database.asService(
+    (sql) => sql`
+      update organization_erasures set pending_id = null, finished_at = now()
+      where id = ${erasureId} and pending_id is not null`,
+  )
+}
+
+export async function deleteOrganization(
+  service: Service & Billing & { erasures: Erasures },
+  caller: MemberCaller,
+  { slug }: Input<typeof contract.deleteOrganization>,
+): Promise<Erasure> {
+  const { changes, database, erasures, log } = service
+  const organizationId = caller.organization.id
+  if (slug !== caller.organization.slug)
+    throw invalid('slug', `Must be the slug of the organization, ${caller.organization.slug}, to confirm the deletion`)
+  if (await hasRenewal(service, organizationId)) throw fail(deletionErrors.SUBSCRIPTION_RENEWS, 'SUBSCRIPTION_RENEWS')
+  const { erasureId, deleted, revokedKeys, signedOut } = await database.asOrg(organizationId, async (sql) => {
+    await sql`select from organizations where id = current_organization() for update`
+    // The caller's role may be cached, and another admin may have deleted the organization in the meantime.
+    const [admin] = await sql`
+      select from members where user_id = ${caller.user.id} and role = 'admin' and deactivated_at is null`
+    if (!admin) throw accessDenied('You are no longer an admin of this organization, or it has just been deleted')
+    const id = newId()
+    const { deleted, revokedKeys } = await endAllAccess(sql)
+    const signedOut = await endUsersOf(sql, organizationId)
+    const counts = Object.fromEntries(Object.entries(deleted).map(([table, rows]) => [table, rows.length]))
+    await sql`
+      insert into organization_erasures (id, organization_hash, pending_id, requested_by, counts)
+      values (${id}, ${fingerprint(organizationId)}, ${organizationId}, ${caller.user.id}, ${JSON.stringify(counts)})`
+    await recordAudit(sql, trailOf(caller), 'organization.deleted', organizationId, { slug })
+    return { erasureId: id, deleted, revokedKeys, signedOut }
+  })
+  const ofOrganization = [
+    topics.identityProvider,
+    topics.connectors,
+    topics.governance,
+    topics.agentSettings,
+    topics.toolCallSettings,
+  ]
+  const changed = [
+    ...revokedKeys.map(({ id }) => topics.key(id)),
+    ...deleted.service_accounts.map(({ id }) => topics.serviceAccount(id)),
+    ...[...deleted.members, ...deleted.users].map(({ id }) => topics.user(id)),
+    ...signedOut.map(topics.user),
+    ...ofOrganization.map((topic) => topic(organizationId)),
+  ]
+  announceAll(changes, changed)
+  log.info({ organization: organizationId, erasure: erasureId }, 'An administrator deleted an organization')
+  await erasures.run({ erasureId, organizationId })
+  return readErasure(service, caller.user.id, erasureId)
+}
+
+/**
+ * Deletes everything that gives access, and returns what was deleted by table. Keys are only revoked, because other rows
+ * refer to them. Invitations come before members, because they can become members.
+ */
+async function endAllAccess(sql: Sql) {
+  const [invitations, directoryTokens, serviceAccounts, signInProviders, revokedKeys] = await Promise.all([
+    sql<Ended>`delete from invitations returning id`,
+    sql<Ended>`delete from directory_tokens returning id`,
+    sql<Ended>`delete from service_accounts returning id`,
+    sql<Ended>`delete from sign_in_providers returning organization_id as id`,
+    sql<Ended>`update publishable_keys set revoked_at = coalesce(revoked_at, now()) returning id`,
+  ])
+  await dropMailAbout(
+    sql,
+    invitations.map(({ id }) => id),
+  )
+  await sql`
+    insert into departures (organization_id, person_id)
+    select current_organization(), user_id from members
+    union select current_organization(), end_user_id from end_user_consents
+    on conflict do nothing`
+  const users = await deleteDirectoryAccounts(sql)
+  const members = await sql<Ended>`delete from members returning user_id as id`
+  return {
+    deleted: {
+      invitations,
+      directory_tokens: directoryTokens,
+      service_accounts: serviceAccounts,
+      sign_in_providers: signInProviders,
+      users,
+      members,
+    },
+    revokedKeys,
+  }
+}
+
+type Ended = { id: string }
+
+/** Accounts of users who never signed in belong to the directory that created them. Their memberships go with them. */
+const deleteDirectoryAccounts = (sql: Sql) => sql<Ended>`
+  delete from users where issuer = ${directoryIssuer} and id in (select user_id from members) returning id`
+
+export const getOrganizationErasure = (
+  service: Service,
+  { user }: UserCaller,
+  { id }: Input<typeof contract.getOrganizationErasure>,
+): Promise<Erasure> => readErasure(service, user.id, id)
+
+async function readErasure({ database }: Service, userId: string, id: string): Promise<Erasure> {
+  const [erasure] = await database.asService(
+    (sql) => sql<Erasure>`
+      select id, organization_hash, counts, requested_at, finished_at from organization_erasures
+      where id = ${id} and requested_by = ${userId}`,
+  )
+  if (!erasure) throw notFound('organization_erasure', id)
+  return erasure
+}

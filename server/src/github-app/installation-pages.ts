@@ -1,0 +1,101 @@
+import { type Context, Hono } from 'hono'
+import type { PlatformApp } from '../config/config.ts'
+import type { Service } from '../foundation/service.ts'
+import type { Github } from '../github/github.ts'
+import { GithubError } from '../github/github-errors.ts'
+import type { BrowserSession, NodeEnv } from '../http/browser-session.ts'
+import { page, pageHeaders } from '../http/pages.ts'
+import { oneTime } from '../stores/one-time.ts'
+import { type InstallationStart, installationState, saveInstallation } from './installations.ts'
+import { adviseAfter, findAdmin, showProblem } from './pages.ts'
+
+/** An installation whose user still has to prove that they have access to it. */
+const authorizationState = oneTime<InstallationStart & { installation_id: number }>('github-authorization', 600)
+
+const heading = 'The GitHub app wasn’t connected'
+const startAgain = 'Start again from the Code host page.'
+
+/**
+ * The URLs that GitHub sends browsers to after the operator's app was installed. Three things must agree before an
+ * installation becomes an organization's: the single-use state says which organization started it, the browser is
+ * signed in to Inlay as the administrator who did, and GitHub says that its user has access to the installation.
+ */
+export function serveInstallations(service: Service & { github: Github }, session: BrowserSession): Hono<NodeEnv> {
+  const { config, kv } = service
+  const app = new Hono<NodeEnv>()
+  const platform = config.github.app
+  if (!platform) return app
+
+  /** Who started this, if it's the user of this browser, and they're still an admin. */
+  async function findStarter(c: Context<NodeEnv>, started: InstallationStart | undefined) {
+    const user = started && (await session.find(c))
+    return user && user.id === started.user_id ? findAdmin(service, started.organization_id, user.id) : undefined
+  }
+
+  app.get('/api/org-github-apps/installed', async (c) => {
+    c.set('operation' as never, 'githubAppInstalled' as never)
+    const { state = '', installation_id = '', setup_action } = c.req.query()
+    if (setup_action === 'request') {
+      const text = 'An owner of your GitHub organization has to approve the installation.'
+      return showProblem(c, `${text} Then start again from the Code host page.`, { heading })
+    }
+    if (setup_action === 'update' && !state) return showUpdated(c)
+    const started = await installationState.take(kv, state)
+    if (!started || !(await findStarter(c, started))) return showProblem(c, invalidLink, { heading })
+    if (!/^[1-9]\d{0,15}$/.test(installation_id)) {
+      return showProblem(c, `GitHub didn’t say where the app was installed. ${startAgain}`, { heading })
+    }
+    const next = await authorizationState.issue(kv, { ...started, installation_id: Number(installation_id) })
+    return c.redirect(authorizationUrl(config, platform, next), 303)
+  })
+
+  app.get('/api/org-github-apps/authorized', async (c) => {
+    c.set('operation' as never, 'githubAppAuthorized' as never)
+    const { state = '', code = '' } = c.req.query()
+    const started = await authorizationState.take(kv, state)
+    const admin = await findStarter(c, started)
+    if (!started || !admin) return showProblem(c, invalidLink, { heading })
+    const back = `${config.publicUrl}/o/${admin.slug}/code-host`
+    const refuse = (problem: string) => showProblem(c, problem, { heading, back })
+    if (!/^[\w-]{1,200}$/.test(code)) return refuse(`GitHub didn’t confirm who you are there. ${startAgain}`)
+    const { organization_id: organizationId, installation_id } = started
+    try {
+      const found = await service.github.findUserInstallation(platform, code, installation_id)
+      if (!found) return refuse(`Your GitHub account has no access to this installation. ${startAgain}`)
+      const trail = { organizationId, actor: admin.email }
+      if (!(await saveInstallation(service, trail, platform, { installation_id, ...found })))
+        return refuse(
+          `${found.account} is already connected to another organization in Inlay. Disconnect it there, or uninstall the app on GitHub, and start again.`,
+        )
+    } catch (error) {
+      if (!(error instanceof GithubError)) throw error
+      return refuse(adviseAfter(error, startAgain))
+    }
+    return c.redirect(back, 303)
+  })
+  return app
+}
+
+const invalidLink = `This link isn’t valid. It can be used once, within an hour, by the admin who started the installation. ${startAgain}`
+
+function authorizationUrl({ github, publicUrl }: Service['config'], { clientId }: PlatformApp, state: string): string {
+  const query = new URLSearchParams({
+    client_id: clientId,
+    redirect_uri: `${publicUrl}/api/org-github-apps/authorized`,
+    state,
+    allow_signup: 'false',
+  })
+  return `${github.url}/login/oauth/authorize?${query}`
+}
+
+/** After a change of access on GitHub. The Code host page lists the repositories again. */
+const showUpdated = (c: Context): Response =>
+  c.body(
+    page(
+      'GitHub app',
+      `<h1>Access changed</h1><p>Continue on the Code host page of your organization.</p>
+       <p><a class="button" href="/">Back to Inlay</a></p>`,
+    ),
+    200,
+    pageHeaders,
+  )

@@ -1,0 +1,51 @@
+import { escapeHtml } from '../http/pages.ts'
+import type { Mail } from './outbox.ts'
+
+interface Letter {
+  to: string
+  subject: string
+  /** The first paragraph. */
+  text: string
+  action: { text: string; url: string }
+  /** The last paragraph: how long the link works, and what to do if the mail is unexpected. */
+  note: string
+}
+
+function write({ to, subject, text, action, note }: Letter): Mail {
+  const link = escapeHtml(action.url)
+  return {
+    to,
+    subject,
+    text: `${text}\n\n${action.text}:\n${action.url}\n\n${note}\n`,
+    html: `<!doctype html><html lang="en"><body style="margin:0;padding:24px;font:15px/22px system-ui,sans-serif;color:#1a1c1a">
+<p>${escapeHtml(text)}</p>
+<p><a href="${link}" style="display:inline-block;padding:8px 16px;color:#fff;background:#0b6b5c;border-radius:8px;text-decoration:none">${escapeHtml(action.text)}</a></p>
+<p style="color:#5d615b">Or open this link:<br>${link}</p>
+<p style="color:#5d615b">${escapeHtml(note)}</p>
+</body></html>`,
+  }
+}
+
+export const writeInvitation = (invitation: {
+  to: string
+  organization: string
+  invitedBy: string
+  url: string
+  days: number
+}): Mail =>
+  write({
+    to: invitation.to,
+    subject: `Join ${invitation.organization} on Inlay`,
+    text: `${invitation.invitedBy} invited you to join “${invitation.organization}” on Inlay.`,
+    action: { text: 'View the invitation', url: invitation.url },
+    note: `The link works once, within ${invitation.days} days. If you don’t know the sender, ignore this message.`,
+  })
+
+export const writePasswordReset = (reset: { to: string; url: string }): Mail =>
+  write({
+    to: reset.to,
+    subject: 'Set a new password for Inlay',
+    text: `We received a request to reset the password of the Inlay account ${reset.to}.`,
+    action: { text: 'Set a new password', url: reset.url },
+    note: 'The link works once, within one hour. If you didn’t ask for it, ignore this message: your password stays the same.',
+  })

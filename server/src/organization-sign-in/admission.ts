@@ -1,0 +1,150 @@
+import { claimMemberships, selectDeprovisioned } from '../directories/membership.ts'
+import type { Service } from '../foundation/service.ts'
+import { isEmailVerified } from '../identity-provider/verified-emails.ts'
+import { Failure } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
+import { directoryIssuer, lockMembers } from '../organizations/members.ts'
+import { missingFeature, requireRoom } from '../plans/plans.ts'
+import type { Admission } from '../sign-in/external.ts'
+import { recordSignIn } from '../sign-in/sign-in-audit.ts'
+import { recordAudit } from '../stores/audit/audit.ts'
+import { topics } from '../stores/bus-messages.ts'
+import type { Sql } from '../stores/database.ts'
+import { type Identity, readIdentity, saveUser, type User } from '../users/users.ts'
+import { emailDomain, issuerOfUsers, type WayIn } from './ways-in.ts'
+
+/** OpenID Connect Core, section 2. */
+const longestSubject = 255
+const longestPicture = 2000
+
+/** Finds or adds the user whom an organization's provider describes, if they have a place in any organization. */
+export async function admitFromOrganization(
+  service: Service,
+  way: WayIn,
+  claims: Record<string, unknown>,
+  address: string,
+): Promise<Admission> {
+  const { organization } = way
+  const identity = readOrganizationIdentity(way, claims)
+  if (!identity) return { is: 'no_address' }
+  const isExpected = await hasPlace(service, identity)
+  try {
+    const outcome = await service.database.asOrg(organization.id, (sql) =>
+      enter(service, sql, way, { identity, isExpected }),
+    )
+    if ('title' in outcome) return { is: 'explained', ...outcome }
+    service.changes.announce(topics.user(outcome.id))
+    await claimMemberships(service, outcome)
+    await recordSignIn(service, outcome.id, { method: 'organization provider', address })
+    return { is: 'admitted', user: outcome }
+  } catch (error) {
+    if (error instanceof Failure && error.envelope.code === 'PAYMENT_REQUIRED') {
+      const text = `${organization.name} has no free seat for you. Ask an administrator of ${organization.name} to free one, or to change the plan.`
+      return { is: 'explained', title: 'There’s no seat for you', text }
+    }
+    throw error
+  }
+}
+
+/** The address counts as verified unless the provider says that it isn't: `enter` checks its domain. */
+function readOrganizationIdentity(
+  { organization, client: { issuer } }: WayIn,
+  claims: Record<string, unknown>,
+): Identity | undefined {
+  const identity = readIdentity(issuerOfUsers(organization.id, issuer), claims)
+  const domain = identity && emailDomain(identity.email)
+  if (!identity || !domain || identity.subject.length > longestSubject) return undefined
+  const says = claims.email_verified ?? claims.xms_edov
+  return {
+    ...identity,
+    email: `${identity.email.slice(0, identity.email.indexOf('@'))}@${domain}`.toLowerCase(),
+    email_verified: says === undefined || isEmailVerified(issuer, claims),
+    avatar_url: identity.avatar_url.length > longestPicture ? '' : identity.avatar_url,
+  }
+}
+
+interface Explanation {
+  title: string
+  text: string
+}
+
+/** One transaction, so that a change of the provider or its domains either refuses the user or ends their session. */
+async function enter(
+  { config: { plans } }: Service,
+  sql: Sql,
+  { organization, client }: WayIn,
+  { identity, isExpected }: { identity: Identity; isExpected: boolean },
+): Promise<User | Explanation> {
+  await lockMembers(sql)
+  const [provider] = await sql<{ issuer: string; joins_on_first_sign_in: boolean }>`
+    select issuer, joins_on_first_sign_in from sign_in_providers for no key update`
+  if (provider?.issuer !== client.issuer || (await missingFeature(plans, sql, 'sso')) !== null)
+    return closed(organization.name)
+  const domain = emailDomain(identity.email)
+  const [verified] = await sql`select from sign_in_domains where domain = ${domain} and verified_at is not null`
+  if (!verified) return foreignAddress(organization.name, identity.email)
+
+  const joins = provider.joins_on_first_sign_in && !isExpected && (await mayJoin(sql, identity))
+  if (!isExpected && !joins) return noPlace(organization.name, identity.email)
+  await sql`update sign_in_providers set is_open = true where not is_open`
+  const { user } = await saveUser(sql, identity)
+  if (joins) await join(sql, plans, organization.id, user)
+  return user
+}
+
+/** Whether the user is a member anywhere, or is invited, or a directory has announced them. */
+async function hasPlace({ database }: Service, { issuer, subject, email, email_verified }: Identity): Promise<boolean> {
+  const [known] = await database.asService(
+    (sql) => sql<{ id: string }>`select id from users where issuer = ${issuer} and subject = ${subject}`,
+  )
+  const memberships = known
+    ? await database.asUser(
+        known.id,
+        (sql) => sql`select from members where user_id = ${known.id} and deactivated_at is null limit 1`,
+      )
+    : []
+  if (memberships.length > 0) return true
+  if (!email_verified) return false
+  const invitations = await database.asInvitee(
+    email,
+    (sql) => sql`select from invitations where email = ${email} and expires_at > now() limit 1`,
+  )
+  const announced = await database.asService(
+    (sql) => sql`select from users where email = ${email} and issuer = ${directoryIssuer} limit 1`,
+  )
+  return invitations.length + announced.length > 0
+}
+
+/** Users whom an administrator removed, or a directory deactivated, don't come back by themselves. */
+async function mayJoin(sql: Sql, { issuer, subject, email, email_verified }: Identity): Promise<boolean> {
+  if (!email_verified) return false
+  const [before] = await sql`
+    select from users u where u.issuer = ${issuer} and u.subject = ${subject}
+      and (exists (select from sign_in_joins j where j.user_id = u.id) or exists (select from members m where m.user_id = u.id))`
+  return !before && (await selectDeprovisioned(sql, [email])).length === 0
+}
+
+async function join(sql: Sql, plans: Service['config']['plans'], organizationId: string, user: User): Promise<void> {
+  const { id: userId, email } = user
+  const id = newId()
+  await sql`
+    insert into members (organization_id, id, user_id, role) values (current_organization(), ${id}, ${userId}, 'member')`
+  await sql`insert into sign_in_joins (organization_id, user_id) values (current_organization(), ${userId})`
+  await requireRoom(plans, sql, 'seats')
+  await recordAudit(sql, { organizationId, actor: email }, 'member.added', id, { email, role: 'member' })
+}
+
+const closed = (name: string): Explanation => ({
+  title: 'You can’t sign in this way',
+  text: `${name} no longer uses this sign-in provider. Sign in another way, or ask an administrator of ${name}.`,
+})
+
+const foreignAddress = (name: string, email: string): Explanation => ({
+  title: 'You can’t sign in with this address',
+  text: `Your sign-in provider says that your address is ${email}, and ${name} hasn’t verified its domain. Use an account of ${name}, or ask its administrators to add the domain.`,
+})
+
+const noPlace = (name: string, email: string): Explanation => ({
+  title: `You’re not a member of ${name}`,
+  text: `Ask an administrator of ${name} to invite ${email}, then sign in again.`,
+})

@@ -1,0 +1,100 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { issueAccessToken } from '../../src/access/access-tokens.ts'
+import { shippedPlanFile } from '../../src/config/plan-file.ts'
+import { resources } from '../../src/http/protected-resources.ts'
+import { foundOrganization } from '../../src/organizations/organizations.ts'
+import { findUserByEmail } from '../../src/users/local-accounts.ts'
+import { startTestService, type TestService } from '../harness.ts'
+import { type PolarStandIn, startPolar } from './stand-in.ts'
+
+export interface PolarInstallation {
+  app: TestService
+  polar: PolarStandIn
+  close(): Promise<void>
+}
+
+/** A service whose plans are sold by a local stand-in for Polar. */
+export async function startPolarInstallation(): Promise<PolarInstallation> {
+  const polar = await startPolar()
+  const settings = writePolarSettings(polar)
+  const app = await startTestService(settings.env)
+  return {
+    app,
+    polar,
+    async close() {
+      await app.close()
+      await polar.close()
+      settings.remove()
+    },
+  }
+}
+
+/** Settings for a server that uses the stand-in, with a plan file of its products. */
+export function writePolarSettings(polar: PolarStandIn): { env: Record<string, string>; remove: () => void } {
+  const folder = mkdtempSync(join(tmpdir(), 'inlay-polar-'))
+  const { team, enterprise, bySeat } = polar.products
+  const products: Record<string, string> = { team, enterprise }
+  const shipped = JSON.parse(readFileSync(shippedPlanFile, 'utf8')) as { id: string }[]
+  const plans = shipped.map((plan) => ({ ...plan, ...(products[plan.id] && { product_id: products[plan.id] }) }))
+  const sold = { ...shipped.at(-1), id: 'by-seat', name: 'By seat', product_id: bySeat }
+  writeFileSync(join(folder, 'plans.json'), JSON.stringify([...plans, sold]))
+  return {
+    env: {
+      POLAR_URL: polar.url,
+      POLAR_ACCESS_TOKEN: polar.accessToken,
+      POLAR_WEBHOOK_SECRET: polar.webhookSecret,
+      INLAY_PLANS_FILE: join(folder, 'plans.json'),
+    },
+    remove: () => rmSync(folder, { recursive: true }),
+  }
+}
+
+export interface PolarCustomer {
+  id: string
+  request: (method: string, path: string) => ReturnType<TestService['request']>
+  /** Sends a webhook of the stand-in to the service. */
+  receive(options?: Parameters<PolarStandIn['webhook']>[1]): Promise<{ status: number; outcome: unknown }>
+  plan(): Promise<string>
+  /** What is to be done at Polar. */
+  work(): Promise<{ task: string; attempts: number; is_due: boolean; is_leased: boolean }[]>
+  /** Makes everything that is to be done due now, and ends leases. */
+  hurry(): Promise<void>
+}
+
+/** A separate organization for a test, with one member, and its admin's requests. */
+export async function makePolarCustomer({ app, polar }: PolarInstallation): Promise<PolarCustomer> {
+  const admin = await findUserByEmail(app.service, 'admin@demo.test')
+  if (!admin) throw new Error('The demo lacks its admin')
+  const { id } = await foundOrganization(app.service, { name: 'Customer', founder: admin, planId: 'free' })
+  const { database } = app.service
+  const request = async (method: string, path: string) => {
+    const token = await issueAccessToken(app.service, {
+      userId: admin.id,
+      organizationId: id,
+      audience: Object.values(resources(app.service.config.publicUrl)),
+      lifetimeSeconds: 3600,
+    })
+    return app.request(method, path, { token })
+  }
+  return {
+    id,
+    request,
+    async receive(options) {
+      const response = await app.fetch('/billing/webhooks', { method: 'POST', ...polar.webhook(id, options) })
+      return { status: response.status, outcome: ((await response.json()) as { status: unknown }).status }
+    },
+    plan: async () => (await request('GET', '/plan-tiers/current?include=basic')).body.plan.id,
+    work: () =>
+      database.asOrg(
+        id,
+        (sql) => sql`
+          select task, attempts, due_at <= now() as is_due, coalesce(leased_until > now(), false) as is_leased
+          from billing_work order by task`,
+      ),
+    async hurry() {
+      await database.asOrg(id, (sql) => sql`update billing_work set due_at = now(), leased_until = null`)
+    },
+  }
+}
