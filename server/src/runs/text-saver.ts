@@ -67,7 +67,11 @@ export function createTextSaver({ database, log }: Pick<Service, 'database' | 'l
       if (texts) texts.add(text)
       else waiting.set(organizationId, new Set([text]))
     },
-    forget: (organizationId, text) => void waiting.get(organizationId)?.delete(text),
+    forget(organizationId, text) {
+      const texts = waiting.get(organizationId)
+      texts?.delete(text)
+      if (texts?.size === 0) waiting.delete(organizationId)
+    },
     close: () => clearInterval(timer),
   }
 }

@@ -673,6 +673,17 @@ describe('a page that reconnects', () => {
     expect(back.ready.resumed).toBe(false)
   })
 
+  test('isn’t necessary after the server itself was suspended: its pages get the whole time again', async () => {
+    const shop = await useShop()
+    const page = await shop.page(member)
+    const pinged = once(page.socket, 'ping')
+    const now = Date.now
+    const suspended = vi.spyOn(Date, 'now').mockImplementation(() => now() + 26_000)
+    onTestFinished(() => suspended.mockRestore())
+    shop.clock.now += 26_000
+    await Promise.race([pinged, page.closed.then(({ code }) => Promise.reject(new Error(`Closed with ${code}`)))])
+  })
+
   test('with a used secret starts a new session', async () => {
     const page = await shop.page(member)
     const back = await shop.page(member, { hello: { resume: resumeOf(page) } })

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { type ClientMessage, closeCodes, helloWithinMs, maxMessageBytes, subprotocol } from '@inlay/protocol'
+import { type ClientMessage, closeCodes, goneAfterMs, helloWithinMs, maxMessageBytes, subprotocol } from '@inlay/protocol'
 import { type RawData, type ServerOptions, WebSocketServer } from 'ws'
 import type { Chat } from '../chat/chat.ts'
 import type { Service } from '../foundation/service.ts'
@@ -152,7 +152,12 @@ export async function createRuntime(
   }
 
   metrics.countSockets(() => sessions.size + guests.size)
+  let sweptAt = Date.now()
   const timer = setInterval(() => {
+    const isLate = Date.now() - sweptAt > goneAfterMs / 2
+    sweptAt = Date.now()
+    // A process that was suspended couldn't hear its pages, so it gives them the whole time again.
+    if (isLate) for (const session of sessions.values()) session.seen()
     try {
       sweep()
     } catch (error) {

@@ -459,7 +459,7 @@ describe('when the database fails', () => {
 
   test('one that stops responding is soon unavailable, also for new transactions, and is used again when it responds', async () => {
     const { state, speak, connection } = await useSilence()
-    const pool = openPool({ connection, connections: 2, answerWithinMs: 500 })
+    const pool = openPool({ connection, connections: 2, answerWithinMs: 1_000 })
     const email = `${newId()}@example.com`
     expect(await pool.asOrg(acme, visible)).toEqual([acme])
     state.isSilent = true
@@ -477,7 +477,8 @@ describe('when the database fails', () => {
     await expect(pool.asOrg(acme, visible), 'on a new connection').rejects.toEqual(unavailable)
     const openedInSilence = state.opened
     speak()
-    expect(await pool.asOrg(acme, visible)).toEqual([acme])
+    // A busy machine may need longer than a second for one of the attempts.
+    await expect.poll(() => pool.asOrg(acme, visible).catch(String)).toEqual([acme])
     expect(state.opened, 'unresponsive connections are not reused').toBeGreaterThan(openedInSilence)
   })
 

@@ -88,8 +88,9 @@ test('earlier messages are loaded when the user has scrolled up, in order and wi
   const page = await openLongConversation('reader')
   const jumps: number[] = []
   for (let count = 0; count < exchanges * 2; ) {
-    await inFrame(page, `document.querySelector('main').scrollTop = 300`)
-    const before = await inFrame<Reading>(page, reading)
+    // At once, because the panel may be loading messages already.
+    const before = await inFrame<Reading>(page, `document.querySelector('main').scrollTop = 300; ${reading}`)
+    if (before.count === exchanges * 2) break
     await expect.poll(async () => (await inFrame<Reading>(page, reading)).count).toBeGreaterThan(before.count)
     await inFrame(page, twoFrames)
     const top = await inFrame<number>(
