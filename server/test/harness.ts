@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { inject as injectRequest } from 'light-my-request'
 import pg from 'pg'
-import { expect, inject, onTestFinished } from 'vitest'
+import { expect, inject, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { issueAccessToken } from '../src/access/access-tokens.ts'
 import { api, builtInNames } from '../src/api.ts'
@@ -119,6 +119,8 @@ export async function startTestService(
     builtInNames,
   )
   const app = await createApp(service)
+  // The first connection to a new database takes the longest, and on a busy machine longer than the server would wait.
+  await vi.waitFor(() => service.database.asService((sql) => sql`select 1`))
 
   const organizations = new Map<string, string>()
   const organization = async (slug: string) => {

@@ -101,5 +101,5 @@ test('removing a member works while the key-value store is unavailable, and ends
   repair()
   const worker = createDepartures(app.service, departureSteps, 20)
   onTestFinished(() => worker.close())
-  await vi.waitFor(async () => expect(await unfinished()).toHaveLength(0), 15_000)
+  await vi.waitFor(async () => expect(await unfinished()).toHaveLength(0))
 })

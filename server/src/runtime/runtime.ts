@@ -1,6 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { type ClientMessage, closeCodes, goneAfterMs, helloWithinMs, maxMessageBytes, subprotocol } from '@inlay/protocol'
+import {
+  type ClientMessage,
+  closeCodes,
+  goneAfterMs,
+  helloWithinMs,
+  maxMessageBytes,
+  subprotocol,
+} from '@inlay/protocol'
 import { type RawData, type ServerOptions, WebSocketServer } from 'ws'
 import type { Chat } from '../chat/chat.ts'
 import type { Service } from '../foundation/service.ts'

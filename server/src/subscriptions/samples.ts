@@ -12,12 +12,14 @@ export const fillTables = (app: TestService, slug: Slug) =>
     // Later than the test, so that the server doesn't do it.
     await sql`
       insert into billing_work (organization_id, task, due_at)
-      values (current_organization(), 'usage', now() + interval '1 day') on conflict do nothing`
+      values (current_organization(), 'usage', now() + interval '1 day')
+      on conflict (organization_id, task) do update set requests = billing_work.requests + 1, due_at = excluded.due_at`
     const id = randomUUID()
     await sql`
       insert into usage_events (organization_id, id, prompt_tokens, completion_tokens, model, finish_reason, created_at)
       values (current_organization(), ${id}, 1, 1, 'x', 'stop', now())`
-    await sql`insert into unreported_usage (organization_id, id) values (current_organization(), ${id})`
+    // Refused, so that the server doesn't report and delete it.
+    await sql`insert into unreported_usage (organization_id, id, refusal) values (current_organization(), ${id}, 'sample')`
   })
 
 export const operationSamples: OperationSamples<typeof contract> = {

@@ -59,6 +59,7 @@ test('an admin changes a role, and removes a member who then has no access', asy
   await question.waitFor()
   expect(await findAccessibilityProblems(page)).toEqual([])
   await question.getByRole('button', { name: 'Remove member' }).click()
+  await page.getByText('member@demo.test was removed').waitFor()
   await item(page, 'member@demo.test').waitFor({ state: 'detached' })
   const members = await app.request('GET', '/organizations/current/members', {
     token: await app.tokenFor('admin@demo.test', 'demo'),
