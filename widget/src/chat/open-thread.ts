@@ -52,7 +52,7 @@ interface OpenThreadOptions {
 /** Enough to know what a run answers, and what was there before it. */
 const runsOfRefresh = 2
 /** Each portion is drawn at once, so a larger one would make scrolling stutter. */
-const runsPerPortion = 4
+const runsPerPortion = 3
 
 export function createOpenThread(options: OpenThreadOptions): OpenThread {
   const { ask, pageOrigin } = options
