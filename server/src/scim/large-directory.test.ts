@@ -4,7 +4,10 @@ import { connectDirectory, type ScimClient } from '../../test/scim.ts'
 import { scimLimits } from './resources.ts'
 
 const { redisUrl } = inject('engines')
-/** 5 000 users take a minute and a half: `SCIM_USERS=5000 npx vitest run --project external server/src/scim/large-directory`. */
+/**
+ * 5 000 users take a minute and a half:
+ * `SCIM_USERS=5000 npx vitest run --project external server/src/scim/large-directory`.
+ */
 const userCount = Number(process.env.SCIM_USERS ?? 500)
 
 /** Runs jobs like a client that sends a few requests at a time. */

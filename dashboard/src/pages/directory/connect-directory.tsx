@@ -4,12 +4,11 @@ import { api, unwrap } from '../../session/api.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { fieldProblem } from '../../ui/controls/field-problem.ts'
 import { Field, Input, Select } from '../../ui/controls/form.tsx'
-import { Notice } from '../../ui/display/layout.tsx'
 import { FormError } from '../../ui/display/states.tsx'
 import { FormActions } from '../../ui/overlays/overlays.tsx'
 import { words } from '../../ui/words.ts'
+import { NewToken } from './new-token.tsx'
 import { type Directory, directoriesQuery } from './queries.ts'
-import { Secret } from './secret.tsx'
 import { t } from './texts.ts'
 
 type Type = Directory['type']
@@ -30,19 +29,7 @@ export function ConnectDirectory({ onClose }: { onClose: () => void }) {
   }
   if (create.data) {
     const { scim_base_url, bearer_token } = create.data
-    return (
-      <div className="grid gap-4">
-        <p className="text-muted">{t.tokenText}</p>
-        <Secret label={t.baseUrl} text={scim_base_url} copy={t.copyUrl} />
-        <Secret label={t.token} text={bearer_token} copy={t.copyToken} />
-        <Notice tone="wait">{t.tokenOnce}</Notice>
-        <FormActions>
-          <Button variant="primary" onClick={onClose}>
-            {t.done}
-          </Button>
-        </FormActions>
-      </div>
-    )
+    return <NewToken text={t.tokenText} baseUrl={scim_base_url} token={bearer_token} onClose={onClose} />
   }
   return (
     <form onSubmit={submit} className="grid gap-4">

@@ -3,13 +3,13 @@ import { type FormEvent, useState } from 'react'
 import { api, unwrap } from '../../session/api.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { Field, Select } from '../../ui/controls/form.tsx'
-import { Badge, Notice, Section } from '../../ui/display/layout.tsx'
+import { Badge, Section } from '../../ui/display/layout.tsx'
 import { FormError } from '../../ui/display/states.tsx'
 import { Ago, Time } from '../../ui/display/time.tsx'
 import { Dialog, FormActions } from '../../ui/overlays/overlays.tsx'
 import { words } from '../../ui/words.ts'
+import { NewToken } from './new-token.tsx'
 import { type Directory, directoriesQuery } from './queries.ts'
-import { Secret } from './secret.tsx'
 import { t } from './texts.ts'
 
 /** The tokens that still work, and the way to a new one. */
@@ -64,19 +64,8 @@ function RotateToken({ directory: { id, scim_base_url }, onClose }: { directory:
     if (!rotate.isPending) rotate.mutate()
   }
   if (rotate.data) {
-    return (
-      <div className="grid gap-4">
-        <p className="text-muted">{t.rotatedText}</p>
-        <Secret label={t.baseUrl} text={scim_base_url} copy={t.copyUrl} />
-        <Secret label={t.token} text={rotate.data.bearer_token} copy={t.copyToken} />
-        <Notice tone="wait">{t.tokenOnce}</Notice>
-        <FormActions>
-          <Button variant="primary" onClick={onClose}>
-            {t.done}
-          </Button>
-        </FormActions>
-      </div>
-    )
+    const token = rotate.data.bearer_token
+    return <NewToken text={t.rotatedText} baseUrl={scim_base_url} token={token} onClose={onClose} />
   }
   return (
     <form onSubmit={submit} className="grid gap-4">
