@@ -16,6 +16,7 @@ import type { demoUsers } from '../src/demo/demo.ts'
 import type { Operation } from '../src/foundation/operation.ts'
 import { createService } from '../src/foundation/service.ts'
 import { resources } from '../src/http/protected-resources.ts'
+import type { Repeated } from '../src/lib/clock.ts'
 import { createLog } from '../src/lib/log.ts'
 import { openStores, type Stores } from '../src/stores/stores.ts'
 import { findUserByEmail } from '../src/users/local-accounts.ts'
@@ -67,20 +68,18 @@ export async function makeConfig(
   env: Record<string, string> = {},
   contents: keyof Engines['templates'] = 'empty',
   { inheritsGrants = false } = {},
-): Promise<{ config: Config; remove: () => void }> {
+): Promise<{ config: Config; remove: () => Promise<void> }> {
   const engines = inject('engines')
   const name = `t_${randomUUID().replaceAll('-', '')}`
   const dataDir = join(tmpdir(), `inlay-${name}`)
   mkdirSync(dataDir)
   const owner = (database: string) => engines.databaseUrl.replace('DATABASE', database)
   const template = engines.templates[contents]
-  const statements = [
-    // Copies the files instead of logging each page, which takes PostgreSQL half as long.
-    `create database ${name} template ${template} strategy file_copy`,
-    // The server would grant them again to a role without them, which takes longer than the copy.
-    ...(inheritsGrants ? [`create role ${name}_service nologin in role ${template}_service`] : []),
-  ]
-  await run(owner('postgres'), statements)
+  const cluster = await connectToCluster(owner('postgres'))
+  // Copies the files instead of logging each page, which takes PostgreSQL half as long.
+  await cluster.query(`create database ${name} template ${template} strategy file_copy`)
+  // The server would grant them again to a role without them, which takes longer than the copy.
+  if (inheritsGrants) await cluster.query(`create role ${name}_service nologin in role ${template}_service`)
   const read = readConfig({
     INLAY_DATA_DIR: dataDir,
     INLAY_SECRET: testSecret,
@@ -91,16 +90,21 @@ export async function makeConfig(
   return {
     // The tests must not depend on whether this computer runs Ollama.
     config: { ...read, ollamaUrl: undefined },
-    // The database is deleted with its cluster.
-    remove: () => rmSync(dataDir, { recursive: true, force: true }),
+    async remove() {
+      rmSync(dataDir, { recursive: true, force: true })
+      const superuser = await connectToCluster(engines.superuserUrl.replace('DATABASE', 'postgres'))
+      await superuser.query(`drop database ${name} with (force)`)
+    },
   }
 }
 
-async function run(url: string, statements: string[]): Promise<void> {
-  const client = new pg.Client(url)
-  await client.connect()
-  for (const statement of statements) await client.query(statement)
-  await client.end()
+/** Connections to the clusters for the worker's tests. They end with the worker. */
+const clusters = new Map<string, Promise<pg.Client>>()
+
+function connectToCluster(url: string): Promise<pg.Client> {
+  const client = clusters.get(url) ?? new pg.Client(url).connect()
+  clusters.set(url, client)
+  return client
 }
 
 /** The service's role inherits its grants from the template's, unless the test is about these. */
@@ -178,7 +182,7 @@ export async function startTestService(
     async close() {
       await service.close()
       await stores.close()
-      remove()
+      await remove()
     },
   }
 }
@@ -215,6 +219,12 @@ export async function useTestService(env?: Record<string, string>): Promise<Test
   return service
 }
 
+/** Does repeated work once, right now. */
+export async function doOnce(repeated: Repeated): Promise<void> {
+  await repeated.now()
+  await repeated.close()
+}
+
 /** Checks every response against its contract, regardless of what the test checks. Additional fields fail. */
 function checkAnswer(method: string, path: string, { status, body }: TestResponse): void {
   const operation = findOperation(method, path)
@@ -233,13 +243,13 @@ function checkAnswer(method: string, path: string, { status, body }: TestRespons
   }
 }
 
+const operations = api.map(({ operation }) => ({
+  operation,
+  path: new RegExp(`^${operation.path.replace(/\{\w+\}/g, '[^/]+')}$`),
+}))
+
 function findOperation(method: string, path: string): Operation | undefined {
   const plain = path.replace(/\?.*/, '')
-  return api
-    .map(({ operation }) => operation)
-    .find(
-      (operation) =>
-        operation.method === method.toLowerCase() &&
-        new RegExp(`^${operation.path.replace(/\{\w+\}/g, '[^/]+')}$`).test(plain),
-    )
+  return operations.find(({ operation, path }) => operation.method === method.toLowerCase() && path.test(plain))
+    ?.operation
 }

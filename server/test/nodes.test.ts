@@ -429,7 +429,7 @@ async function startNodes() {
   const provider = await startTestProvider()
   onTestFinished(async () => {
     await provider.stop()
-    remove()
+    await remove()
   })
   const settings = {
     DATABASE_URL: config.databaseUrl ?? '',

@@ -11,7 +11,7 @@ import type { ServerProcess } from '../../test/processes.ts'
 import { type Script, type ScriptedModel, useScriptedModel } from '../../test/scripted-model.ts'
 import { member, type Shop, startShop } from '../../test/shop.ts'
 
-const { redisUrl } = inject('engines')
+const { redisUrl, superuserUrl } = inject('engines')
 const patience = { timeout: 40_000, interval: 50 }
 
 /** Two nodes with one PostgreSQL and one Redis. The second one's connection to Redis can be cut. */
@@ -268,9 +268,9 @@ describe.skipIf(!redisUrl)('the process that works on a run', { timeout: 180_000
       INLAY_REDIS_PREFIX: config.redisPrefix,
       INLAY_SECRET: testSecret,
     })
-    // A superuser, who sees the rows of all organizations.
+    const database = new URL(config.databaseUrl ?? '').pathname.slice(1)
     const connect = async () => {
-      const owner = new pg.Client(config.databaseUrl?.replace('inlay_owner@', 'postgres@'))
+      const owner = new pg.Client(superuserUrl.replace('DATABASE', database))
       await owner.connect()
       onTestFinished(() => owner.end())
       return owner

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { useTestService } from '../../test/harness.ts'
+import { doOnce, useTestService } from '../../test/harness.ts'
 import { addEndUser } from '../../test/usage-records.ts'
 import { keepExpiringBudgets } from './expiry.ts'
 
@@ -25,7 +25,7 @@ test('counters of past days and months are deleted in all organizations, and cur
         from generate_series(9, 2100) as age`,
     )
   }
-  await keepExpiringBudgets(app.service).close()
+  await doOnce(keepExpiringBudgets(app.service))
   for (const organization of organizations) {
     const left = await database.asOrg(
       organization,

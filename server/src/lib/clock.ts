@@ -5,19 +5,33 @@ export const systemClock: Clock = () => Date.now()
 
 /** Work that is repeated in the background. */
 export interface Repeated {
+  /** Does the work once more, after what is in progress. */
+  now(): Promise<void>
   /** Resolves when the current repetition has ended. */
   close(): Promise<void>
 }
 
-/** Does something now, and then regularly, one after the other. `work` must not reject. */
+/** Within this time, repeated work begins. */
+const beginWithinMs = 2_000
+
+/**
+ * Does something again and again, one after the other. `work` must not reject. It begins a moment later, at random, so
+ * that a start doesn't wait for all background work at once, each on a connection of its own.
+ */
 export function keepDoing(work: () => Promise<void>, everyMs: number): Repeated {
-  let running = work()
-  const timer = setInterval(() => {
+  let running = Promise.resolve()
+  const now = () => {
     running = running.then(work)
-  }, everyMs)
+    return running
+  }
+  const first = setTimeout(now, Math.random() * Math.min(everyMs, beginWithinMs))
+  const timer = setInterval(now, everyMs)
+  first.unref()
   timer.unref()
   return {
+    now,
     async close() {
+      clearTimeout(first)
       clearInterval(timer)
       await running
     },

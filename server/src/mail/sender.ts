@@ -38,7 +38,7 @@ interface Claimed {
 }
 
 /** Sends the mail in the outbox, also after crashes and while the SMTP server is unreachable. */
-export function createMailSender(parts: Parts, repeatMs = everyMs): Repeated {
+export function createMailSender(parts: Parts, repeatMs = everyMs): Pick<Repeated, 'close'> {
   const { config, database, secrets, log } = parts
   const { mail: settings } = config
   if (!settings) return { close: async () => undefined }

@@ -64,17 +64,21 @@ export async function createDispatcher<Needs extends Service>(
           _meta: { ...(result as Partial<Relayed>)._meta, ...meta },
         })
 
-  const described = offer.tools.map((tool) => ({ tool, description: describeTool(tool) }))
-  const listTools = (isListed: (tool: Tool<Needs>) => boolean) => {
-    const list = { tools: described.filter(({ tool }) => isListed(tool)).map(({ description }) => description) }
-    return { legacy: encode('legacy', list), modern: encode('modern', list, toolListTtlMs) }
+  const makeLists = () => {
+    const described = offer.tools.map((tool) => ({ tool, description: describeTool(tool) }))
+    const listTools = (isListed: (tool: Tool<Needs>) => boolean) => {
+      const list = { tools: described.filter(({ tool }) => isListed(tool)).map(({ description }) => description) }
+      return { legacy: encode('legacy', list), modern: encode('modern', list, toolListTtlMs) }
+    }
+    const listsOf = (isOffered: (tool: Tool<Needs>) => boolean) => ({
+      admin: listTools((tool) => isOffered(tool) && mayCall('admin', tool.access)),
+      member: listTools((tool) => isOffered(tool) && mayCall('member', tool.access)),
+      none: listTools((tool) => isOffered(tool) && mayCall(undefined, tool.access)),
+    })
+    return { user: listsOf(() => true), serviceAccount: listsOf(({ usersOnly }) => usersOnly === undefined) }
   }
-  const listsOf = (isOffered: (tool: Tool<Needs>) => boolean) => ({
-    admin: listTools((tool) => isOffered(tool) && mayCall('admin', tool.access)),
-    member: listTools((tool) => isOffered(tool) && mayCall('member', tool.access)),
-    none: listTools((tool) => isOffered(tool) && mayCall(undefined, tool.access)),
-  })
-  const lists = { user: listsOf(() => true), serviceAccount: listsOf(({ usersOnly }) => usersOnly === undefined) }
+  /** Made when first asked for, because describing all tools takes as long as the rest of a start. */
+  let lists: ReturnType<typeof makeLists> | undefined
   const introductions = new Map(
     legacyVersions.map((protocolVersion) => [
       protocolVersion,
@@ -118,7 +122,10 @@ export async function createDispatcher<Needs extends Service>(
     dispatch(request, era, caller, exchange) {
       const { method, params = {} } = request
       if (method === 'tools/call') return callTool(request, era, caller, exchange)
-      if (method === 'tools/list') return lists[caller.user ? 'user' : 'serviceAccount'][caller.role ?? 'none'][era]
+      if (method === 'tools/list') {
+        lists ??= makeLists()
+        return lists[caller.user ? 'user' : 'serviceAccount'][caller.role ?? 'none'][era]
+      }
       if (era === 'modern' && method === 'server/discover') return discovery
       if (era === 'legacy' && method === 'initialize') return introduce(introductions, params)
       if (era === 'legacy' && method === 'ping') return '{}'

@@ -7,6 +7,7 @@ import { createFairQueue, QueueFull } from '../lib/fair-queue.ts'
 import { isId } from '../lib/ids.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
 import { fingerprint } from '../lib/secrets.ts'
+import { upTo } from '../stores/fresh-cache.ts'
 import { describeServer } from './discovery.ts'
 import { scimGroups } from './groups.ts'
 import {
@@ -68,11 +69,11 @@ const resourceTypes: Record<string, { type: ResourceType; resources: Resources }
 export function createScim(service: ScimService): ServeScim {
   const { activity, clock, config, database } = service
   const inTurn = createFairQueue(queueLimits)
-  const buckets = new LRUCache<string, Bucket>({ max: knownDirectories })
+  const buckets = new LRUCache<string, Bucket>(upTo(knownDirectories))
   const inFlight = new Map<string, number>()
   const lookUp = createFairQueue(lookups)
   /** Tokens that were valid before. They have a lane of their own, which unknown tokens can't crowd. */
-  const seen = new LRUCache<string, true>({ max: seenTokens })
+  const seen = new LRUCache<string, true>(upTo(seenTokens))
 
   async function findToken(authorization = ''): Promise<Token | undefined> {
     const token = /^Bearer +(scim_[\w-]{43})$/i.exec(authorization)?.[1]

@@ -8,7 +8,7 @@ import { fingerprint } from '../lib/secrets.ts'
 import { isWellFormedKey } from '../publishable-keys/key-format.ts'
 import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
-import { FreshCache } from '../stores/fresh-cache.ts'
+import { FreshCache, upTo } from '../stores/fresh-cache.ts'
 
 export interface AccountLookup {
   /** Returns undefined for a malformed, an unknown, a deleted or an expired key. */
@@ -38,7 +38,7 @@ export function createAccountLookup({ database, changes, clock, activity }: Serv
     topicsOf: ({ caller }) => [topics.serviceAccount(caller.id)],
   })
   /** Keys that were valid before. They have a lane of their own, which unknown keys can't crowd. */
-  const seen = new LRUCache<string, true>({ max: cachedKeys })
+  const seen = new LRUCache<string, true>(upTo(cachedKeys))
   const queue = createFairQueue(lookups)
 
   async function readKey(text: string): Promise<KnownKey | undefined> {

@@ -413,7 +413,7 @@ test('prints no setup link if users sign in at a provider', async () => {
   onTestFinished(async () => {
     await service.close()
     await stores.close()
-    remove()
+    await remove()
   })
   expect(await createSetupLink(service)).toBeUndefined()
   const local = { ...service, config: { ...service.config, signInClient: undefined } }

@@ -18,8 +18,10 @@ export const fillTables = (app: TestService, slug: Slug) =>
     await sql`
       insert into usage_events (organization_id, id, prompt_tokens, completion_tokens, model, finish_reason, created_at)
       values (current_organization(), ${id}, 1, 1, 'x', 'stop', now())`
-    // Refused, so that the server doesn't report and delete it.
-    await sql`insert into unreported_usage (organization_id, id, refusal) values (current_organization(), ${id}, 'sample')`
+    // Refused, so that the server doesn't report it, and later than the test, so that it doesn't delete it.
+    await sql`
+      insert into unreported_usage (organization_id, id, refusal, recorded_at)
+      values (current_organization(), ${id}, 'sample', now() + interval '1 day')`
   })
 
 export const operationSamples: OperationSamples<typeof contract> = {

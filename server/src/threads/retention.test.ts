@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { addExchange, addMessage, addRun } from '../../test/conversation-rows.ts'
-import { startTestService, type TestService } from '../../test/harness.ts'
+import { doOnce, startTestService, type TestService } from '../../test/harness.ts'
 import { addEndUser, usageRecord } from '../../test/usage-records.ts'
 import type { Database, Sql } from '../stores/database.ts'
 import { recordUsage } from '../usage/record.ts'
@@ -22,7 +22,7 @@ beforeEach(() => asDemo((sql) => sql`delete from threads`))
 const asDemo = <T>(work: (sql: Sql) => Promise<T>) => app.service.database.asOrg(demo, work)
 const keepFor = (retention_days: number | null) =>
   app.request('PATCH', '/agent/config', { token, body: { retention_days } })
-const erase = () => keepErasing(app.service).close()
+const erase = () => doOnce(keepErasing(app.service))
 const daysAgo = (days: number) => new Date(Date.now() - days * 24 * 60 * 60 * 1000).toISOString()
 
 const start = (endUserId: string | null = null) => asDemo((sql) => startThread(sql, { endUserId, siteId: null }))

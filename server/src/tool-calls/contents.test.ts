@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { doOnce } from '../../test/harness.ts'
 import { offer } from '../../test/page.ts'
 import { member, type Shop, useShop } from '../../test/shop.ts'
 import { memberAsToolUser } from '../foundation/tool-user.ts'
@@ -103,7 +104,7 @@ test('a shorter period applies to stored contents; expired contents are hidden, 
   await keepFor(shop, 0)
   expect((await read(shop)).status).toBe(404)
   expect(await stored(shop)).toHaveLength(1)
-  await keepExpiring(shop.service).close()
+  await doOnce(keepExpiring(shop.service))
   expect(await stored(shop)).toEqual([])
   const { events } = (await shop.request('GET', '/audit-events?action=tool_call_settings.updated', await asAdmin(shop)))
     .body

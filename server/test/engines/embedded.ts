@@ -10,7 +10,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await forgoDurability(postgres.connection)
   const templates = await makeTemplates(postgres.connection)
   const { host = '', user = '' } = postgres.connection
-  project.provide('engines', { templates, databaseUrl: databaseUrl(host, user), redisUrl: undefined })
+  const url = databaseUrl(host, user)
+  project.provide('engines', { templates, databaseUrl: url, superuserUrl: url, redisUrl: undefined })
   return async () => {
     await postgres.stop()
     folder.remove()

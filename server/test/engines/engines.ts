@@ -15,6 +15,8 @@ export interface Engines {
   templates: { empty: string; demo: string }
   /** Connection URL of the cluster's owner, with `DATABASE` as the placeholder for a database. */
   databaseUrl: string
+  /** Like `databaseUrl`, for a superuser, who sees the rows of all organizations. */
+  superuserUrl: string
   redisUrl: string | undefined
 }
 

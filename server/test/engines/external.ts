@@ -30,6 +30,7 @@ export async function startExternalEngines(): Promise<Engines & { redisUrl: stri
   return {
     templates,
     databaseUrl: databaseUrl(folder.path, owner),
+    superuserUrl: databaseUrl(folder.path, 'postgres'),
     redisUrl: redis.url,
     async stop() {
       await Promise.all([stop(postgres, 'SIGINT'), stop(redis.child, 'SIGTERM')])
