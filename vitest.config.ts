@@ -24,7 +24,7 @@ function useMemory(folder: string, gigabytes: number): void {
   if (!existsSync(folder)) return
   const { bavail, bsize } = statfsSync(folder)
   const isExecutable = !new RegExp(`^\\S+ ${folder} \\S+ \\S*noexec`, 'm').test(readFileSync('/proc/mounts', 'utf8'))
-  if (bavail * bsize > gigabytes * 2 ** 30 && isExecutable) process.env['TMPDIR'] = folder
+  if (bavail * bsize > gigabytes * 2 ** 30 && isExecutable) process.env.TMPDIR = folder
 }
 useMemory('/dev/shm', 6)
 

@@ -20,12 +20,17 @@ const beginWithinMs = 2_000
  */
 export function keepDoing(work: () => Promise<void>, everyMs: number): Repeated {
   let running = Promise.resolve()
-  const now = () => {
+  let waiting = 0
+  const now = async () => {
+    waiting += 1
     running = running.then(work)
-    return running
+    await running
+    waiting -= 1
   }
-  const first = setTimeout(now, Math.random() * Math.min(everyMs, beginWithinMs))
-  const timer = setInterval(now, everyMs)
+  // Skipped while the last repetition takes longer than expected.
+  const next = () => waiting === 0 && now()
+  const first = setTimeout(next, Math.random() * Math.min(everyMs, beginWithinMs))
+  const timer = setInterval(next, everyMs)
   first.unref()
   timer.unref()
   return {

@@ -12,18 +12,20 @@ const refused =
  * Two uses of invisible characters are legitimate and have a visible effect. An emoji can be a sequence with joiners,
  * selectors or tags; sequences on Unicode's list of emoji are accepted. Some scripts spell words with joiners, which
  * are accepted where they change the shape (RFC 5892, appendix A): both kinds after a virama, and the non-joiner after
- * an Arabic letter that would otherwise join the next one.
+ * an Arabic letter that would otherwise join the next one. Compiled when needed, because the list is long.
  */
-const accepted = (() => {
+function findAccepted(): RegExp {
   const virama = '[\\u094D\\u09CD\\u0A4D\\u0ACD\\u0B4D\\u0BCD\\u0C4D\\u0CCD\\u0D4D\\u0DCA]'
   const arabicThatJoins =
     '[\\u0620\\u0626\\u0628\\u062A-\\u062E\\u0633-\\u063F\\u0641-\\u0647\\u0649\\u064A\\u066E\\u066F\\u0678-\\u0687\\u069A-\\u06BF\\u06C1\\u06C2\\u06CC\\u06CE\\u06D0\\u06D1\\u06FA-\\u06FC\\u06FF]'
   const arabic = '[[\\p{Script=Arabic}&&\\p{L}]--[\\u0621]]'
-  return new RegExp(
+  accepted ??= new RegExp(
     `\\p{RGI_Emoji}|(?<=${virama})[\\u200C\\u200D](?=\\p{L})|(?<=${arabicThatJoins})\\u200C(?=${arabic})`,
     'gv',
   )
-})()
+  return accepted
+}
+let accepted: RegExp | undefined
 
 /** Explains to the author why a name is invalid, or returns undefined. Positions count characters from 1. */
 export function nameProblem(text: string): string | undefined {
@@ -46,9 +48,10 @@ export function textProblem(text: string): string | undefined {
 }
 
 /** The text's characters, with each accepted sequence replaced by as many harmless ones, so that positions stay. */
-const withoutAccepted = (text: string): string[] => [
-  ...text.replace(accepted, (sequence) => 'x'.repeat([...sequence].length)),
-]
+function withoutAccepted(text: string): string[] {
+  if (!refused.test(text)) return [...text]
+  return [...text.replace(findAccepted(), (sequence) => 'x'.repeat([...sequence].length))]
+}
 
 /** Composes letters with their marks, trims, and collapses every run of spaces of any kind to one plain space. */
 export const tidyName = (text: string): string =>
@@ -68,18 +71,20 @@ export function cleanName(text: string, max: number): string {
 }
 
 function strip(text: string): string {
+  const withoutMarks = (name: string) => name.replace(/^[\p{M}\p{Zs}]+/u, '')
+  if (!refused.test(text)) return withoutMarks(text)
   let kept = ''
   let end = 0
   const keep = (part: string) => {
     kept += [...part].filter((character) => !refused.test(character)).join('')
   }
-  for (const { 0: sequence, index } of text.matchAll(accepted)) {
+  for (const { 0: sequence, index } of text.matchAll(findAccepted())) {
     keep(text.slice(end, index))
     kept += sequence
     end = index + sequence.length
   }
   keep(text.slice(end))
-  return kept.replace(/^[\p{M}\p{Zs}]+/u, '')
+  return withoutMarks(kept)
 }
 
 function isStraySpace(text: readonly string[], at: number): boolean {
