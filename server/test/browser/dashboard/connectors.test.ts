@@ -42,7 +42,7 @@ test('an admin changes a connector, and deletes it', async () => {
   const body = { name: 'wiki', kind: 'oauth', server_url: 'https://wiki.invalid/mcp' }
   const { id } = (await app.request('POST', '/connectors', { token, body })).body
   const page = await openDashboard(app, `/o/demo/connectors/${id}`)
-  const sheet = page.getByRole('dialog', { name: 'wiki' })
+  const sheet = page.getByRole('dialog', { name: 'wiki', exact: true })
   await sheet.getByLabel('Read-only tools').fill('search\nread')
   await sheet.getByLabel('Tools can be called').uncheck()
   expect(await findAccessibilityProblems(page)).toEqual([])

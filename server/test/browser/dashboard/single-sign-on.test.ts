@@ -22,6 +22,9 @@ test('an admin sets up single sign-on, proves a domain, and deletes the provider
   await page.getByLabel('Client ID').fill('inlay')
   await page.getByLabel('Client secret').fill('a-client-secret')
   await press(page, 'Save provider')
+  // The button of the message that says so.
+  await page.getByRole('button', { name: 'Close' }).waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
   await page.getByText('Stored, ends with cret.').waitFor()
   await page.getByText('No domain is verified.').waitFor()
 
