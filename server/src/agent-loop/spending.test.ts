@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
 import { member } from '../../test/shop.ts'
@@ -171,9 +171,11 @@ describe('anonymous visitors', () => {
         const speaker: Speaker = { holder, visitor: `visitor ${n}`, address: `192.0.2.${n}`, is_own_frame: false }
         const thread_id = randomUUID()
         const { promise, resolve } = Promise.withResolvers<RunStatus>()
-        await shop.service.runs.send(speaker, { ...message(), thread_id, page: null, client: null })
+        const sent = { ...message(), thread_id, page: null, client: null }
+        // On a slow machine, some wait too long for one of the few connections to the database, and try again.
+        await vi.waitFor(() => shop.service.runs.send(speaker, sent))
         const viewer = { chunks: () => undefined, rested: ({ status }: { status: RunStatus }) => resolve(status) }
-        const { end } = await shop.service.runs.watch(speaker, thread_id, viewer)
+        const { end } = await vi.waitFor(() => shop.service.runs.watch(speaker, thread_id, viewer))
         const status = await promise
         end()
         return status

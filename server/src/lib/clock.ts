@@ -11,8 +11,8 @@ export interface Repeated {
   close(): Promise<void>
 }
 
-/** Within this time, repeated work begins. */
-const beginWithinMs = 2_000
+/** Repeated work begins within this time. Without it, only after its first interval, so that tests decide when it runs. */
+export const beginning: { withinMs: number | undefined } = { withinMs: 2_000 }
 
 /**
  * Does something again and again, one after the other. `work` must not reject. It begins a moment later, at random, so
@@ -29,9 +29,10 @@ export function keepDoing(work: () => Promise<void>, everyMs: number): Repeated 
   }
   // Skipped while the last repetition takes longer than expected.
   const next = () => waiting === 0 && now()
-  const first = setTimeout(next, Math.random() * Math.min(everyMs, beginWithinMs))
+  const { withinMs = everyMs } = beginning
+  const first = withinMs < everyMs ? setTimeout(next, Math.random() * withinMs) : undefined
   const timer = setInterval(next, everyMs)
-  first.unref()
+  first?.unref()
   timer.unref()
   return {
     now,

@@ -22,6 +22,8 @@ export const keyOf = ({ id, token }: Caller, requestId: string | number): string
 
 /** How long to wait for the nodes' counts, which take about a millisecond on a local network. */
 const answerWithinMs = 250
+/** Then a cancellation is forgotten whose messages were lost. */
+const forgetAfterMs = 5_000
 
 export async function createCancellations({
   bus,
@@ -29,7 +31,8 @@ export async function createCancellations({
   log,
 }: Pick<Service, 'bus' | 'config' | 'log'>): Promise<Cancellations> {
   const calls = new PassingMap<(() => void)[]>()
-  const counts = new Map<string, number>()
+  /** By question of this node. */
+  const counts = new Map<string, { key: string; count: number }>()
   const countOf = (key: string) => calls.get(key)?.length ?? 0
 
   function end(key: string): void {
@@ -45,9 +48,17 @@ export async function createCancellations({
   function receive(message: CancellationMessage): void {
     if ('end' in message) end(message.end)
     else if ('found' in message) {
-      const count = counts.get(message.found)
-      if (count !== undefined) counts.set(message.found, count + message.count)
-    } else if (countOf(message.key) > 0) publish({ found: message.ask, count: countOf(message.key) })
+      const asked = counts.get(message.found)
+      if (asked) asked.count += message.count
+    } else if ('settle' in message) {
+      const asked = counts.get(message.settle)
+      counts.delete(message.settle)
+      if (asked?.count === 1) publish({ end: asked.key })
+    } else {
+      // Only now, so that a busy node or Redis doesn't use up the time of the other nodes.
+      if (counts.has(message.ask)) setTimeout(() => publish({ settle: message.ask }), answerWithinMs).unref()
+      if (countOf(message.key) > 0) publish({ found: message.ask, count: countOf(message.key) })
+    }
   }
 
   if (config.redisUrl) await bus.subscribe<CancellationMessage>(channels.cancellations, receive)
@@ -67,13 +78,9 @@ export async function createCancellations({
       // Without Redis there is only one node.
       if (!config.redisUrl) return end(key)
       const ask = newId()
-      counts.set(ask, 0)
+      counts.set(ask, { key, count: 0 })
+      setTimeout(() => counts.delete(ask), forgetAfterMs).unref()
       publish({ ask, key })
-      setTimeout(() => {
-        const count = counts.get(ask)
-        counts.delete(ask)
-        if (count === 1) publish({ end: key })
-      }, answerWithinMs).unref()
     },
   }
 }
