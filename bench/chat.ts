@@ -12,7 +12,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import pg from 'pg'
 import { type BrowserContext, chromium, type Frame, type Page } from 'playwright-core'
-import { folder, options, quantile, startInlay, stopAll } from './load.ts'
+import { options, quantile, startInlay, stopAll } from './load.ts'
 import { describeTasks, traceTasks } from './tasks.ts'
 
 const rounds = Number(options.rounds)
@@ -182,8 +182,8 @@ function describe({ steps, longTasks, cpuTimes }: Scrolling): string {
 
 // --- the run
 
-const { dataDir } = await startInlay('chat')
-const shopUrl = /Widget +(\S+)/.exec(readFileSync(join(folder, 'chat.log'), 'utf8'))?.[1] ?? ''
+const { dataDir, logFile } = await startInlay('chat')
+const shopUrl = /Widget +(\S+)/.exec(readFileSync(logFile, 'utf8'))?.[1] ?? ''
 const bare = createServer((_, response) => response.setHeader('content-type', 'text/html').end(barePage))
 await new Promise<void>((resolve) => bare.listen(0, '127.0.0.1', resolve))
 const bareUrl = `http://127.0.0.1:${(bare.address() as AddressInfo).port}`

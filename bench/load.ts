@@ -3,10 +3,15 @@
 // Every server is a separate process. Inlay is started as an operator would (`inlay start`, log level info, log in a
 // file), on a temporary data folder. The load comes from this process over keep-alive connections: each sends its next
 // request when it has received the whole response, which must be a 200. With --profile, Inlay writes CPU profiles.
+//
+// With --before=<folder of another version, with its dependencies installed>, that version takes part as well. Both
+// take turns in every round, so that other load on the machine affects both. Many short rounds are best for this:
+//
+//   node bench/mcp.ts --only=Inlay --rounds=60 --seconds=0.5 --before=../before
 
 import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -30,6 +35,7 @@ export const { values: options } = parseArgs({
     only: { type: 'string', default: '' },
     profile: { type: 'string' },
     checkout: { type: 'string' },
+    before: { type: 'string' },
   },
 })
 const rounds = Number(options.rounds)
@@ -79,12 +85,20 @@ export const postRequest = (path: string, body: string, headers: Record<string, 
 export const askForToken = ({ client_id, client_secret }: { client_id: string; client_secret: string }) =>
   postRequest('/token', `grant_type=client_credentials&client_id=${client_id}&client_secret=${client_secret}`, form)
 
-/** The command of this checkout, or of the one in `--checkout`, to compare versions. */
-const inlay = join(options.checkout ?? fileURLToPath(new URL('..', import.meta.url)), 'server/bin/inlay.mjs')
+/** The version that is started: this checkout, or the one in `--checkout`, and then the one in `--before`. */
+let version = { name: 'now', folder: options.checkout ?? fileURLToPath(new URL('..', import.meta.url)) }
+
+/** A folder of its own for each version. */
+function versionFolder(): string {
+  const path = join(folder, version.name)
+  mkdirSync(path, { recursive: true })
+  return path
+}
 
 export async function startInlay(store: string, settings: Record<string, string> = {}) {
-  const dataDir = join(folder, store)
-  const logFile = join(folder, `${store}.log`)
+  const inlay = join(version.folder, 'server/bin/inlay.mjs')
+  const dataDir = join(versionFolder(), store)
+  const logFile = join(versionFolder(), `${store}.log`)
   const env = { ...process.env, PORT: '0', INLAY_DATA_DIR: dataDir, INLAY_LOG_LEVEL: 'info', ...settings }
   const profiling = options.profile ? ['--cpu-prof', `--cpu-prof-dir=${options.profile}`] : []
   const child = spawn(process.execPath, [...profiling, inlay, 'start'], {
@@ -108,13 +122,14 @@ export async function startInlay(store: string, settings: Record<string, string>
     if (!response.ok) throw new Error(`${path}: ${await response.text()}`)
     return (await response.json()) as T
   }
-  return { pid: child.pid as number, port: Number(new URL(url).port), dataDir, token, call }
+  return { pid: child.pid as number, port: Number(new URL(url).port), dataDir, logFile, token, call }
 }
 
 export async function startRedis(): Promise<string> {
   const parts = JSON.parse(readFileSync(new URL('../node_modules/.inlay-test-parts.json', import.meta.url), 'utf8'))
-  const socket = join(folder, 'redis.sock')
-  const settings = { port: '0', unixsocket: socket, dir: folder, save: '', appendonly: 'no' }
+  const dir = versionFolder()
+  const socket = join(dir, 'redis.sock')
+  const settings = { port: '0', unixsocket: socket, dir, save: '', appendonly: 'no' }
   const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
   processes.push(spawn(parts.redis, flags, { stdio: 'ignore' }))
   while (!existsSync(socket)) await sleep(20)
@@ -184,8 +199,13 @@ function converse(port: number, takeRequest: () => Buffer, end: number, latencie
 export const residentOf = (pid: number): number =>
   Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) * 1024
 
-/** CPU time of a process with all its threads, in microseconds. Only available on Linux. */
-export const cpuOf = (pid: number): number => readStat(pid)?.cpu ?? Number.NaN
+/** CPU time of a process's threads, in microseconds. Only available on Linux. */
+export function cpuOf(pid: number): number {
+  const threads = existsSync(`/proc/${pid}/task`) ? readdirSync(`/proc/${pid}/task`) : []
+  const read = (thread: string) => readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8')
+  const times = threads.map((thread) => Number(read(thread).split(' ')[0]))
+  return times.length > 0 ? times.reduce((sum, time) => sum + time, 0) / 1000 : Number.NaN
+}
 
 function readStat(pid: number) {
   const file = `/proc/${pid}/stat`
@@ -234,17 +254,51 @@ function printTable(samples: Map<Contender, Sample[]>): void {
   }
 }
 
+/** Compares both versions' CPU time per request within each round. */
+function printVersions(samples: Map<Contender, Sample[]>, earlier: Map<Contender, Contender>): void {
+  console.log('\n| Server | CPU µs before | now | Ratio (quartiles) |')
+  console.log('| --- | ---: | ---: | ---: |')
+  for (const [now, before] of earlier) {
+    const cpuTimes = (one: Contender) => (samples.get(one) ?? []).map(({ cpu }) => cpu)
+    const [old, own] = [cpuTimes(before), cpuTimes(now)]
+    const ratios = own.map((cpu, round) => cpu / (old[round] ?? Number.NaN))
+    const [low, middle, high] = [0.25, 0.5, 0.75].map((share) => quantile(ratios, share).toFixed(3))
+    const times = [old, own].map((values) => quantile(values, 0.5).toFixed(1))
+    console.log(`| ${[now.name, ...times, `${middle} (${low}–${high})`].join(' | ')} |`)
+  }
+}
+
+/** The earlier version of each contender that has one. */
+async function startBefore(
+  contenders: Contender[],
+  start: () => Promise<Contender[]>,
+): Promise<Map<Contender, Contender>> {
+  if (!options.before) return new Map()
+  version = { name: 'before', folder: options.before }
+  const others = await start()
+  const ours = contenders.filter(({ name }) => name.startsWith('Inlay'))
+  return new Map(
+    ours.map((now) => {
+      const before = others.find(({ name }) => name === now.name) as Contender
+      return [now, { ...before, name: `${now.name}, before` }]
+    }),
+  )
+}
+
 async function runRounds(start: () => Promise<Contender[]>): Promise<void> {
-  const contenders = (await start()).filter(({ name }) => new RegExp(options.only).test(name))
+  const chosen = (await start()).filter(({ name }) => new RegExp(options.only).test(name))
+  const earlier = await startBefore(chosen, start)
+  const contenders = chosen.flatMap((contender) => [contender, earlier.get(contender) ?? []].flat())
   const samples = new Map<Contender, Sample[]>(contenders.map((contender) => [contender, []]))
   console.log(`Load average before: ${loadavg().map((load) => load.toFixed(1))}`)
   for (let round = 0; round < rounds; round++) {
-    for (const [contender, own] of samples) {
+    for (const contender of round % 2 ? contenders.toReversed() : contenders) {
       await measure(contender, round === 0 ? 3 * warmUpSeconds : warmUpSeconds / 2)
-      own.push(await measure(contender, seconds))
+      samples.get(contender)?.push(await measure(contender, seconds))
     }
   }
   printTable(samples)
+  if (earlier.size > 0) printVersions(samples, earlier)
 }
 
 /** Measures all servers in turn within each round, compares them with the first, and prints the results. */

@@ -192,6 +192,10 @@ export async function startGithub() {
     if (!app) return badCredentials
     const owners = ownersOf(app)
     const installed = owners.map(([id]) => describeInstallation(app, id))
+    if (name === 'GET /app') {
+      const data = { id: app.id, slug: app.slug } satisfies Partial<Data<'GET /app'>>
+      return { status: 200, body: data }
+    }
     if (name === 'GET /app/installations') return { status: 200, body: installed }
     const [, asked, isToken] = /^(?:GET|POST) \/app\/installations\/(\d+)(\/access_tokens)?$/.exec(name) ?? []
     const found = owners.find(([id]) => id === Number(asked))

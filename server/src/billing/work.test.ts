@@ -6,6 +6,7 @@ import {
   type PolarInstallation,
   startPolarInstallation,
 } from '../../test/polar/installation.ts'
+import { beginning } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
 import { recordUsage, type UsageRecord } from '../usage/record.ts'
 import { forgetUsage } from './usage-reports.ts'
@@ -315,6 +316,8 @@ describe('usage that was never reported', () => {
       (sql) => sql`update organizations set reports_usage = true where id = current_organization()`,
     )
     await use(customer, 3)
+    beginning.withinMs = 0
+    onTestFinished(() => void Object.assign(beginning, { withinMs: undefined }))
     const node = createBillingWork({ ...service, billing: undefined }, 20)
     await expect.poll(() => waiting(customer)).toEqual({ unreported: 0, recorded: 3, reports: false })
     await node.close()

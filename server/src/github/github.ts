@@ -22,6 +22,8 @@ export interface AppCredentials {
 
 /** GitHub's REST API. Every function throws a `GithubError`. */
 export interface Github {
+  /** Reads what GitHub knows about the app, which proves that its ID and private key belong together. */
+  describeApp(app: AppCredentials): Promise<{ slug: string }>
   convertManifest(code: string): Promise<Conversion>
   /** The repositories that the app can read, at most `mostListed`. */
   listRepositories(
@@ -189,6 +191,8 @@ export function createGithub({ config, clock }: Pick<Service, 'config' | 'clock'
   }
 
   return {
+    describeApp: async (app) => send('GET /app', Conversion.pick({ slug: true }), { authorization: await asApp(app) }),
+
     convertManifest: (code) => send('POST /app-manifests/{code}/conversions', Conversion, { code }),
 
     async listRepositories(app) {

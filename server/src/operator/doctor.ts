@@ -1,7 +1,15 @@
 import { statfs } from 'node:fs/promises'
 import { serverUrlKey } from '../access/access-tokens.ts'
-import { type Config, describeUnknownSettings, prepareDataFolder, readConfig } from '../config/config.ts'
+import {
+  type Config,
+  describeUnknownSettings,
+  type PlatformApp,
+  prepareDataFolder,
+  readConfig,
+} from '../config/config.ts'
+import { GithubError } from '../github/github-errors.ts'
 import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
+import { systemClock } from '../lib/clock.ts'
 import { createModels } from '../models/create-models.ts'
 import { howToConfigure } from '../models/installation.ts'
 import { ModelFailed } from '../models/models.ts'
@@ -40,6 +48,7 @@ export async function examine(): Promise<void> {
     findings.push(await checkModel(config))
     if (config.polar) findings.push(await checkBilling(config, config.polar))
     if (config.mail) findings.push(await checkMail(config.mail))
+    if (config.github.app) findings.push(await checkGithub(config, config.github.app))
     if (config.telemetry) findings.push(await checkTelemetry(config, config.telemetry))
   }
   for (const { name, text, problem, warning } of findings)
@@ -147,6 +156,31 @@ async function checkBilling(config: Config, polar: NonNullable<Config['polar']>)
     return { name, text: '', problem: `${error.message}. ${adviseBilling(error)}` }
   } finally {
     await billing.close()
+  }
+}
+
+/** Asks GitHub about the operator's app. */
+async function checkGithub(config: Config, { id, slug, privateKey }: PlatformApp): Promise<Finding> {
+  const name = 'github'
+  const { createGithub } = await import('../github/github.ts')
+  const github = createGithub({ config: { ...config, publicUrl: config.publicUrl ?? '' }, clock: systemClock })
+  try {
+    const app = await github.describeApp({ app_id: id, private_key: privateKey })
+    const problem = `The app ${id} is called “${app.slug}” on GitHub, not “${slug}”. Check INLAY_GITHUB_APP_SLUG.`
+    return {
+      name,
+      text: `organizations can install ${config.github.url}/apps/${slug}`,
+      ...(app.slug !== slug && { problem }),
+    }
+  } catch (error) {
+    if (!(error instanceof GithubError)) throw error
+    const problem =
+      error.status === 401
+        ? `GitHub doesn't have the app ${id} with this private key. Check INLAY_GITHUB_APP_ID and INLAY_GITHUB_APP_PRIVATE_KEY.`
+        : `${error.message}. Check GITHUB_URL.`
+    return { name, text: '', problem }
+  } finally {
+    await github.close()
   }
 }
 

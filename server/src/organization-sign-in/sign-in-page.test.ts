@@ -55,6 +55,9 @@ describe('with passwords', () => {
     await browser.open(back)
     expect(browser.text).toContain('Organization Demo (demo)')
     expect(browser.text).toContain('Signed in as ann@acme.example')
+    await browser.open(`${app.url}/account`)
+    expect(browser.text).toContain('Set up passkeys and a second factor there.')
+    expect(browser.text).toContain('Signed in as ann@acme.example')
   })
 
   test('an invited user can accept, and can’t create an organization', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Browser } from '../../test/browser.ts'
-import { type Email, startTestService, type TestService, useTestService } from '../../test/harness.ts'
+import { doOnce, type Email, startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { newId } from '../lib/ids.ts'
 import { keepExpiringInvitations } from './invitations.ts'
@@ -141,11 +141,8 @@ describe('an invitation', () => {
     expect((await actions())[0]).toEqual(['inlay', 'invitation.expired', { email: invitee }])
 
     await expire(again.id)
-    const expiry = keepExpiringInvitations(app.service)
-    onTestFinished(() => expiry.close())
-    await expect
-      .poll(() => app.service.database.asOrg(demo, (sql) => sql`select from invitations`), { timeout: 30_000 })
-      .toEqual([])
+    await doOnce(keepExpiringInvitations(app.service))
+    expect(await app.service.database.asOrg(demo, (sql) => sql`select from invitations`)).toEqual([])
   })
 
   test('keeps its seat when it is accepted', async () => {

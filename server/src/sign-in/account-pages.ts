@@ -17,6 +17,7 @@ import {
   removePasskey,
 } from '../passkeys/passkeys.ts'
 import { oneTime } from '../stores/one-time.ts'
+import { findLocalAccount } from '../users/local-accounts.ts'
 import { describeWrongCode } from './code-form.ts'
 import {
   beginEnrolment,
@@ -45,6 +46,10 @@ interface Problem {
 export function serveAccountPages(service: Service, session: BrowserSession): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
   const { kv, config } = service
+
+  /** Otherwise the user signs in at a provider, where a second factor and passkeys are set up. */
+  const hasPassword = async ({ id, email }: CallingUser): Promise<boolean> =>
+    signInMethods(service).local && (await findLocalAccount(service, email))?.id === id
 
   async function showAccount(c: Context, user: CallingUser, problem?: Problem) {
     const factor = await findSecondFactor(service, user.id)
@@ -77,7 +82,7 @@ export function serveAccountPages(service: Service, session: BrowserSession): Ho
     const user = await session.find(c)
     if (!user) return c.req.query('error') ? showSignedOut(c) : c.redirect(session.signInUrl('/account'), 303)
     if (c.req.query('code')) return c.redirect('/account', 303)
-    if (signInMethods(service).local) return showAccount(c, user)
+    if (await hasPassword(user)) return showAccount(c, user)
     return show(
       c,
       200,
@@ -90,7 +95,7 @@ export function serveAccountPages(service: Service, session: BrowserSession): Ho
       const form = await readForm(c)
       const user = await session.find(c)
       const isOwn = user && (await formToken.take(kv, form.token ?? '')) === user.id
-      return isOwn && signInMethods(service).local ? handle(c, user, form) : showSignedOut(c)
+      return isOwn && (await hasPassword(user)) ? handle(c, user, form) : showSignedOut(c)
     })
   }
 

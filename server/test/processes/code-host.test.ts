@@ -77,3 +77,26 @@ test('kill -9 during syncs and webhooks: the next server repeats them, and skill
   ])
   expect(await inlay.run('audit verify')).toMatchObject({ code: 0 })
 })
+
+test('doctor asks GitHub about the operator’s app, and explains what is wrong with its settings', async () => {
+  const github = await startGithub()
+  onTestFinished(() => github.close())
+  const inlay = useUsedInstallation()
+  const { app, settings } = github.platformApp()
+  const examine = async (changed: Record<string, string> = {}) => {
+    const { code, stdout } = await inlay.run('doctor', { ...settings, GITHUB_URL: github.url, ...changed })
+    return { code, line: stdout.split('\n').find((line) => line.includes(' github ')) }
+  }
+  expect(await examine()).toEqual({
+    code: 0,
+    line: `✓ github         organizations can install ${github.url}/apps/${app.slug}`,
+  })
+  expect(await examine({ INLAY_GITHUB_APP_SLUG: 'another' })).toEqual({
+    code: 1,
+    line: `✗ github         The app ${app.id} is called “${app.slug}” on GitHub, not “another”. Check INLAY_GITHUB_APP_SLUG.`,
+  })
+  expect(await examine({ INLAY_GITHUB_APP_ID: '7' })).toEqual({
+    code: 1,
+    line: `✗ github         GitHub doesn't have the app 7 with this private key. Check INLAY_GITHUB_APP_ID and INLAY_GITHUB_APP_PRIVATE_KEY.`,
+  })
+})
