@@ -31,6 +31,10 @@ const longestToken = 12_000
 /** A verified token, and the caller it last resolved to. */
 interface KnownToken {
   token: VerifiedToken
+  /** Empty if the token names no organization, or none that could exist. */
+  organizationId: string
+  /** Key of its holder. */
+  place: string
   holder?: TokenHolder
   caller?: Caller
 }
@@ -67,7 +71,9 @@ export function createAccess(service: Service): AccessControl {
     const grant = verified.grant_id ? await findRecord(kv, 'Grant', verified.grant_id) : undefined
     if (verified.grant_id && !grant) throw new InvalidToken('The grant was revoked or has expired')
     const client_name = verified.client_id && (await readClientName(kv, verified.client_id))
-    return { token: { ...verified, sign_in: signInOfGrant(grant), client_name } }
+    const token = { ...verified, sign_in: signInOfGrant(grant), client_name }
+    const organizationId = token.organization_id && isId(token.organization_id) ? token.organization_id : ''
+    return { token, organizationId, place: `${token.user_id} ${organizationId}` }
   }
 
   async function findToken(text: string, audience: string): Promise<KnownToken> {
@@ -82,26 +88,26 @@ export function createAccess(service: Service): AccessControl {
   }
 
   /** Checks everything that can change between two uses of a token. */
-  async function findHolder(known: KnownToken, audience: string): Promise<Caller> {
-    const { token } = known
+  function findHolder(known: KnownToken, audience: string): Caller | Promise<Caller> {
+    const { token, organizationId, place } = known
     const invalid = (cause: string) => refuse(audience, 'invalid_token', cause)
     if (token.expires_at + clockToleranceMs <= clock()) throw invalid('The token has expired')
     if (!token.audience.includes(audience)) throw invalid(`The token is not for ${audience}`)
     if (token.scopes && !token.scopes.includes(scope)) throw refuse(audience, 'insufficient_scope')
 
-    // A claim that isn't a valid id can't match any membership.
-    const organizationId = token.organization_id && isId(token.organization_id) ? token.organization_id : ''
-    const place = `${token.user_id} ${organizationId}`
-    const holder =
-      holders.get(place) ?? (await holders.load(place, () => loadTokenHolder(service, token.user_id, organizationId)))
-    if (!holder) throw invalid('The token names a user who no longer exists')
-    if (token.sign_in && token.sign_in.generation !== holder.session_generation)
-      throw invalid('All sessions of the user were ended')
-    if (!known.caller || known.holder !== holder) {
-      known.holder = holder
-      known.caller = describeCaller(token, holder)
+    const callerOf = (holder: TokenHolder | undefined): Caller => {
+      if (!holder) throw invalid('The token names a user who no longer exists')
+      if (token.sign_in && token.sign_in.generation !== holder.session_generation)
+        throw invalid('All sessions of the user were ended')
+      if (!known.caller || known.holder !== holder) {
+        known.holder = holder
+        known.caller = describeCaller(token, holder)
+      }
+      return known.caller
     }
-    return known.caller
+    const holder = holders.get(place)
+    if (holder) return callerOf(holder)
+    return holders.load(place, () => loadTokenHolder(service, token.user_id, organizationId)).then(callerOf)
   }
 
   async function findServiceAccount(key: string, audience: string): Promise<Caller> {
@@ -110,7 +116,7 @@ export function createAccess(service: Service): AccessControl {
     return caller
   }
 
-  function identify(authorization: string, audience: string): Promise<Caller> {
+  function identify(authorization: string, audience: string): Caller | Promise<Caller> {
     const known = tokens.get(authorization)
     if (known) return findHolder(known, audience)
     const text = /^Bearer +(\S+)$/i.exec(authorization)?.[1]

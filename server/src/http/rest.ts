@@ -65,9 +65,10 @@ export function createRest<Needs extends Service>(
     const served = { operation, handler, bodyLimit, readQuery: queryReader(operation), readBody: bodyReader(operation) }
     const method = operation.method.toUpperCase()
     const path = `/api${operation.path}`
-    const pattern = new RegExp(`^${path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`)
-    if (path.includes('{')) byPattern.push({ method, pattern, served })
-    else byAddress.getOrInsertComputed(method, () => new Map()).set(path, { ...served, params: {} })
+    if (path.includes('{')) {
+      const pattern = new RegExp(`^${path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`)
+      byPattern.push({ method, pattern, served })
+    } else byAddress.getOrInsertComputed(method, () => new Map()).set(path, { ...served, params: {} })
   }
 
   return {
@@ -163,7 +164,6 @@ const longestCached = 300
 
 function bodyReader(operation: Operation): Reader['readBody'] {
   const { body, access } = operation
-  const isOptional = !needsBody(operation)
   // Public operations are called by pages, whose visitors all send the same body, so parsed bodies are cached.
   const understood = access === 'public' ? new LRUCache<string, Fields>({ max: cachedBodies }) : undefined
   const read = (text: string): Fields => {
@@ -175,7 +175,7 @@ function bodyReader(operation: Operation): Reader['readBody'] {
     return fields
   }
   return (text, headers) => {
-    if (text === '' && isOptional) return read('{}')
+    if (text === '' && !needsBody(operation)) return read('{}')
     if (!isJson(headers['content-type'])) throw invalid('', 'Content-Type must be application/json')
     return read(text)
   }

@@ -96,7 +96,7 @@ export async function createDispatcher<Needs extends Service>(
     try {
       requireAccess(caller, tool)
       const input = check(tool.input, given)
-      const call = new Call(exchange, params._meta, cancellations, keyOf(caller, id))
+      const call = new Call(exchange, params._meta, cancellations, () => keyOf(caller, id))
       const output = await tool.handler(service, caller, input, call)
       if (!tool.output) return encode(era, output as Relayed)
       const json = JSON.stringify(output)

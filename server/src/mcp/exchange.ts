@@ -105,11 +105,11 @@ export class Call implements ToolCall {
   readonly #exchange: Exchange
   readonly #meta: unknown
   readonly #cancellations: Cancellations
-  /** Key under which the client can cancel the call. */
-  readonly #key: string
+  /** Key under which the client can cancel the call. Only made if the tool can be cancelled. */
+  readonly #key: () => string
   #abort: AbortController | undefined
 
-  constructor(exchange: Exchange, meta: unknown, cancellations: Cancellations, key: string) {
+  constructor(exchange: Exchange, meta: unknown, cancellations: Cancellations, key: () => string) {
     this.#exchange = exchange
     this.#meta = meta
     this.#cancellations = cancellations
@@ -121,7 +121,7 @@ export class Call implements ToolCall {
     if (!this.#abort) {
       const abort = new AbortController()
       this.#abort = abort
-      const forget = this.#cancellations.add(this.#key, () => abort.abort('The client cancelled the call'))
+      const forget = this.#cancellations.add(this.#key(), () => abort.abort('The client cancelled the call'))
       this.#exchange.onEnd((isAnswered) => {
         forget()
         if (!isAnswered) abort.abort('The client disconnected')

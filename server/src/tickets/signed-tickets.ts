@@ -52,20 +52,38 @@ export const ticketSeconds = 60
 /** Uses are stored for longer than a ticket is valid, because the nodes' clocks differ. */
 const usedSeconds = 2 * ticketSeconds
 
-/** The id makes each ticket unique, and records its use. */
-type Contents = [id: string, expiresAt: number, holder: TicketHolder]
+/** The ID makes each ticket unique, and records its use. The rest is the holder, without the names of its fields. */
+type Contents = [
+  id: string,
+  expiresAt: number,
+  organizationId: string,
+  keyId: string,
+  origin: string | null,
+  siteId: string | null,
+  endUser: TicketEndUser | null,
+]
 
 export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 'kv' | 'clock'>): Tickets {
-  const signer = createSigner<Contents>(secrets.derive('tickets'), longestTicket)
+  const signer = createSigner<Contents>(secrets.derive('short tickets'), longestTicket)
   return {
-    issue(holder) {
+    issue({ organization_id, publishable_key_id, origin = null, site_id = null, end_user = null }) {
+      const id = randomText(22)
       const expiresAt = clock() + ticketSeconds * 1000
-      return { ticket: signer.sign([randomText(22), expiresAt, holder]), expiresAt }
+      const contents: Contents = [id, expiresAt, organization_id, publishable_key_id, origin, site_id, end_user]
+      return { ticket: signer.sign(contents), expiresAt }
     },
     async redeem(ticket) {
-      const [id, expiresAt, holder] = signer.open(ticket) ?? []
-      if (id === undefined || expiresAt === undefined || expiresAt <= clock()) return undefined
-      return (await kv.setIfAbsent(`ticket:${id}`, true, usedSeconds)) ? holder : undefined
+      const contents = signer.open(ticket)
+      if (!contents) return undefined
+      const [id, expiresAt, organization_id, publishable_key_id, origin, site_id, end_user] = contents
+      if (expiresAt <= clock() || !(await kv.setIfAbsent(`ticket:${id}`, true, usedSeconds))) return undefined
+      return {
+        organization_id,
+        publishable_key_id,
+        origin: origin ?? undefined,
+        site_id: site_id ?? undefined,
+        end_user: end_user ?? undefined,
+      }
     },
   }
 }
