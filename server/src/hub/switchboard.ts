@@ -110,16 +110,20 @@ export async function createSwitchboard(service: Service) {
     else byOrganization.delete(organization_id)
   }
 
-  const findHere = (owner: Owner, wanted: Wanted): FoundSource[] =>
-    [...ownSources(owner)]
-      .filter((source) => isWanted(source, wanted))
-      .map((source) => ({
+  function findHere(owner: Owner, wanted: Wanted): FoundSource[] {
+    const found: FoundSource[] = []
+    for (const source of ownSources(owner)) {
+      if (!isWanted(source, wanted)) continue
+      found.push({
         node: nodes.self,
         source: source.describe(),
         sight: source.sight(),
         tools: wantedTools(source, wanted),
         ...(isQuestion(wanted) && { asker: source.asker(wanted.question) }),
-      }))
+      })
+    }
+    return found
+  }
 
   function post(node: string, message: HubMessage): void {
     if (node === nodes.self) receive(message, node)
@@ -234,6 +238,7 @@ export async function createSwitchboard(service: Service) {
       // Most installations have one node, which doesn't need to wait.
       const told = asked.length > 0 ? await Promise.all(asked) : []
       const found = [...told.flatMap((answer) => answer ?? []), ...findHere(owner, wanted)]
+      if (found.length < 2) return found
       // Two nodes may both report a page that is moving between them.
       const distinct = new Map(found.map((entry) => [entry.source.sourceId, entry]))
       return [...distinct.values()].sort((a, b) => (a.source.sourceId < b.source.sourceId ? -1 : 1))
