@@ -13,6 +13,8 @@ export interface EngineProxy {
   restore(): void
   /** Drops every message to Redis subscribers until `restore`. The connections stay open. */
   mute(): void
+  /** Delivers messages to Redis subscribers only after `restore`. */
+  hold(): void
 }
 
 export async function startEngineProxy(engineUrl: string): Promise<EngineProxy> {
@@ -20,6 +22,7 @@ export async function startEngineProxy(engineUrl: string): Promise<EngineProxy> 
   const open = new Set<Socket>()
   let isCut = false
   let isMuted = false
+  let held: (() => void)[] | undefined
   const server = createServer((socket) => {
     if (isCut) return void socket.destroy()
     const engine = protocol === 'unix:' ? connect(pathname) : connect(Number(port), hostname)
@@ -29,7 +32,8 @@ export async function startEngineProxy(engineUrl: string): Promise<EngineProxy> 
       engine.write(data)
     })
     engine.on('data', (data) => {
-      if (!isMuted || !isSubscriber) socket.write(data)
+      if (isSubscriber && held) held.push(() => socket.write(data))
+      else if (!isMuted || !isSubscriber) socket.write(data)
     })
     for (const end of [socket, engine]) {
       open.add(end)
@@ -56,9 +60,14 @@ export async function startEngineProxy(engineUrl: string): Promise<EngineProxy> 
     restore() {
       isCut = false
       isMuted = false
+      for (const deliver of held ?? []) deliver()
+      held = undefined
     },
     mute() {
       isMuted = true
+    },
+    hold() {
+      held = []
     },
   }
 }

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { setImmediate } from 'node:timers/promises'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import type { ToolUser } from '../src/foundation/tool-user.ts'
 import { replyTimeout } from '../src/hub/nodes.ts'
@@ -286,7 +287,7 @@ describe.skipIf(!redisUrl)('a question', { timeout: 120_000 }, () => {
 describe.skipIf(!redisUrl)('notifications/cancelled on another node', { timeout: 120_000 }, () => {
   async function startCalls() {
     const pair = await startPair()
-    const { one, two } = pair
+    const { one } = pair
     const page = await pageOfTwo(pair)
     const token = await one.tokenFor('member@demo.test', 'demo')
     const params = { name: 'hub_call_tool', arguments: { tool_name: 'add' } }
@@ -294,7 +295,7 @@ describe.skipIf(!redisUrl)('notifications/cancelled on another node', { timeout:
     const { headers } = makeMessage('2025-11-25', '')
     const notification = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
     const cancel = (node: HttpService) => post(node, token, { headers, body: notification })
-    return { one, two, page, call, cancel }
+    return { ...pair, page, call, cancel }
   }
 
   test('ends the call', async () => {
@@ -304,6 +305,23 @@ describe.skipIf(!redisUrl)('notifications/cancelled on another node', { timeout:
     await cancel(two)
     expect(await page.next('tool/cancel')).toMatchObject({ call_id, reason: 'The client cancelled the call' })
     expect((await answered).body.result.content[0].text).toContain('CALL_CANCELLED')
+  })
+
+  test('ends the call even if the answers take longer than usual', async () => {
+    const { one, two, proxy, page, call, cancel } = await startCalls()
+    const answered = call(one)
+    const { call_id } = await page.next('tool/call')
+    const heard = await listen(one, 'mcp:cancel')
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    proxy.hold()
+    await cancel(two)
+    while (!heard.some((message) => Object.hasOwn(message as object, 'found'))) await setImmediate()
+    vi.advanceTimersByTime(1_000)
+    vi.useRealTimers()
+    proxy.restore()
+    expect(await page.next('tool/cancel')).toMatchObject({ call_id })
+    await answered
   })
 
   test('ends no call if each node has one that matches', async () => {

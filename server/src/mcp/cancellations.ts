@@ -20,10 +20,17 @@ export interface Cancellations {
 export const keyOf = ({ id, token }: Caller, requestId: string | number): string =>
   `${id} ${token.grant_id ?? token.id} ${JSON.stringify(requestId)}`
 
-/** How long to wait for the nodes' counts, which take about a millisecond on a local network. */
-const answerWithinMs = 250
-/** Then a cancellation is forgotten whose messages were lost. */
-const forgetAfterMs = 5_000
+/** How long to wait for nodes that don't reply. The others take about a millisecond on a local network. */
+const answerWithinMs = 2_000
+
+/** This node's question to all nodes, how many calls have a key. */
+interface Question {
+  count: number
+  replies: number
+  /** Number of nodes that received it. */
+  expected: number
+  answered(): void
+}
 
 export async function createCancellations({
   bus,
@@ -31,8 +38,7 @@ export async function createCancellations({
   log,
 }: Pick<Service, 'bus' | 'config' | 'log'>): Promise<Cancellations> {
   const calls = new PassingMap<(() => void)[]>()
-  /** By question of this node. */
-  const counts = new Map<string, { key: string; count: number }>()
+  const questions = new Map<string, Question>()
   const countOf = (key: string) => calls.get(key)?.length ?? 0
 
   function end(key: string): void {
@@ -40,25 +46,39 @@ export async function createCancellations({
     if (others.length === 0) only?.()
   }
 
-  const publish = (message: CancellationMessage) =>
-    void bus
-      .publish(channels.cancellations, message)
-      .catch((error) => log.warn({ err: error }, 'Could not tell the other nodes about a cancelled call'))
+  /** Returns the number of nodes that received the message. */
+  const publish = (message: CancellationMessage): Promise<number> =>
+    bus.publish(channels.cancellations, message).catch((error) => {
+      log.warn({ err: error }, 'Could not tell the other nodes about a cancelled call')
+      return 0
+    })
 
   function receive(message: CancellationMessage): void {
     if ('end' in message) end(message.end)
-    else if ('found' in message) {
-      const asked = counts.get(message.found)
-      if (asked) asked.count += message.count
-    } else if ('settle' in message) {
-      const asked = counts.get(message.settle)
-      counts.delete(message.settle)
-      if (asked?.count === 1) publish({ end: asked.key })
-    } else {
-      // Only now, so that a busy node or Redis doesn't use up the time of the other nodes.
-      if (counts.has(message.ask)) setTimeout(() => publish({ settle: message.ask }), answerWithinMs).unref()
-      if (countOf(message.key) > 0) publish({ found: message.ask, count: countOf(message.key) })
+    else if ('ask' in message) void publish({ found: message.ask, count: countOf(message.key) })
+    else {
+      const question = questions.get(message.found)
+      if (!question) return
+      question.count += message.count
+      question.replies += 1
+      settle(question)
     }
+  }
+
+  const settle = ({ replies, expected, answered }: Question) => replies >= expected && answered()
+
+  async function cancelAnywhere(key: string): Promise<void> {
+    const ask = newId()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const question = { count: 0, replies: 0, expected: Number.POSITIVE_INFINITY, answered: resolve }
+    questions.set(ask, question)
+    question.expected = await publish({ ask, key })
+    const timer = setTimeout(resolve, answerWithinMs).unref()
+    settle(question)
+    await promise
+    clearTimeout(timer)
+    questions.delete(ask)
+    if (question.count === 1) await publish({ end: key })
   }
 
   if (config.redisUrl) await bus.subscribe<CancellationMessage>(channels.cancellations, receive)
@@ -76,11 +96,8 @@ export async function createCancellations({
     },
     cancel(key) {
       // Without Redis there is only one node.
-      if (!config.redisUrl) return end(key)
-      const ask = newId()
-      counts.set(ask, { key, count: 0 })
-      setTimeout(() => counts.delete(ask), forgetAfterMs).unref()
-      publish({ ask, key })
+      if (config.redisUrl) void cancelAnywhere(key)
+      else end(key)
     },
   }
 }

@@ -195,11 +195,8 @@ export type NodeSignal =
 // Channel `mcp:cancel`: calls that an MCP client cancelled.
 
 export type CancellationMessage =
-  /**
-   * `ask` requests the number of calls with a key from all nodes, `found` returns it, `settle` comes back to the node
-   * that asked when it has received all that were sent before, and `end` cancels the call.
-   */
-  { ask: string; key: string } | { found: string; count: number } | { settle: string } | { end: string }
+  /** `ask` requests the number of calls with a key from all nodes, `found` returns it, `end` cancels the call. */
+  { ask: string; key: string } | { found: string; count: number } | { end: string }
 
 // Channel `ag-ui`: threads that an AG-UI client shows, as `<organization>:<thread>`.
 

@@ -92,8 +92,14 @@ test('accepts a new subscription after the last one of a channel ended', async (
   expect(second.heard).toEqual(['last'])
 })
 
-test('accepts a message without subscribers', async () => {
-  await expect(openNodes().bus.publish('news', 1)).resolves.toBeUndefined()
+test('resolves with the number of nodes that a message was for', async () => {
+  const { bus, other } = openNodes()
+  expect(await bus.publish('news', 1), 'without subscribers').toBe(0)
+  await bus.subscribe('news', listener().hear)
+  await bus.subscribe('news', listener().hear)
+  expect([await bus.publish('news', 1), await other.publish('news', 1)]).toEqual([1, 1])
+  await other.subscribe('news', listener().hear)
+  expect(await bus.publish('news', 1)).toBe(bus === other ? 1 : 2)
 })
 
 test('returns from each of two concurrent subscriptions once it is active', async () => {

@@ -2,8 +2,11 @@
  * Messages between nodes, delivered at most once: a node whose connection breaks misses the messages sent meanwhile.
  */
 export interface Bus {
-  /** Delivers to this node synchronously, before it returns the promise. */
-  publish(channel: string, message: unknown): Promise<void>
+  /**
+   * Delivers to this node synchronously, before it returns the promise. Resolves with the number of nodes that subscribe
+   * to the channel, including this one.
+   */
+  publish(channel: string, message: unknown): Promise<number>
   /** Resolves once the subscription is active, with a function that ends it and doesn't fail. */
   subscribe<T>(channel: string, handler: (message: T) => void): Promise<() => Promise<void>>
   /** Calls the handler after every reconnect, once the subscriptions are active again. */
@@ -16,7 +19,10 @@ export type Handlers = Map<string, Set<(message: never) => void>>
 export function openLocalBus(): Bus {
   const handlers: Handlers = new Map()
   return {
-    publish: async (channel, message) => deliver(handlers, channel, message),
+    async publish(channel, message) {
+      deliver(handlers, channel, message)
+      return handlers.get(channel)?.size ? 1 : 0
+    },
     subscribe: async (channel, handler) => {
       addHandler(handlers, channel, handler)
       return async () => void handlers.get(channel)?.delete(handler)

@@ -22,12 +22,15 @@ function openUnreliableBus() {
   const shared = { onMissed: () => undefined, close: async () => undefined }
   const sender: Bus = {
     ...shared,
-    publish: async (_, message) => void underWay.push(message),
+    publish: async (_, message) => underWay.push(message),
     subscribe: async () => async () => undefined,
   }
   const receiver: Bus = {
     ...shared,
-    publish: async (_, message) => receive(message),
+    async publish(_, message) {
+      receive(message)
+      return 1
+    },
     async subscribe(_, handler) {
       receive = handler as (message: unknown) => void
       return async () => undefined

@@ -121,7 +121,7 @@ export function openRedisBus(
     async publish(channel, message) {
       // Bypasses Redis on this node, because a change must apply to the next request on the same node.
       deliver(handlers, channel, message)
-      await publisher.publish(name(channel), JSON.stringify({ from: self, message }))
+      return publisher.publish(name(channel), JSON.stringify({ from: self, message }))
     },
     async subscribe(channel, handler) {
       addHandler(handlers, channel, handler)
