@@ -132,7 +132,8 @@ describe('a time to live', () => {
     await kv.set('key', 'short', seconds)
     await kv.set('other', 'long', 60)
     await kv.set('third', 'for ever')
-    expect(await kv.get('key')).toBe('short')
+    // Redis has its own clock, which doesn't stand still.
+    if (!redisUrl) expect(await kv.get('key')).toBe('short')
     clock.now += seconds * 1000
     // Polls with `get`, because `take` would delete the value itself.
     await vi.waitFor(async () => expect(await kv.get('key')).toBeUndefined())
@@ -143,11 +144,12 @@ describe('a time to live', () => {
   test('ends a value for setIfAbsent', async () => {
     const { open, clock } = useStore()
     const kv = open()
+    expect(await kv.setIfAbsent('other', 'first', 60)).toBe(true)
     expect(await kv.setIfAbsent('key', 'first', seconds)).toBe(true)
-    expect(await kv.setIfAbsent('key', 'second', seconds)).toBe(false)
+    expect(await kv.setIfAbsent('other', 'second', 60)).toBe(false)
     clock.now += seconds * 1000
     await vi.waitFor(async () => expect(await kv.setIfAbsent('key', 'third')).toBe(true))
-    expect(await kv.get('key')).toBe('third')
+    expect([await kv.get('key'), await kv.get('other')]).toEqual(['third', 'first'])
   })
 
   test.skipIf(redisUrl)('is exact to the millisecond', async () => {

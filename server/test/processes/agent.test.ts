@@ -47,7 +47,7 @@ test('after kill -9 mid-stream, the run is completed once, and the interrupted r
     expect(await chat.rest(run)).toMatchObject({
       attempt: 2,
       texts: ['One two three four'],
-      end: { status: 'succeeded' },
+      end: { status: 'succeeded', error: null },
     })
   }
   expect(await saved()).toEqual([{ text: 'One two three four' }])
