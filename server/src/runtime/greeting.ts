@@ -34,7 +34,7 @@ export function createGreeting(service: GreetingService, tabs: Places) {
     chat,
     runs,
     definitions: new KeptDefinitions(),
-    createReceipt: createReceipts(secrets),
+    receipts: createReceipts(secrets),
     async redeem(ticket: string, letIn: (holder: TicketHolder) => void) {
       await admit(service, ticket, letIn).catch((error) => {
         if (error instanceof SocketRefused) throw new ProtocolError(error.message)

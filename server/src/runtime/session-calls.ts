@@ -12,31 +12,32 @@ type RunningCall = Handover['calls'][number]
 interface Page {
   readonly id: string
   say(message: ServerMessage): void
-  /** Proves that a call was sent to this page, or to an earlier session of the same user and tab. */
-  receipt: Receipt
+  /** Identifies the user and the tab, also in later sessions. */
+  receiver(): string
   /** Takes a result that the call's caller no longer waits for. */
   addLateResult(callId: string, answer: PageResponse): void
 }
 
-interface Receipt {
-  write(callId: string): string
-  isFor(callId: string, receipt: string): boolean
+/** Prove that a call was sent to a page, or to an earlier session of the same user and tab. */
+export interface Receipts {
+  write(receiver: string, callId: string): string
+  isValid(receipt: string, receiver: string, callId: string): boolean
 }
 
 /** Receipts are signed values, so that they're still valid after a restart and on other nodes. */
-export function createReceipts(secrets: Secrets): (receiver: () => string) => Receipt {
+export function createReceipts(secrets: Secrets): Receipts {
   const keys = secrets.derive('receipts of tool calls').map(({ key }) => key)
   const sign = (key: Buffer, receiver: string, callId: string) =>
     createHmac('sha256', key)
       .update(JSON.stringify([receiver, callId]))
       .digest()
-  return (receiver) => ({
-    write: (callId) => sign(keys[0] as Buffer, receiver(), callId).toString('base64url'),
-    isFor(callId, receipt) {
+  return {
+    write: (receiver, callId) => sign(keys[0] as Buffer, receiver, callId).toString('base64url'),
+    isValid(receipt, receiver, callId) {
       const given = Buffer.from(receipt, 'base64url')
-      return keys.some((key) => given.length === 32 && timingSafeEqual(given, sign(key, receiver(), callId)))
+      return keys.some((key) => given.length === 32 && timingSafeEqual(given, sign(key, receiver, callId)))
     },
-  })
+  }
 }
 
 /** The agent continues a run on another node, so a page completes its calls even if their node is gone. */
@@ -46,11 +47,13 @@ const outlivesCaller = ({ approval_id }: CallOrder): boolean => approval_id !== 
 export class SessionCalls {
   readonly #page: Page
   readonly #switchboard: Switchboard
+  readonly #receipts: Receipts
   readonly #calls = new PassingMap<RunningCall>()
 
-  constructor(page: Page, switchboard: Switchboard) {
+  constructor(page: Page, switchboard: Switchboard, receipts: Receipts) {
     this.#page = page
     this.#switchboard = switchboard
+    this.#receipts = receipts
   }
 
   /** Returns false if the page is already running too many calls. */
@@ -64,7 +67,8 @@ export class SessionCalls {
   #send(order: CallOrder): void {
     const message = describeOrder(order)
     const isReceipted = message.type === 'tool/call' && outlivesCaller(order)
-    this.#page.say(isReceipted ? { ...message, receipt: this.#page.receipt.write(order.call_id) } : message)
+    const receipt = isReceipted ? this.#receipts.write(this.#page.receiver(), order.call_id) : undefined
+    this.#page.say({ ...message, ...(receipt && { receipt }) })
   }
 
   cancel(callId: string, reason: string): void {
@@ -108,7 +112,8 @@ export class SessionCalls {
     const call = this.#calls.get(call_id)
     const answer = error ? { error, approval } : { result, approval }
     if (!call) {
-      if (receipt && this.#page.receipt.isFor(call_id, receipt)) this.#page.addLateResult(call_id, answer)
+      const isOwn = receipt && this.#receipts.isValid(receipt, this.#page.receiver(), call_id)
+      if (isOwn) this.#page.addLateResult(call_id, answer)
       return
     }
     const { order, replyTo } = call

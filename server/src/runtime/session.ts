@@ -17,14 +17,15 @@ import type { LocalSource } from '../hub/switchboard.ts'
 import type { Clock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import type { Runs } from '../runs/runs.ts'
+import type { RunPage } from '../runs/run.ts'
+import type { Runs, Speaker } from '../runs/runs.ts'
 import type { Asker, CallOrder, Claim, Handover, KeptTool, Owner, PageResponse, Sight } from '../stores/bus-messages.ts'
 import { bearerOf, type TicketHolder } from '../tickets/signed-tickets.ts'
 import { addDefinitions, type Refused } from '../untrusted/definitions.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
 import { type Hello, messageLimits, ProtocolError } from './messages.ts'
 import { PageView } from './page-view.ts'
-import { type createReceipts, SessionCalls } from './session-calls.ts'
+import { type Receipts, SessionCalls } from './session-calls.ts'
 import type { Farewell, RuntimeSocket } from './socket.ts'
 
 /** Dependencies that all sessions share. */
@@ -34,7 +35,7 @@ interface SessionContext {
   chat: Chat
   runs: Pick<Runs, 'addLateResult'>
   definitions: KeptDefinitions
-  createReceipt: ReturnType<typeof createReceipts>
+  receipts: Receipts
   /** Throws a ProtocolError if the ticket is invalid, and another error if it can't be checked right now. */
   redeem(ticket: string, use: (holder: TicketHolder) => void): Promise<void>
   /** Reports that definitions were refused because the memory budget is used up. */
@@ -56,18 +57,18 @@ const clockSkewMs = 60_000
  * One page in one tab, from its hello until it leaves: a source of the hub. It outlives its socket for a while, so that
  * pending calls survive when the page reconnects.
  */
-export class Session implements LocalSource {
+export class Session implements LocalSource, ChatClient {
   readonly id: string
   readonly owner: Owner
   holder: TicketHolder
   tools = noTools
-  readonly receipt: ReturnType<SessionContext['createReceipt']>
   readonly #context: SessionContext
   readonly #tabId: string
   readonly #connectedAt: number
   readonly #calls: SessionCalls
   readonly #view = new PageView()
-  readonly #chatClient: ChatClient
+  /** Fingerprint of an anonymous visitor's secret. */
+  readonly #visitor: string | undefined
   #socket: RuntimeSocket | undefined
   #resumeFingerprint = ''
   #lastSeenAt: number
@@ -80,8 +81,7 @@ export class Session implements LocalSource {
     const now = context.clock()
     const { switchboard } = context.hub
     this.#context = context
-    this.receipt = context.createReceipt(() => JSON.stringify([bearerOf(this.holder), this.#tabId]))
-    this.#calls = new SessionCalls(this, switchboard)
+    this.#calls = new SessionCalls(this, switchboard, context.receipts)
     this.id = taken?.id ?? newId()
     this.holder = holder
     const { organization_id, end_user } = holder
@@ -89,15 +89,7 @@ export class Session implements LocalSource {
     this.owner = ownerOf(organization_id, person)
     this.#tabId = cleanLine(hello.tab_id, 64)
     this.#view.update(hello, holder.origin, now)
-    const visitor = hello.visitor_secret === undefined ? undefined : fingerprint(hello.visitor_secret)
-    this.#chatClient = {
-      speaker: () => {
-        const address = this.#socket?.opened?.address ?? 'unknown'
-        return { holder: this.holder, visitor, address, is_own_frame: this.#mayAsk() }
-      },
-      page: () => ({ source_id: this.id, url: this.#view.url, title: this.#view.title }),
-      say: (message) => this.say(message),
-    }
+    this.#visitor = hello.visitor_secret === undefined ? undefined : fingerprint(hello.visitor_secret)
     this.#connectedAt = taken?.handover.connectedAt ?? now
     this.#keepTools(taken?.handover.tools ?? [])
     this.#lastSeenAt = now
@@ -120,6 +112,19 @@ export class Session implements LocalSource {
       connectedAt: new Date(this.#connectedAt).toISOString(),
       lastSeenAt: new Date(this.#lastSeenAt).toISOString(),
     }
+  }
+
+  speaker(): Speaker {
+    const address = this.#socket?.opened?.address ?? 'unknown'
+    return { holder: this.holder, visitor: this.#visitor, address, is_own_frame: this.#mayAsk() }
+  }
+
+  page(): RunPage {
+    return { source_id: this.id, url: this.#view.url, title: this.#view.title }
+  }
+
+  receiver(): string {
+    return JSON.stringify([bearerOf(this.holder), this.#tabId])
   }
 
   sight(): Sight {
@@ -223,7 +228,7 @@ export class Session implements LocalSource {
         this.say({ type: 'pong' })
         break
       default:
-        this.#context.chat.receive(this.#chatClient, message)
+        this.#context.chat.receive(this, message)
     }
   }
 
@@ -242,7 +247,7 @@ export class Session implements LocalSource {
   addLateResult(call_id: string, answer: PageResponse): void {
     const { tabId, origin, url, title } = this.describe()
     // The user's page was asked, so it may answer, wherever the thread started.
-    const speaker = { ...this.#chatClient.speaker(), is_own_frame: true }
+    const speaker = { ...this.speaker(), is_own_frame: true }
     this.#context.runs.addLateResult({ speaker, call_id, source: { tabId, origin, url, title }, answer })
   }
 
@@ -295,7 +300,7 @@ export class Session implements LocalSource {
     this.#hasEnded = true
     const { chat, hub, ended } = this.#context
     hub.switchboard.remove(this)
-    chat.left(this.#chatClient)
+    chat.left(this)
     this.#keepTools([])
     ended(this)
     this.#calls.abandon()
