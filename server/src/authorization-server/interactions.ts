@@ -21,6 +21,7 @@ import {
   type PasswordOutcome,
   signInAsDemoUser,
   signInMethods,
+  signInNewUser,
   signInWithCode,
   signInWithPasskey,
   signInWithPassword,
@@ -226,8 +227,11 @@ export function serveInteractions(service: Service, currentOidcServer: () => Pro
       const ended: Problem = { text: 'This sign-in link was already used or has expired.', status: 400 }
       return user ? finishSignIn(visit, user) : showSignIn(visit, ended)
     }
-    const user = wantsAnotherAccount(c) ? undefined : await userOf(visit)
-    return user ? showConsent(visit, user) : showSignIn(visit)
+    if (wantsAnotherAccount(c)) return showSignIn(visit)
+    const user = await userOf(visit)
+    if (user) return showConsent(visit, user)
+    const newUser = await signInNewUser(service, c)
+    return newUser ? finishSignIn(visit, newUser) : showSignIn(visit)
   })
 
   /** Accepts each form once, and only from our own pages. */

@@ -57,9 +57,34 @@ describe('the link of an invitation', () => {
     expect(browser.text).toContain('You’re now a member of Demo.')
     expect(await isMember(email)).toBe(true)
     expect((await open(invitation.url)).page?.status).toBe(404)
+  })
+
+  test('signs a user in with the account that they created, once, and only in their browser', async () => {
+    const { email, invitation } = await invite()
+    const browser = await open(invitation.url)
+    await browser.press('Create account and join', account)
+    const [stranger, copy] = [await open(`${app.url}/invitations`), browser.fork()]
+    expect(stranger.text).not.toContain('Signed in')
     await browser.open(`${app.url}/invitations`)
-    await browser.press('Sign in', { email, password })
     expect(browser.text).toContain(`Signed in as ${email}`)
+    await copy.open(`${app.url}/invitations`)
+    await copy.press('Sign in', { email, password })
+    expect(copy.text).toContain(`Signed in as ${email}`)
+  })
+
+  test('leaves a user signed in who creates an account for another address', async () => {
+    const { email, invitation } = await invite()
+    const form = await open(invitation.url)
+    const user = await open(`${app.url}/invitations`)
+    await user.press('admin@other.test')
+    // Opened before the user signed in.
+    user.page = form.page
+    await user.press('Create account and join', account)
+    expect(user.text).toContain('You’re now a member of Demo.')
+    expect(user.cookieNames()).not.toContain('inlay-new-user')
+    await user.open(`${app.url}/invitations`)
+    expect(user.text).toContain('Signed in as admin@other.test')
+    expect(await isMember(email)).toBe(true)
   })
 
   test('verifies the address only if it was mailed', async () => {

@@ -17,7 +17,7 @@ import { topics } from '../stores/bus-messages.ts'
 import { EmailTaken, findLocalAccount, insertLocalUser } from '../users/local-accounts.ts'
 import { newPasswordField, passwordProblem } from '../users/password-rules.ts'
 import { hashPassword } from '../users/passwords.ts'
-import { signInMethods } from './sign-in.ts'
+import { expectNewUser, signInMethods } from './sign-in.ts'
 import { limitVisits } from './visit-limits.ts'
 
 const path = '/invitations/join'
@@ -74,6 +74,7 @@ export function serveJoinPages(service: Service, session: BrowserSession): Hono<
       if (isGone(error)) return showInvalid(c)
       throw error
     }
+    if (!(await session.find(c))) await expectNewUser(service, c, email)
     return showJoined(c, invitation)
   })
 

@@ -1,4 +1,5 @@
-import type { Hono } from 'hono'
+import type { Context, Hono } from 'hono'
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
 import { demoUsers } from '../demo/demo.ts'
 import { claimMemberships } from '../directories/membership.ts'
 import type { Service } from '../foundation/service.ts'
@@ -6,6 +7,7 @@ import type { NodeEnv } from '../http/browser-session.ts'
 import { QueueFull } from '../lib/fair-queue.ts'
 import { hasPasskeys } from '../passkeys/ceremonies.ts'
 import { checkPasskey } from '../passkeys/passkeys.ts'
+import { oneTime } from '../stores/one-time.ts'
 import { findLocalAccount, renewHash } from '../users/local-accounts.ts'
 import { longestPassword } from '../users/password-rules.ts'
 import { isOutdated, isPassword } from '../users/passwords.ts'
@@ -120,6 +122,35 @@ export async function signInAsDemoUser(service: Service, email: string, address:
   if (!account) return undefined
   const user = describeUser(account)
   await recordSignIn(service, user.id, { method: 'demo', address })
+  await claimMemberships(service, user)
+  return user
+}
+
+/** A user who has just created their account, for the browser in which they did it. */
+const newUser = oneTime<User>('new-user', 5 * 60)
+
+function newUserCookie({ config }: Service) {
+  const secure = config.mode === 'production'
+  const options = { path: '/', httpOnly: true, secure, sameSite: 'lax' as const, maxAge: 5 * 60 }
+  return { name: secure ? '__Host-inlay-new-user' : 'inlay-new-user', options }
+}
+
+/** Lets the user continue without the password that they have just chosen. The next page for sign-in signs them in. */
+export async function expectNewUser(service: Service, c: Context, email: string): Promise<void> {
+  const account = await findLocalAccount(service, email)
+  if (!account) return
+  const { name, options } = newUserCookie(service)
+  setCookie(c, name, await newUser.issue(service.kv, describeUser(account)), options)
+}
+
+export async function signInNewUser(service: Service, c: Context<NodeEnv>): Promise<User | undefined> {
+  const { name, options } = newUserCookie(service)
+  const token = getCookie(c, name)
+  if (!token) return undefined
+  deleteCookie(c, name, options)
+  const user = await newUser.take(service.kv, token)
+  if (!user) return undefined
+  await recordSignIn(service, user.id, { method: 'password', address: service.clientAddress(c.env.incoming) })
   await claimMemberships(service, user)
   return user
 }
