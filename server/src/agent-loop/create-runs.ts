@@ -7,6 +7,7 @@ import { failure, invalid, notFound } from '../lib/errors.ts'
 import { isId, newId } from '../lib/ids.ts'
 import type { Models } from '../models/models.ts'
 import type { Prices } from '../models/prices.ts'
+import { loadTokenizer } from '../models/tokens.ts'
 import { describeStory } from '../run-feeds/chunks.ts'
 import { createFeeds } from '../run-feeds/feeds.ts'
 import { createLateResults, findLateCall, saveLateResult } from '../runs/late-results.ts'
@@ -252,6 +253,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
 
   async function end(speaker: Speaker, threadId: string): Promise<void> {
     const { organization_id } = speaker.holder
+    await loadTokenizer()
     const ended = await database.asOrg(organization_id, async (sql) => {
       await lockThread(sql, speaker, threadId)
       const run = await lockActiveRun(sql, threadId)
@@ -271,6 +273,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
         select distinct threads.id from threads join runs on thread_id = threads.id
         where (${endUserId ?? null}::uuid is null or end_user_id = ${endUserId ?? null}) and runs.status in ('running', 'waiting') order by threads.id`,
     )
+    if (threads.length > 0) await loadTokenizer()
     for (const { id } of threads) {
       const ended = await database.asOrg(organizationId, async (sql) => {
         const run = await lockActiveRun(sql, id)

@@ -1,4 +1,5 @@
 import { Failure } from '../lib/errors.ts'
+import { loadTokenizer } from '../models/tokens.ts'
 import { type Chunk, describeEnd, hasEnded } from '../run-feeds/chunks.ts'
 import { LeaseLost, Stopped } from '../runs/leases.ts'
 import { type Conversation, type RunStory, selectConversation } from '../runs/rows.ts'
@@ -85,6 +86,7 @@ function isAnswered({ queued }: Conversation, { steps, calls }: RunStory): boole
  * that it had sent may have happened, so it is never made again.
  */
 async function forgetInterrupted({ run, lease }: Work): Promise<void> {
+  await loadTokenizer()
   await lease.write(async (sql) => {
     const interrupted = await selectInterruptedCalls(sql, run)
     await sql`

@@ -74,9 +74,17 @@ export async function countTokens(text: string): Promise<number> {
 type Tokenizer = typeof import('gpt-tokenizer/encoding/o200k_base')
 let tokenizer: Promise<Tokenizer> | undefined
 
-async function tokenize(text: string): Promise<number> {
-  // Loaded when it's first needed, because its table takes several megabytes.
+/**
+ * The tokenizer is loaded when it's first needed, because its table takes many megabytes. That takes half a second, and
+ * far longer on a busy machine: await this before a transaction that counts, or PostgreSQL may end the transaction.
+ */
+export function loadTokenizer(): Promise<Tokenizer> {
   tokenizer ??= import('gpt-tokenizer/encoding/o200k_base')
+  return tokenizer
+}
+
+async function tokenize(text: string): Promise<number> {
+  const { countTokens } = await loadTokenizer()
   // Text that looks like a special token is ordinary text here.
-  return (await tokenizer).countTokens(interruptRuns(text), { disallowedSpecial: new Set() })
+  return countTokens(interruptRuns(text), { disallowedSpecial: new Set() })
 }

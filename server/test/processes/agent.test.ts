@@ -3,14 +3,24 @@ import { killDuringRuns } from '../agent-kills.ts'
 import { startAgentProcesses } from '../agent-processes.ts'
 import { createTranscript, openChat } from '../chat.ts'
 import { offer } from '../page.ts'
-import { type Installation, patience, type ServerProcess, useUsedInstallation } from '../processes.ts'
+import { type Env, type Installation, patience, type ServerProcess, useUsedInstallation } from '../processes.ts'
 import { type Script, useScriptedModel } from '../scripted-model.ts'
 
-async function killAndStart(inlay: Installation, server: ServerProcess): Promise<ServerProcess> {
+async function killAndStart(inlay: Installation, server: ServerProcess, env?: Env): Promise<ServerProcess> {
   server.signal('SIGKILL')
   await server.finished
-  return inlay.start()
+  return inlay.start(env)
 }
+
+/** Loads the tokenizer as slowly as a busy machine, for longer than PostgreSQL waits in a transaction. */
+const slowTokenizer = `
+  import { registerHooks } from 'node:module'
+  const load = (url, context, next) => {
+    if (url.includes('/encoding/o200k_base')) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 6_000)
+    return next(url, context)
+  }
+  registerHooks({ load })`
+const slowly: Env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(slowTokenizer)}` }
 
 const usageOf = (inlay: Installation) =>
   inlay.query(`
@@ -40,7 +50,7 @@ test('after kill -9 mid-stream, the run is completed once, and the interrupted r
   const saved = () => inlay.query('select text from steps')
   await vi.waitFor(async () => expect(await saved()).toEqual([{ text: 'One two three' }]), patience)
 
-  const again = await killAndStart(inlay, server)
+  const again = await killAndStart(inlay, server, slowly)
   const back = await resume(again, before.thread, run, transcript)
   const fresh = await resume(again, before.thread, run)
   for (const { chat } of [back, fresh]) {
