@@ -12,6 +12,8 @@ export interface PolarStandIn {
   products: Record<'team' | 'enterprise' | 'bySeat', string>
   /** Requests in the order of their arrival, such as `GET /v1/subscriptions/`. */
   requests: string[]
+  /** IDs of the organizations whose subscriptions were read, in the order of the requests. */
+  readings: string[]
   /** Requests and responses that don't conform to Polar's schemas. */
   problems: string[]
   /** Usage events by their external id. */
@@ -85,6 +87,7 @@ export async function startPolar(): Promise<PolarStandIn> {
     webhookSecret: `polar_whs_${randomUUID()}`,
     products,
     requests: [],
+    readings: [],
     problems: [],
     events: new Map(),
     duplicates: 0,
@@ -199,7 +202,9 @@ export async function startPolar(): Promise<PolarStandIn> {
   function listSubscriptions(query: URLSearchParams): Answer {
     const [page, limit] = [Number(query.get('page')), Number(query.get('limit'))]
     if (!(page >= 1 && limit >= 1 && limit <= 100)) return refusal('page or limit out of range')
-    const found = subscriptionsOf(query.get('external_customer_id') ?? '')
+    const organizationId = query.get('external_customer_id') ?? ''
+    polar.readings.push(organizationId)
+    const found = subscriptionsOf(organizationId)
     return {
       status: 200,
       schema: 'ListResource_Subscription_',
