@@ -67,8 +67,8 @@ export class SessionCalls {
   #send(order: CallOrder): void {
     const message = describeOrder(order)
     const isReceipted = message.type === 'tool/call' && outlivesCaller(order)
-    const receipt = isReceipted ? this.#receipts.write(this.#page.receiver(), order.call_id) : undefined
-    this.#page.say({ ...message, ...(receipt && { receipt }) })
+    const receipt = () => this.#receipts.write(this.#page.receiver(), order.call_id)
+    this.#page.say(isReceipted ? { ...message, receipt: receipt() } : message)
   }
 
   cancel(callId: string, reason: string): void {

@@ -126,12 +126,13 @@ export async function signInAsDemoUser(service: Service, email: string, address:
   return user
 }
 
+const newUserSeconds = 5 * 60
 /** A user who has just created their account, for the browser in which they did it. */
-const newUser = oneTime<User>('new-user', 5 * 60)
+const newUser = oneTime<User>('new-user', newUserSeconds)
 
 function newUserCookie({ config }: Service) {
   const secure = config.mode === 'production'
-  const options = { path: '/', httpOnly: true, secure, sameSite: 'lax' as const, maxAge: 5 * 60 }
+  const options = { path: '/', httpOnly: true, secure, sameSite: 'lax' as const, maxAge: newUserSeconds }
   return { name: secure ? '__Host-inlay-new-user' : 'inlay-new-user', options }
 }
 
@@ -146,7 +147,7 @@ export async function expectNewUser(service: Service, c: Context, email: string)
 export async function signInNewUser(service: Service, c: Context<NodeEnv>): Promise<User | undefined> {
   const { name, options } = newUserCookie(service)
   const token = getCookie(c, name)
-  if (!token) return undefined
+  if (!token || !signInMethods(service).local) return undefined
   deleteCookie(c, name, options)
   const user = await newUser.take(service.kv, token)
   if (!user) return undefined
