@@ -3,7 +3,7 @@ import { Browser } from '../../test/browser.ts'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { newEmail } from '../../test/sample-helpers.ts'
 import { type SmtpServer, startSmtp } from '../../test/smtp.ts'
-import { addLocalUser, findLocalAccount } from '../users/local-accounts.ts'
+import { addLocalUser, changePassword, findLocalAccount } from '../users/local-accounts.ts'
 
 const password = 'plum lantern harbor'
 const account = { name: 'Ivy', password, repeated: password }
@@ -47,6 +47,16 @@ const isVerified = async (email: string) => {
   return user?.email_verified
 }
 
+/** How often a user's sign-in was recorded in the organization's audit log. */
+const signInsOf = async (email: string) => {
+  const account = await findLocalAccount(app.service, email)
+  const events = await app.service.database.asOrg(
+    await app.organization('demo'),
+    (sql) => sql`select from audit_events where target = ${account?.id ?? ''} and action = 'user.signed_in'`,
+  )
+  return events.length
+}
+
 describe('the link of an invitation', () => {
   test('lets a user without an account create one and join, and then works no longer', async () => {
     const { email, invitation } = await invite()
@@ -67,9 +77,23 @@ describe('the link of an invitation', () => {
     expect(stranger.text).not.toContain('Signed in')
     await browser.open(`${app.url}/invitations`)
     expect(browser.text).toContain(`Signed in as ${email}`)
+    expect(await signInsOf(email)).toBe(1)
     await copy.open(`${app.url}/invitations`)
     await copy.press('Sign in', { email, password })
     expect(copy.text).toContain(`Signed in as ${email}`)
+  })
+
+  test('signs nobody in whose password was changed in the meantime', async () => {
+    const { email, invitation } = await invite()
+    const browser = await open(invitation.url)
+    await browser.press('Create account and join', account)
+    const created = await findLocalAccount(app.service, email)
+    expect(created && (await changePassword(app.service, created, 'another harbor plum'))).toBe(true)
+    await browser.open(`${app.url}/invitations`)
+    expect(browser.text).not.toContain('Signed in')
+    expect(await signInsOf(email)).toBe(0)
+    await browser.press('Sign in', { email, password: 'another harbor plum' })
+    expect(browser.text).toContain(`Signed in as ${email}`)
   })
 
   test('leaves a user signed in who creates an account for another address', async () => {

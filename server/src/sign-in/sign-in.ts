@@ -150,7 +150,9 @@ export async function signInNewUser(service: Service, c: Context<NodeEnv>): Prom
   if (!token || !signInMethods(service).local) return undefined
   deleteCookie(c, name, options)
   const user = await newUser.take(service.kv, token)
-  if (!user) return undefined
+  const account = user && (await findLocalAccount(service, user.email))
+  // Their sessions may have been ended in the meantime.
+  if (!account || account.id !== user.id || account.session_generation !== user.session_generation) return undefined
   await recordSignIn(service, user.id, { method: 'password', address: service.clientAddress(c.env.incoming) })
   await claimMemberships(service, user)
   return user
