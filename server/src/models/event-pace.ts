@@ -5,9 +5,13 @@ import { joinEvents } from './join-events.ts'
  * returns passes through several streams and is written to a socket; see the agent in bench/README.md.
  */
 const readsPerSecond = 2_000
+/** How long a stream waits for its turn. With more than 300 streams, more are read. */
 const longestPauseMs = 150
+const turnMs = 2
+/** A turn doesn't make up for more lost time than this, because everything else on the server waits for it. */
+const longestTurnMs = 10
 
-/** Reads the event streams of models. The more there are, the longer it pauses between two reads of each. */
+/** Reads the event streams of models in turn. The more of them send, the longer the pauses between two reads of each. */
 export interface EventPace {
   /** Passes a stream on. Text that has arrived during a pause becomes one event. */
   follow(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array>
@@ -15,28 +19,38 @@ export interface EventPace {
 
 export function createEventPace(): EventPace {
   const open = new Set<ReadableStreamDefaultReader<Uint8Array>>()
+  const queue: (() => void)[] = []
+  let turnedAt = 0
+
+  function waitForTurn(): Promise<void> {
+    if (queue.length === 0) {
+      turnedAt = performance.now()
+      setTimeout(takeTurn, turnMs)
+    }
+    return new Promise((resolve) => queue.push(resolve))
+  }
+
+  function takeTurn(): void {
+    const ms = Math.min(performance.now() - turnedAt, longestTurnMs)
+    turnedAt = performance.now()
+    const readsPerMs = Math.max(readsPerSecond / 1000, open.size / longestPauseMs)
+    for (const resume of queue.splice(0, Math.ceil(ms * readsPerMs))) resume()
+    if (queue.length > 0) setTimeout(takeTurn, turnMs)
+  }
 
   return {
     follow(body) {
       const reader = body.getReader()
       const join = createLineJoiner()
+      /** The beginning of a reply doesn't wait. */
       let startedAt: number | undefined
-      let readAt = 0
-
-      /** No longer than the stream has been open, so that the beginning of a reply arrives at once. */
-      async function pause(): Promise<void> {
-        startedAt ??= performance.now()
-        const longest = Math.min((1000 / readsPerSecond) * open.size, longestPauseMs, readAt - startedAt)
-        const ms = readAt + longest - performance.now()
-        if (ms >= 1) await new Promise((resolve) => setTimeout(resolve, ms))
-      }
 
       async function read() {
         open.add(reader)
         try {
-          await pause()
+          if (startedAt !== undefined && performance.now() - startedAt > longestPauseMs) await waitForTurn()
           const result = await reader.read()
-          readAt = performance.now()
+          startedAt ??= performance.now()
           if (result.done) open.delete(reader)
           return result
         } catch (error) {
