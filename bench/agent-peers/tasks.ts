@@ -14,19 +14,25 @@ export function readTask(message: string): Task {
 /** Microseconds of a clock that all processes share. */
 export const now = (): number => Number(process.hrtime.bigint() / 1000n)
 
-export const writeToken = (): string => ` @${now().toString(36)}.`
+const tick = 100
+const ticks = 1_000_000
 
-const token = /@([0-9a-z]+)\./g
+/** About as long as a model's token, and as fast to count: the time of sending, in a window of 100 seconds. */
+export const writeToken = (): string => ` @${String(Math.floor(now() / tick) % ticks).padStart(6, '0')}.`
+
+const token = /@(\d{6})\./g
 
 /** Returns a function that finds tokens in a stream of text, and passes on when each was sent. */
 export function createTokenReader(found: (sentAt: number) => void): (text: string) => void {
   let rest = ''
   return (text) => {
     const all = rest + text
+    const time = Math.floor(now() / tick)
     token.lastIndex = 0
     let end = 0
     for (let match = token.exec(all); match; match = token.exec(all)) {
-      found(Number.parseInt(match[1] ?? '', 36))
+      const age = (((time - Number(match[1])) % ticks) + ticks) % ticks
+      found((time - age) * tick)
       end = token.lastIndex
     }
     const begun = all.indexOf('@', end)
