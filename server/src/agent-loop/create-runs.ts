@@ -33,6 +33,7 @@ import {
   type NewRun,
   replaceLast,
   requireQuestion,
+  requireSpace,
   stopWaiting,
   type ThreadCounts,
   tooManyRuns,
@@ -174,17 +175,20 @@ export async function createRuns(service: Needs): Promise<Runs> {
       if (active && message.is_edit) {
         throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it before you edit the message.')
       }
+      requireSpace(thread)
       if (active) return addToActive(sql, speaker, active, thread, message)
       if (message.is_edit) await replaceLast(sql, thread_id, { withMessages: true })
       if (!hasRoom) throw tooManyRuns()
       const run = { id: newId(), threadId: thread_id, position: thread.last_position + 2, page, client }
       const { id, threadId } = run
       const created = { id, threadId, organizationId: organization_id, holder: speaker.holder, page, client }
-      const [started, , rows] = await Promise.all([
+      const creating = Promise.all([
         insertRun(sql, speaker, run),
         addMessage(sql, thread, message, now(), run),
         readRows(sql, parts, created),
       ])
+      sql.commit()
+      const [started, , rows] = await creating
       return { run_id: id, is_queued: false, started, rows }
     })
     if (started) begin(organization_id, started, rows)

@@ -24,7 +24,7 @@ import {
 } from './metering.ts'
 import { noteShown, showNew } from './shown-calls.ts'
 import { summarize } from './summary.ts'
-import { restRun } from './thread-changes.ts'
+import { hasMore, saveStatus } from './thread-changes.ts'
 import { addOrigins } from './tool-calls.ts'
 import { RunFailed, type RunParts, type RunRows, type RunSettings, type Work } from './work.ts'
 
@@ -218,17 +218,19 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
   trace?.end({ ...reply, tokens: usage, finish })
   const isAnswer = finish === 'length' || reply.calls.length === 0
   const { calls, end, notices } = await lease.write(async (sql, held) => {
-    const [settled, end, calls, hasEnded] = await Promise.all([
+    const [settled, end, calls, goesOn] = await Promise.all([
       markSettled(sql, run, call, usage, finish),
       describeFinish(sql, run),
       addCalls(sql, parts, work, step, reply, finish),
-      isAnswer && restRun(sql, parts, work, 'succeeded'),
+      isAnswer ? hasMore(sql, run) : true,
       saveStep(sql, work, step, reply.text, finish),
       held,
     ])
+    const ending = goesOn ? undefined : saveStatus(sql, parts, work, 'succeeded', null)
     const charging = settled && charge(sql, run, call, settled)
     if (settled?.isLast) sql.commit()
-    return { calls, end: hasEnded ? end : undefined, notices: (await charging) ?? [] }
+    const [notices = []] = await Promise.all([charging, ending])
+    return { calls, end: goesOn ? undefined : end, notices }
   })
   if (reply.text) log.append({ type: 'text-end', id: textId(step.number) })
   for (const text of notices) log.append({ type: 'data-notice', data: { text }, transient: true })

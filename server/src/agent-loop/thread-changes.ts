@@ -2,7 +2,7 @@ import { failure, notFound } from '../lib/errors.ts'
 import { hasEnded } from '../run-feeds/chunks.ts'
 import { Stopped } from '../runs/leases.ts'
 import type { RunRow } from '../runs/rows.ts'
-import type { ReasonData, RunClient, RunError, RunPage, RunStatus, ToolCallRow } from '../runs/run.ts'
+import type { ReasonData, Run, RunClient, RunError, RunPage, RunStatus, ToolCallRow } from '../runs/run.ts'
 import type { Decision, NewMessage, Speaker } from '../runs/runs.ts'
 import { isOwnThread, lockThread, type OwnedThread, ownsThread } from '../runs/speakers.ts'
 import type { Sql } from '../stores/database.ts'
@@ -66,17 +66,19 @@ export async function lockRunOf(sql: Sql, threadId: string): Promise<RunRow | un
   return run
 }
 
+export function requireSpace({ message_count }: ThreadCounts): void {
+  if (message_count < mostMessagesPerThread) return
+  throw failure(409, 'THREAD_FULL', 'The conversation is too long. Start a new one.')
+}
+
 /** Without a run, the message waits for the next step of the one that goes on. */
 export async function addMessage(
   sql: Sql,
-  { last_position, message_count }: ThreadCounts,
+  { last_position }: ThreadCounts,
   { id, thread_id, text, skill }: NewMessage,
   at: string,
   run?: NewRun,
 ): Promise<void> {
-  if (message_count >= mostMessagesPerThread) {
-    throw failure(409, 'THREAD_FULL', 'The conversation is too long. Start a new one.')
-  }
   const position = last_position + 1
   await Promise.all([
     sql`
@@ -108,14 +110,16 @@ export async function replaceLast(
 
 /** Whether the user can have another run. */
 export async function findRoom(sql: Sql, { holder, visitor }: Speaker): Promise<boolean> {
-  // Two statements, because one for both would read all runs of the organization that go on.
+  // Two statements, because one for both would read all threads. Both name the organization; see selectStories.
   const [running] = holder.end_user
     ? await sql<{ count: number }>`
-        select count(*) as count from threads join runs on thread_id = threads.id and runs.status = 'running'
-        where end_user_id = ${holder.end_user.id}`
+        select count(*) as count from runs
+        where organization_id = (select current_organization()) and status = 'running'
+          and thread_id = any(array(select id from threads where end_user_id = ${holder.end_user.id}))`
     : await sql<{ count: number }>`
-        select count(*) as count from threads join runs on thread_id = threads.id and runs.status = 'running'
-        where visitor_fingerprint = ${visitor ?? null}`
+        select count(*) as count from runs
+        where organization_id = (select current_organization()) and status = 'running'
+          and thread_id = any(array(select id from threads where visitor_fingerprint = ${visitor ?? null}))`
   return (running?.count ?? 0) < mostRunsPerUser
 }
 
@@ -195,16 +199,22 @@ export async function restRun(
   status: 'waiting' | 'succeeded',
 ): Promise<boolean> {
   const { run } = work
-  const [[more], [waits]] = await Promise.all([
-    sql`
-      select from tool_calls where run_id = ${run.id} and state in ('new', 'approved')
-      union all select from messages where thread_id = ${run.threadId} and run_id is null and replaced_at is null`,
+  const [more, [waits]] = await Promise.all([
+    hasMore(sql, run),
     status === 'waiting' ? sql`select from tool_calls where run_id = ${run.id} and state in ('asking', 'running')` : [],
   ])
   if (more || (status === 'waiting' && !waits)) return false
   if (status === 'waiting') await requireNotStopped(sql, work)
   await saveStatus(sql, parts, work, status, null)
   return true
+}
+
+/** Whether the run has calls to make, or messages to read. */
+export async function hasMore(sql: Sql, { id, threadId }: Run): Promise<boolean> {
+  const [more] = await sql`
+    select from tool_calls where run_id = ${id} and state in ('new', 'approved')
+    union all select from messages where thread_id = ${threadId} and run_id is null and replaced_at is null`
+  return more !== undefined
 }
 
 /** A run that rests can't be told to stop, so it must not rest if it was told just before. */

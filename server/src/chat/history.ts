@@ -19,7 +19,7 @@ export async function readMessages(
 ): Promise<Told<'chat/message-list'>> {
   const { stories, ratings, queued } = await database.asOrg(speaker.holder.organization_id, async (sql) => {
     await requireThread(sql, speaker, thread_id)
-    const stories = await selectStories(sql, thread_id, { before: before ?? null, limit: limit + 1 })
+    const stories = await selectStories(sql, thread_id, { before, limit: limit + 1 })
     const ids = stories.map(({ run }) => run.id)
     const [ratings, queued] = await Promise.all([
       sql<{ run_id: string; rating: 'up' | 'down' }>`

@@ -82,53 +82,58 @@ export const selectQueued = (sql: Sql, threadId: string) => sql<MessageRow>`
   select id, position, text, skill, run_id, step, created_at from messages
   where thread_id = ${threadId} and run_id is null and replaced_at is null order by position`
 
-/** The last runs of a thread that are part of the conversation, oldest first. */
-export async function selectStories(
-  sql: Sql,
-  threadId: string,
-  wanted: { isAfterSummary?: boolean; before?: number | null; limit?: number | null },
-): Promise<RunStory[]> {
-  const { isAfterSummary = false, before = null, limit = null } = wanted
-  const runs = await sql<RunRow>`
-    select id, thread_id, position, status, attempt, epoch, holder, page, client, worked_ms, error, created_at
-    from runs
-    where thread_id = ${threadId} and replaced_at is null
-      and (not ${isAfterSummary} or position > (select summary_position from threads where id = ${threadId}))
-      and (${before}::int is null or position < ${before})
-    order by position desc limit ${limit}`
-  return tellStories(sql, runs.reverse())
+interface WantedStories {
+  isAfterSummary?: boolean
+  /** Only runs before this position. */
+  before?: number | undefined
+  limit?: number
 }
 
+/** The last runs of a thread that are part of the conversation, oldest first. */
+export const selectStories = (sql: Sql, threadId: string, wanted: WantedStories): Promise<RunStory[]> =>
+  tellStories(sql, { threadId, ...wanted })
+
 export async function selectStory(sql: Sql, runId: string): Promise<RunStory | undefined> {
-  const runs = await sql<RunRow>`
-    select id, thread_id, position, status, attempt, epoch, holder, page, client, worked_ms, error, created_at
-    from runs where id = ${runId}`
-  const [story] = await tellStories(sql, runs)
+  const [story] = await tellStories(sql, { runId })
   return story
 }
 
-async function tellStories(sql: Sql, runs: RunRow[]): Promise<RunStory[]> {
-  const ids = runs.map(({ id }) => id)
-  const [messages, steps, calls] = await Promise.all([
-    sql<MessageRow>`
-      select id, position, text, skill, run_id, step, created_at from messages
-      where run_id = any(${ids}::uuid[]) and replaced_at is null order by position`,
-    sql<StepRow>`
-      select run_id, step, text, finish_reason from steps where run_id = any(${ids}::uuid[]) order by run_id, step`,
-    sql<ToolCallRow>`
-      select id, run_id, step, position, name, model_call_id, tool, title, definition_hash, input_schema,
-             args, edited_args, state, reason, reason_data, asked_at, expires_at, decision, decided_at, dispatched_at, result, ended_at,
-             late_step, connect_to
-      from tool_calls where run_id = any(${ids}::uuid[]) order by run_id, step, position`,
-  ])
-  const ofRun = <Row extends { run_id: string | null }>(rows: Row[], id: string) =>
-    rows.filter(({ run_id }) => run_id === id)
-  return runs.map((run) => ({
-    run,
-    messages: ofRun(messages, run.id),
-    steps: ofRun(steps, run.id),
-    calls: ofRun(calls, run.id),
-  }))
+/**
+ * In one statement, because a new run is read before its first token. It names the organization although row-level
+ * security does too: runs have a second policy, for those of all organizations that are abandoned, so that PostgreSQL
+ * wouldn't use the indexes, which begin with the organization.
+ */
+async function tellStories(
+  sql: Sql,
+  { runId, threadId, isAfterSummary = false, before, limit }: WantedStories & { runId?: string; threadId?: string },
+): Promise<RunStory[]> {
+  const rows = await sql<RunRow & Omit<RunStory, 'run'>>`
+    select id, thread_id, position, status, attempt, epoch, holder, page, client, worked_ms, error, created_at,
+      (select coalesce(json_agg(json_build_object(
+         'id', id, 'position', position, 'text', text, 'skill', skill, 'run_id', run_id, 'step', step,
+         'created_at', iso_timestamp(created_at)) order by position), '[]')
+       from messages where run_id = runs.id and replaced_at is null) as messages,
+      (select coalesce(json_agg(json_build_object(
+         'run_id', run_id, 'step', step, 'text', text, 'finish_reason', finish_reason) order by step), '[]')
+       from steps where run_id = runs.id) as steps,
+      (select coalesce(json_agg(json_build_object(
+         'id', id, 'run_id', run_id, 'step', step, 'position', position, 'name', name, 'model_call_id', model_call_id,
+         'tool', tool, 'title', title, 'definition_hash', definition_hash, 'input_schema', input_schema, 'args', args,
+         'edited_args', edited_args, 'state', state, 'reason', reason, 'reason_data', reason_data,
+         'asked_at', iso_timestamp(asked_at), 'expires_at', iso_timestamp(expires_at), 'decision', decision,
+         'decided_at', iso_timestamp(decided_at), 'dispatched_at', iso_timestamp(dispatched_at), 'result', result,
+         'ended_at', iso_timestamp(ended_at), 'late_step', late_step, 'connect_to', connect_to)
+         order by step, position), '[]')
+       from tool_calls where run_id = runs.id) as calls
+    from runs where organization_id = (select current_organization()) and id = any(array(
+      select ${runId ?? null}::uuid union all (
+        select id from runs
+        where organization_id = (select current_organization()) and thread_id = ${threadId ?? null} and replaced_at is null
+          and (not ${isAfterSummary} or position > (select summary_position from threads where id = ${threadId ?? null}))
+          and (${before ?? null}::int is null or position < ${before ?? null})
+        order by position desc limit ${limit ?? null})))
+    order by position`
+  return rows.map(({ messages, steps, calls, ...run }) => ({ run, messages, steps, calls }))
 }
 
 /** Locks the thread and returns the next position of a message or run in it. */

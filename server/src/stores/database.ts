@@ -103,6 +103,8 @@ export function openDatabase({
     pipeline: true,
     types: columnTypes,
     connectionTimeoutMillis: answerWithinMs / 2,
+    // A new connection plans each statement again several times. Many networks drop connections that are idle for longer.
+    idleTimeoutMillis: 60_000,
     // A node that is suspended in a transaction loses its locks before the statements of other nodes time out.
     options: `-c timezone=UTC -c statement_timeout=${statementMs} -c idle_in_transaction_session_timeout=5s`,
   })
