@@ -50,7 +50,8 @@ async function selectPage(
     is_archived: boolean
   }>`
     select id, coalesce(title, first_words) as title, last_message_at, status = 'archived' as is_archived,
-           (select status from runs where thread_id = threads.id and replaced_at is null
+           (select status from runs
+            where organization_id = threads.organization_id and thread_id = threads.id and replaced_at is null
             order by position desc limit 1) as status
     from threads
     where threads.status = ${status} and (${ids}::uuid[] is null or id = any(${ids}))

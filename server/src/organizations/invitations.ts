@@ -30,7 +30,8 @@ export async function listInvitations(service: Service, { organization }: OrgCal
     (sql) => sql<Invitation>`
       select id, email, role, invited_by, ${pageOf(service)}::text as url, mailed_link_hash is not null as mailed,
              created_at, expires_at
-      from invitations where expires_at > now() order by created_at, id`,
+      from invitations where organization_id = (select current_organization()) and expires_at > now()
+      order by created_at, id`,
   )
 }
 

@@ -91,16 +91,21 @@ async function readMember(sql: Sql, isMeant: (member: Member) => boolean, id: st
 export async function requireAdmin(sql: Sql): Promise<void> {
   const [admin] = await sql`
     select from members m join users u on u.id = m.user_id
-    where m.role = 'admin' and m.deactivated_at is null and u.issuer <> ${directoryIssuer} limit 1`
+    where m.organization_id = (select current_organization()) and m.role = 'admin' and m.deactivated_at is null
+      and u.issuer <> ${directoryIssuer} limit 1`
   if (!admin) throw lastAdmin()
 }
 
+/**
+ * Names the organization although row-level security does too: members have more policies, for other tasks, with which
+ * PostgreSQL would read the members of all organizations.
+ */
 const selectMembers = (sql: Sql) => sql<Member>`
   select m.id, m.role, m.created_at, jsonb_build_object(
     'id', u.id, 'email', u.email, 'name', u.name, 'avatar_url', u.avatar_url,
     'created_at', iso_timestamp(u.created_at), 'updated_at', iso_timestamp(u.updated_at)) as user
   from members m join users u on u.id = m.user_id
-  where m.deactivated_at is null
+  where m.organization_id = (select current_organization()) and m.deactivated_at is null
   order by m.created_at, m.id`
 
 /** Issuer of the accounts of members who were added by a directory and have not signed in yet. */

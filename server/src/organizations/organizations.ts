@@ -76,7 +76,8 @@ export async function updateOrganization(
       set name = ${name}, updated_at = case when name = ${name} then updated_at else now() end
       where id = current_organization() returning id, name, slug, avatar_url, created_at, updated_at`
     if (!before || !organization) throw notFound('organization', caller.organization.id)
-    const members = await sql<{ user_id: string }>`select user_id from members`
+    const members = await sql<{ user_id: string }>`
+      select user_id from members where organization_id = (select current_organization())`
     const accounts = await sql<{ id: string }>`select id from service_accounts`
     const changed = [
       ...members.map(({ user_id }) => topics.user(user_id)),

@@ -132,7 +132,8 @@ const selectRows = (
   union all
   select position, id, 'assistant', created_at, replaced_at, status, error ->> 'code', null
   from runs
-  where thread_id = ${threadId} and position > ${after} and (${withReplaced}::boolean or replaced_at is null)
+  where organization_id = (select current_organization()) and thread_id = ${threadId} and position > ${after}
+    and (${withReplaced}::boolean or replaced_at is null)
   order by position limit ${limit}`
 
 const selectSteps = (sql: Sql, runIds: readonly string[], { withContents }: Wanted) => sql<{

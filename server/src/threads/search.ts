@@ -59,7 +59,8 @@ export async function searchThreads(sql: Sql, search: string, wanted: Wanted): P
             where thread_id = thread.id and replaced_at is null and text ~ all(${words}))
           or exists (
             select from runs join steps on run_id = runs.id
-            where thread_id = thread.id and replaced_at is null and text ~ all(${words})))) as ids
+            where runs.organization_id = (select current_organization()) and thread_id = thread.id
+              and replaced_at is null and text ~ all(${words})))) as ids
       from (
         select id, title, first_words, coalesce(last_message_at, created_at) as active_at from threads
         where status = any(${statuses}) and (${isAnyOrigin}::boolean or origin is not distinct from ${origin})
