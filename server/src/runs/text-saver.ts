@@ -11,7 +11,10 @@ interface GrowingText {
   lost(): void
 }
 
-/** Saves the text of running steps, at most every second, in one statement per organization. */
+/**
+ * Saves the text of running steps, each at most every second. Ten times a second, those that are due are saved in one
+ * statement per organization, because all of them at once would keep everything else waiting.
+ */
 export interface TextSaver {
   /** The text has grown since it was last saved. */
   grown(organizationId: string, text: GrowingText): void
@@ -21,9 +24,11 @@ export interface TextSaver {
 }
 
 const saveEveryMs = 1_000
+const lookEveryMs = 100
 
 export function createTextSaver({ database, log }: Pick<Service, 'database' | 'log'>): TextSaver {
-  let waiting = new Map<string, Set<GrowingText>>()
+  const waiting = new Map<string, Set<GrowingText>>()
+  const savedAt = new WeakMap<GrowingText, number>()
   let isSaving = false
 
   async function save(organizationId: string, texts: GrowingText[]): Promise<void> {
@@ -51,14 +56,30 @@ export function createTextSaver({ database, log }: Pick<Service, 'database' | 'l
     }
   }
 
+  /** Takes those that haven't been saved for a second. */
+  function takeDue(organizationId: string, texts: Set<GrowingText>): GrowingText[] {
+    const now = performance.now()
+    const due = [...texts].filter((text) => now - (savedAt.get(text) ?? Number.NEGATIVE_INFINITY) >= saveEveryMs)
+    for (const text of due) {
+      savedAt.set(text, now)
+      forget(organizationId, text)
+    }
+    return due
+  }
+
+  function forget(organizationId: string, text: GrowingText): void {
+    const texts = waiting.get(organizationId)
+    texts?.delete(text)
+    if (texts?.size === 0) waiting.delete(organizationId)
+  }
+
   const timer = setInterval(async () => {
-    if (isSaving || waiting.size === 0) return
+    if (isSaving) return
     isSaving = true
-    const taken = waiting
-    waiting = new Map()
-    await Promise.all(Array.from(taken, ([organizationId, texts]) => save(organizationId, [...texts])))
+    const taken = Array.from(waiting, ([id, texts]) => ({ id, due: takeDue(id, texts) }))
+    await Promise.all(taken.map(({ id, due }) => due.length > 0 && save(id, due)))
     isSaving = false
-  }, saveEveryMs)
+  }, lookEveryMs)
   timer.unref()
 
   return {
@@ -67,11 +88,7 @@ export function createTextSaver({ database, log }: Pick<Service, 'database' | 'l
       if (texts) texts.add(text)
       else waiting.set(organizationId, new Set([text]))
     },
-    forget(organizationId, text) {
-      const texts = waiting.get(organizationId)
-      texts?.delete(text)
-      if (texts?.size === 0) waiting.delete(organizationId)
-    },
+    forget,
     close: () => clearInterval(timer),
   }
 }
