@@ -1,8 +1,9 @@
 // Measures the CPU time and the delay that a server adds between the model and the user, and the memory of an open
-// conversation. Compares Inlay with the model itself, with node:http that passes its text on, and with the AI SDK.
+// conversation. Compares Inlay with the model itself, with node:http that passes its text on, with the AI SDK,
+// and with CopilotKit's runtime.
 //
 //   node bench/agent.ts [--rounds=3] [--seconds=10] [--conversations=300] [--tokens=200] [--only=<pattern>]
-//                       [--idle=2000] [--profile=<folder>]
+//                       [--idle=2000] [--profile=<folder>] [--copilotkit=<folder with CopilotKit's packages>]
 //
 // The model is a local process that streams 20 tokens per second to each conversation. Inlay runs as in load.ts, with
 // everything on: its clients are pages of different end users, with a ticket each. The conversations begin at different
@@ -12,7 +13,7 @@ import { randomUUID } from 'node:crypto'
 import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startTestProvider, type TestProvider } from '../server/test/oidc-provider.ts'
-import { type Conversation, openPage, openStream } from './agent-peers/clients.ts'
+import { asRunInput, type Conversation, openPage, openStream } from './agent-peers/clients.ts'
 import { now, writeTask } from './agent-peers/tasks.ts'
 import { cpuOf, cpuOfChildren, options, peer, quantile, residentOf, startInlay, stopAll } from './load.ts'
 
@@ -72,8 +73,15 @@ async function startContenders(model: { port: number; pid: number }): Promise<Co
     { name: 'the model itself', pid: model.pid, open: async () => openStream(model.port, '/v1/chat/completions') },
     { name: 'node:http, passes the text on', pid: relay.pid, open: async () => openStream(relay.port, '/') },
     { name: 'AI SDK, nothing checked or saved', pid: sdk.pid, open: async () => openStream(sdk.port, '/') },
+    ...(options.copilotkit ? [await startCopilotKit(url, options.copilotkit)] : []),
     await startAgent('inlay', url),
   ]
+}
+
+async function startCopilotKit(url: string, folder: string): Promise<Contender> {
+  const { pid, port } = await peer('./agent-peers/copilotkit.ts', url, folder)
+  const open = async () => openStream(port, '/agent/default/run', asRunInput)
+  return { name: 'CopilotKit, nothing checked', pid, open }
 }
 
 // --- the load

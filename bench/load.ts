@@ -36,6 +36,7 @@ export const { values: options } = parseArgs({
     profile: { type: 'string' },
     checkout: { type: 'string' },
     before: { type: 'string' },
+    copilotkit: { type: 'string' },
   },
 })
 const rounds = Number(options.rounds)
@@ -66,8 +67,8 @@ const processes: ChildProcess[] = []
 // --- the servers
 
 /** Starts another kind of server. `file` is relative to this folder. */
-export const peer = async (file: string, argument: string) => {
-  const child = fork(new URL(file, import.meta.url), [argument], { stdio: 'ignore' })
+export const peer = async (file: string, ...args: string[]) => {
+  const child = fork(new URL(file, import.meta.url), args, { stdio: 'ignore' })
   processes.push(child)
   const [message] = await once(child, 'message')
   return { pid: child.pid as number, ...message }

@@ -12,9 +12,31 @@ export interface Conversation {
 
 const agent = new Agent({ keepAlive: true })
 
+/** A message as OpenAI's API expects it. */
+const asCompletion = (_threadId: string, text: string) => ({
+  model: 'bench',
+  stream: true,
+  messages: [{ role: 'user', content: text }],
+})
+
+/** A message as AG-UI expects it. */
+export const asRunInput = (threadId: string, text: string) => ({
+  threadId,
+  runId: randomUUID(),
+  state: {},
+  messages: [{ id: randomUUID(), role: 'user', content: text }],
+  tools: [],
+  context: [],
+  forwardedProps: {},
+})
+
 /** A conversation with a server that responds with an event stream. */
-export const openStream = (port: number, path: string): Conversation => ({
-  ask: (_threadId, text, found) =>
+export const openStream = (
+  port: number,
+  path: string,
+  describe: (threadId: string, text: string) => object = asCompletion,
+): Conversation => ({
+  ask: (threadId, text, found) =>
     new Promise((resolve, reject) => {
       const read = createTokenReader(found)
       const headers = { 'content-type': 'application/json' }
@@ -23,7 +45,7 @@ export const openStream = (port: number, path: string): Conversation => ({
         response.setEncoding('utf8').on('data', read).on('end', resolve).on('error', reject)
       })
       asking.on('error', reject)
-      asking.end(JSON.stringify({ model: 'bench', stream: true, messages: [{ role: 'user', content: text }] }))
+      asking.end(JSON.stringify(describe(threadId, text)))
     }),
 })
 
