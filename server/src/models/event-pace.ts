@@ -4,9 +4,9 @@ import { joinEvents } from './join-events.ts'
  * All streams together are read about this often per second. A read costs far more than an event, because what it
  * returns passes through several streams and is written to a socket; see the agent in bench/README.md.
  */
-const readsPerSecond = 2_000
+const readsPerSecond = 2_500
 /** How long a stream waits for its turn. With more than 300 streams, more are read. */
-const longestPauseMs = 150
+const longestPauseMs = 120
 const turnMs = 2
 /** A turn doesn't make up for more lost time than this, because everything else on the server waits for it. */
 const longestTurnMs = 10
