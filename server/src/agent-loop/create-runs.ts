@@ -187,6 +187,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
         addMessage(sql, thread, message, now(), run),
         readRows(sql, parts, created),
       ])
+      // All of these statements have been sent, and nothing depends on their results.
       sql.commit()
       const [started, , rows] = await creating
       return { run_id: id, is_queued: false, started, rows }

@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { useTestService } from '../../test/harness.ts'
 import { newId } from '../lib/ids.ts'
 import { createTextSaver } from './text-saver.ts'
@@ -35,4 +35,25 @@ test('a text is saved while its run is held, and only another node’s epoch cou
     [runs.finished]: 'Before',
     [runs.taken]: 'Before',
   })
+})
+
+test('a text that keeps growing is saved once a second', async () => {
+  const { service, organization } = await useTestService()
+  const demo = await organization('demo')
+  const asOrg = vi.spyOn(service.database, 'asOrg')
+  vi.useFakeTimers({ toFake: ['setInterval', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const saver = createTextSaver(service)
+  const text = { runId: newId(), epoch: 1, step: 1, text: 'Growing', lost: () => undefined }
+  const savesAfter = async (ms: number) => {
+    saver.grown(demo, text)
+    vi.advanceTimersByTime(ms)
+    await Promise.allSettled(asOrg.mock.results.map(({ value }) => value))
+    return asOrg.mock.calls.length
+  }
+  expect(await savesAfter(100)).toBe(1)
+  expect(await savesAfter(900)).toBe(1)
+  expect(await savesAfter(100)).toBe(2)
+  expect(await savesAfter(900)).toBe(2)
+  saver.close()
 })
