@@ -12,6 +12,7 @@ import {
   press,
   question,
   see,
+  seeAnswer,
   startChatSite,
   write,
 } from './chat-site.ts'
@@ -179,7 +180,7 @@ describe('a second tab', () => {
     await open(page)
     site.expect({ text: ['Hello.'] })
     await write(page, 'Hello')
-    await see(page, 'Hello.')
+    await seeAnswer(page, 'Hello.')
     const opened = page.context().waitForEvent('page')
     await page.evaluate('void window.open(location.href)')
     const copy = await opened

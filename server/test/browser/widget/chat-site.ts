@@ -165,6 +165,12 @@ export const question = (page: Page): Locator => frameOf(page).getByRole('region
 
 export const see = (page: Page, text: string | RegExp): Promise<void> => frameOf(page).getByText(text).first().waitFor()
 
+/** Waits for the end of an answer too. A tab that is reloaded before it has heard of the end takes the answer for news. */
+export async function seeAnswer(page: Page, text: string): Promise<void> {
+  await answers(page).getByText(text).first().waitFor()
+  await frameOf(page).getByRole('button', { name: 'Stop', exact: true }).waitFor({ state: 'hidden' })
+}
+
 /** Answers the only question. Chromium ignores clicks on a frame that has just changed its size, so people repeat them. */
 export async function choose(page: Page, name: string): Promise<void> {
   const asking = question(page)

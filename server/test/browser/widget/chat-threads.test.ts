@@ -11,6 +11,7 @@ import {
   messages,
   press,
   see,
+  seeAnswer,
   startChatSite,
   write,
 } from './chat-site.ts'
@@ -35,7 +36,7 @@ async function ask(page: Page, text: string, answer: string): Promise<void> {
   await press(page, 'New conversation')
   site.expect({ text: [answer] })
   await write(page, text)
-  await see(page, answer)
+  await seeAnswer(page, answer)
 }
 
 test('conversations are found, renamed, archived, restored and deleted', async () => {
@@ -123,7 +124,7 @@ test('a message is edited and an answer repeated, and both are replaced', async 
   expect(JSON.stringify(site.model.requests.at(-1))).not.toContain('mny')
   site.expect({ text: ['Four.'] })
   await press(page, 'Answer again')
-  await see(page, 'Four.')
+  await seeAnswer(page, 'Four.')
   expect([await messages(page).allInnerTexts(), await texts(page)]).toEqual([['How many pens?'], ['Four.']])
   await page.reload()
   await waitUntilConnected(page)
