@@ -85,6 +85,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       lease,
       log: feed,
       attempt,
+      hasTriedSummary: false,
       isNew: epoch === 1,
       shown: new Map<string, number>(),
       startedAt: Date.now(),

@@ -104,6 +104,74 @@ test('a conversation that is too long for the model is summarized, and continues
   expect(await chat.rest(run)).toMatchObject({ texts: ['I know'], end: { status: 'succeeded' } })
 })
 
+const asksForSummary: (request: Parameters<Script>[0]) => boolean = ({ messages }) =>
+  JSON.stringify(messages.at(-1)).includes('Summarize the conversation')
+
+/** A conversation with three answers, whose beginning can be summarized. */
+async function openLongChat(text = 'Fine') {
+  model.follow(() => ({ text: [text] }))
+  const chat = openChat(await shop.page(member))
+  for (const said of ['One', 'Two', 'Three']) await chat.rest(await chat.say(said))
+  return chat
+}
+
+test.each(faults)(
+  '%s while a summary is necessary passes if the next try succeeds',
+  async (_, fault, __, mayCharge) => {
+    const chat = await openLongChat()
+    let summaries = 0
+    model.follow((request) => {
+      if (asksForSummary(request)) {
+        summaries += 1
+        return summaries === 1 ? fault : { text: ['They counted to three.'] }
+      }
+      if (summaries === 2) return { text: ['I know'] }
+      return { status: 400, error: 'This model’s maximum context length is 10 tokens' }
+    })
+    const run = await chat.say('Four')
+    expect(await chat.rest(run)).toMatchObject({ texts: ['I know'], end: { status: 'succeeded' } })
+    const usage = await usageOf(run)
+    expect(usage.map(({ finish_reason }) => finish_reason)).toEqual([
+      'failed: context',
+      'failed: summary',
+      'summary',
+      'stop',
+    ])
+    expect((usage[1]?.prompt_tokens ?? 0) > 0, 'a request that was refused costs nothing').toBe(mayCharge)
+  },
+)
+
+test.each(faults)('%s that lasts while a summary is necessary ends the run with advice', async (_, fault, reason) => {
+  const chat = await openLongChat()
+  model.follow((request) => (asksForSummary(request) ? fault : { status: 400, error: 'prompt is too long' }))
+  const run = await chat.say('Four')
+  expect((await chat.rest(run)).end).toMatchObject({ status: 'failed', error: { code: 'CONTEXT_TOO_LONG' } })
+  const lines = shop.logged().split('\n')
+  expect(lines.filter((line) => line.includes(run)).join('\n')).toContain(`"reason":"${reason}"`)
+})
+
+test('a run whose conversation almost fills the window goes on without a summary if that fails, and asks for it once', async () => {
+  // The window is 32 768 tokens.
+  const chat = await openLongChat('word '.repeat(9_000))
+  let summaries = 0
+  let said = ''
+  model.follow((request) => {
+    if (asksForSummary(request)) {
+      summaries += 1
+      return { status: 500 }
+    }
+    said = JSON.stringify(request.messages)
+    if (request.messages.at(-1)?.role === 'tool') return { text: ['I know'] }
+    return { calls: [{ name: 'read_result', args: { call_id: 'x', from: 0 } }] }
+  })
+  expect(await chat.rest(await chat.say('Four'))).toMatchObject({ texts: ['I know'], end: { status: 'succeeded' } })
+  expect(summaries).toBe(1)
+  expect(said, 'the whole conversation').toContain('One')
+  model.follow((request) => ({ text: [asksForSummary(request) ? 'They counted.' : 'Five'] }))
+  expect(await chat.rest(await chat.say('Five'))).toMatchObject({ texts: ['Five'], end: { status: 'succeeded' } })
+  expect(JSON.stringify(model.requests.at(-1)), 'the next run asks again').toContain('They counted.')
+})
+
 test('a message that is too long for the model is refused with advice', async () => {
   const { shown } = await ask(() => ({ status: 400, error: 'prompt is too long: 210000 tokens > 200000 maximum' }))
   expect(shown.end).toMatchObject({ status: 'failed', error: { code: 'CONTEXT_TOO_LONG' } })

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { LanguageModelV4StreamPart, LanguageModelV4ToolCall } from '@ai-sdk/provider'
 import type { AgentTool } from '../agent-tools/toolbox.ts'
 import { newId } from '../lib/ids.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
 import { type Model, ModelFailed } from '../models/models.ts'
-import { countPromptTokens, countTokens, measureTokens, type Prompt } from '../models/tokens.ts'
+import { type ModelReply, noReply, readReply } from '../models/reply.ts'
+import { countPromptTokens, countTokens, measureTokens, noTokens, type Prompt } from '../models/tokens.ts'
 import { chooseSummarized } from '../prompts/compaction.ts'
 import { writeInstructions } from '../prompts/instructions.ts'
 import { toFunctionTool, writePrompt } from '../prompts/prompt.ts'
@@ -39,16 +39,6 @@ interface Step {
   story: RunStory
 }
 
-/** A model's reply. */
-interface Reply {
-  /** Whether the provider has accepted the request. */
-  hasBegun: boolean
-  text: string
-  calls: LanguageModelV4ToolCall[]
-  /** Undefined if the stream ended without a finish. */
-  finish: Extract<LanguageModelV4StreamPart, { type: 'finish' }> | undefined
-}
-
 /** Failures that may pass if the same model is asked again. */
 const temporary = new Set<ModelFailed['reason']>(['rate_limit', 'provider', 'response', 'timeout', 'connection'])
 const triesPerModel = 2
@@ -72,44 +62,65 @@ export async function takeStep(
   }
   const step = await prepare(parts, work, conversation, story, settings, skills)
   // The next turn of the loop reads the shorter conversation.
-  if (await makeShorter(parts, work, step, settings.models)) return undefined
+  if (await makeShorterInTime(parts, work, step, settings.models)) return undefined
   if (step.number > 1) log.append({ type: 'finish-step' }, ...conversation.queued.map(steeringChunk))
   log.append({ type: 'start-step' }, ...step.notices)
   let failed: ModelFailed | undefined
   for (const model of settings.models) {
-    for (let tries = 1; tries <= triesPerModel; tries += 1) {
-      try {
-        return await ask(parts, work, step, model)
-      } catch (error) {
-        work.lease.signal.throwIfAborted()
-        if (!(error instanceof ModelFailed)) throw error
-        failed = error
-        const about = { err: error, reason: error.reason, model: model.name, run_id: run.id }
-        parts.log.warn({ ...about, organization_id: run.organizationId }, 'A model failed')
-        await discard(work, step)
-        if (error.reason === 'context' && (await makeShorter(parts, work, step, [model], 0))) return undefined
-        if (!temporary.has(error.reason)) break
-        if (tries < triesPerModel && !(await waitFor(parts, work, error))) break
-      }
-    }
+    const answer = await tryModel(parts, work, model, triesPerModel, () => ask(parts, work, step, model))
+    if (!(answer instanceof ModelFailed)) return answer
+    failed = answer
+    if (failed.reason === 'context' && (await makeShorter(parts, work, step, model, triesPerModel))) return undefined
   }
   throw explain(failed)
 }
 
-/** At three quarters of the model's window, the beginning of the conversation becomes a summary. */
+/** Asks a model, again if its failure may pass. Returns the last failure. */
+async function tryModel<T>(
+  parts: RunParts,
+  work: Work,
+  model: Model,
+  tries: number,
+  attempt: () => Promise<T>,
+): Promise<T | ModelFailed> {
+  const { run, lease } = work
+  for (let left = tries - 1; ; left -= 1) {
+    try {
+      return await attempt()
+    } catch (error) {
+      lease.signal.throwIfAborted()
+      if (!(error instanceof ModelFailed)) throw error
+      const about = { err: error, reason: error.reason, model: model.name, run_id: run.id }
+      parts.log.warn({ ...about, organization_id: run.organizationId }, 'A model failed')
+      if (left === 0 || !temporary.has(error.reason) || !(await waitFor(parts, work, error))) return error
+    }
+  }
+}
+
+/** Replaces the beginning of the conversation with a summary. Returns false if that fails, or if there is none. */
 async function makeShorter(
   parts: RunParts,
   work: Work,
   { prompt, conversation }: Step,
-  [model]: readonly Model[],
-  share = 0.75,
+  model: Model,
+  tries: number,
 ): Promise<boolean> {
   const old = chooseSummarized(conversation)
-  if (!model || old.length === 0) return false
+  if (old.length === 0) return false
+  const write = () => summarize(parts, work, model, conversation, old, prompt.tools ?? [])
+  return !(await tryModel(parts, work, model, tries, write))
+}
+
+/**
+ * Summarizes at three quarters of the model's window. The conversation still fits then, so a run goes on if it fails,
+ * and doesn't wait for it again.
+ */
+async function makeShorterInTime(parts: RunParts, work: Work, step: Step, [model]: readonly Model[]): Promise<boolean> {
+  if (!model || work.hasTriedSummary) return false
   const { contextTokens } = parts.prices.describe(model)
-  if ((await countPromptTokens(prompt)) < share * contextTokens) return false
-  await summarize(parts, work, model, conversation, old, prompt.tools ?? [])
-  return true
+  if ((await countPromptTokens(step.prompt)) < 0.75 * contextTokens) return false
+  work.hasTriedSummary = true
+  return makeShorter(parts, work, step, model, 1)
 }
 
 async function prepare(
@@ -196,11 +207,10 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
   const { lease, log, run } = work
   const call = await begin(parts, work, step, model)
   const trace = work.trace?.startModelCall(model, step.prompt, call.maxOutputTokens)
-  const reply: Reply = { hasBegun: false, text: '', calls: [], finish: undefined }
+  const reply = noReply()
   try {
     await stream(parts, work, step, model, call, reply)
   } catch (error) {
-    // A provider that refuses a request doesn't charge for it.
     const usage = reply.hasBegun ? await measureTokens(undefined, step.prompt, writtenBy(reply)) : noTokens
     const isStopped = lease.signal.reason instanceof Stopped
     const failed = lease.signal.aborted ? undefined : parts.models.explain(error, model)
@@ -211,7 +221,9 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
       if (isStopped) await saveStep(sql, work, step, reply.text, 'stopped')
       await settleModelCall(sql, run, call, usage, isStopped ? 'stopped' : `failed: ${failure}`)
     })
-    throw failed ?? error
+    if (!failed) throw error
+    await discard(work, step)
+    throw failed
   }
   const usage = await measureTokens(reply.finish?.usage, step.prompt, writtenBy(reply))
   const finish = reply.finish?.finishReason.unified ?? 'other'
@@ -238,9 +250,7 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
   return end
 }
 
-const noTokens = { prompt_tokens: 0, completion_tokens: 0, is_estimated: false }
-
-const writtenBy = ({ text, calls }: Reply): string =>
+const writtenBy = ({ text, calls }: ModelReply): string =>
   [text, ...calls.map(({ toolName, input }) => `${toolName} ${input}`)].filter(Boolean).join('\n')
 
 /** Passes the text on as it arrives. Throws if the model fails, is silent for too long, or the run is stopped. */
@@ -250,37 +260,20 @@ async function stream(
   { number, prompt }: Step,
   model: Model,
   { maxOutputTokens }: ModelCall,
-  reply: Reply,
+  reply: ModelReply,
 ): Promise<void> {
-  const silence = new AbortController()
-  const timer = setTimeout(
-    () => silence.abort(new DOMException('The model was silent for too long', 'TimeoutError')),
-    limits.silenceMs,
-  )
   const growing = { runId: run.id, epoch: lease.epoch, step: number, text: '', lost: lease.lose }
+  const id = textId(number)
+  const onText = (delta: string) => {
+    if (growing.text === '') log.append({ type: 'text-start', id })
+    growing.text = reply.text
+    texts.grown(run.organizationId, growing)
+    log.append({ type: 'text-delta', id, delta })
+  }
   try {
-    const abortSignal = AbortSignal.any([lease.signal, silence.signal])
-    const { stream: parts } = await model.language.doStream({ ...prompt, maxOutputTokens, abortSignal })
-    reply.hasBegun = true
-    const id = textId(number)
-    for await (const part of parts) {
-      timer.refresh()
-      if (part.type === 'text-delta') {
-        if (part.delta === '') continue
-        if (reply.text === '') log.append({ type: 'text-start', id })
-        reply.text += part.delta
-        growing.text = reply.text
-        texts.grown(run.organizationId, growing)
-        log.append({ type: 'text-delta', id, delta: part.delta })
-      } else if (part.type === 'tool-call') reply.calls.push(part)
-      else if (part.type === 'error') throw part.error
-      else if (part.type === 'finish') reply.finish = part
-    }
-    abortSignal.throwIfAborted()
-    const finish = reply.finish?.finishReason.unified ?? 'interrupted'
-    if (finish === 'error' || finish === 'interrupted') throw new Error('The stream broke off')
+    const listener = { silenceMs: limits.silenceMs, signal: lease.signal, onText }
+    await readReply(model, { ...prompt, maxOutputTokens }, reply, listener)
   } finally {
-    clearTimeout(timer)
     texts.forget(run.organizationId, growing)
   }
 }
@@ -341,7 +334,7 @@ async function addCalls(
   { limits }: RunParts,
   { run }: Work,
   { number, tools }: Step,
-  { calls }: Reply,
+  { calls }: ModelReply,
   finish: string,
 ): Promise<ToolCallRow[]> {
   const rows = calls.map((call, index) => {

@@ -1,6 +1,6 @@
-import type { LanguageModelV4StreamPart } from '@ai-sdk/provider'
 import type { Model } from '../models/models.ts'
-import { countPromptTokens, measureTokens, type Prompt } from '../models/tokens.ts'
+import { noReply, readReply } from '../models/reply.ts'
+import { countPromptTokens, measureTokens, noTokens, type Prompt } from '../models/tokens.ts'
 import { writeSummaryPrompt } from '../prompts/compaction.ts'
 import { writePrompt } from '../prompts/prompt.ts'
 import type { Conversation, RunStory } from '../runs/rows.ts'
@@ -9,7 +9,10 @@ import type { RunParts, Work } from './work.ts'
 
 const summaryTokens = 1_500
 
-/** Replaces the beginning of a conversation with a summary by the model. It is charged like any other request. */
+/**
+ * Replaces the beginning of a conversation with a summary by the model, which is charged like any other request. Throws a
+ * ModelFailed if the model fails.
+ */
 export async function summarize(
   parts: RunParts,
   { run, lease, log, trace: runTrace }: Work,
@@ -32,34 +35,27 @@ export async function summarize(
       throw explainBudget(error)
     })
   const trace = runTrace?.startModelCall(model, prompt, maxOutputTokens)
-  let text = ''
+  const reply = noReply()
   try {
-    const abortSignal = AbortSignal.any([lease.signal, AbortSignal.timeout(parts.limits.summaryMs)])
-    const options = { ...prompt, maxOutputTokens, toolChoice: { type: 'none' as const }, abortSignal }
-    const { stream } = await model.language.doStream(options)
-    let finish: Extract<LanguageModelV4StreamPart, { type: 'finish' }> | undefined
-    for await (const part of stream) {
-      if (part.type === 'error') throw part.error
-      if (part.type === 'text-delta') text += part.delta
-      if (part.type === 'finish') finish = part
-    }
-    const reason = finish?.finishReason.unified ?? 'interrupted'
-    if (reason === 'error' || reason === 'interrupted') throw new Error('The stream broke off')
-    if (text.trim() === '') throw new Error('The summary is empty')
-    const tokens = await measureTokens(finish?.usage, prompt, text)
-    trace?.end({ text, calls: [], tokens, finish: reason })
-    await lease.write(async (sql) => {
-      await sql`
-        update threads set summary = ${text.toWellFormed()}, summary_position = ${old.at(-1)?.run.position ?? 0}
-        where id = ${run.threadId}`
-      await settleModelCall(sql, run, call, tokens, 'summary')
-    })
-    log.append({ type: 'data-summary', data: { runs: old.length } })
+    const { silenceMs, summaryMs } = parts.limits
+    const signal = AbortSignal.any([lease.signal, AbortSignal.timeout(summaryMs)])
+    const options = { ...prompt, maxOutputTokens, toolChoice: { type: 'none' as const } }
+    await readReply(model, options, reply, { silenceMs, signal })
+    if (reply.text.trim() === '') throw new Error('The summary is empty')
   } catch (error) {
-    const tokens = await measureTokens(undefined, prompt, text)
+    const tokens = reply.hasBegun ? await measureTokens(undefined, prompt, reply.text) : noTokens
     const failed = lease.signal.aborted ? undefined : parts.models.explain(error, model)
-    trace?.end({ text, calls: [], tokens, finish: 'error', failure: failed?.reason ?? 'interrupted' })
+    trace?.end({ ...reply, tokens, finish: 'error', failure: failed?.reason ?? 'interrupted' })
     await lease.write((sql) => settleModelCall(sql, run, call, tokens, 'failed: summary'))
     throw failed ?? error
   }
+  const tokens = await measureTokens(reply.finish?.usage, prompt, reply.text)
+  trace?.end({ ...reply, tokens, finish: reply.finish?.finishReason.unified ?? 'other' })
+  await lease.write(async (sql) => {
+    await sql`
+      update threads set summary = ${reply.text.toWellFormed()}, summary_position = ${old.at(-1)?.run.position ?? 0}
+      where id = ${run.threadId}`
+    await settleModelCall(sql, run, call, tokens, 'summary')
+  })
+  log.append({ type: 'data-summary', data: { runs: old.length } })
 }

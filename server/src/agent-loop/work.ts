@@ -68,6 +68,8 @@ export interface Work {
   attempt: number
   /** How many chunks of the progress of each call are in the log. */
   shown: Map<string, number>
+  /** Whether this node asked for a summary before the conversation was too long. */
+  hasTriedSummary: boolean
   /** Whether no other node has worked on it. */
   isNew: boolean
   startedAt: number

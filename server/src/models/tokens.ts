@@ -15,6 +15,9 @@ export interface Tokens {
 /** The parts of a call that providers charge for. */
 export type Prompt = Pick<LanguageModelV4CallOptions, 'prompt' | 'tools'>
 
+/** A provider that refuses a request doesn't charge for it. */
+export const noTokens: Tokens = { prompt_tokens: 0, completion_tokens: 0, is_estimated: false }
+
 /** Takes the provider's numbers, or estimates them if it reported none. Every prompt has tokens, so 0 isn't one. */
 export async function measureTokens(
   usage: LanguageModelV4Usage | undefined,

@@ -1,0 +1,55 @@
+import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart, LanguageModelV4ToolCall } from '@ai-sdk/provider'
+import type { Model } from './models.ts'
+
+/** What has arrived of a model's reply. */
+export interface ModelReply {
+  /** Whether the provider has accepted the request, so that it may charge for it. */
+  hasBegun: boolean
+  text: string
+  calls: LanguageModelV4ToolCall[]
+  /** Undefined if the stream ended without a finish. */
+  finish: Extract<LanguageModelV4StreamPart, { type: 'finish' }> | undefined
+}
+
+export const noReply = (): ModelReply => ({ hasBegun: false, text: '', calls: [], finish: undefined })
+
+interface Listener {
+  /** How long the model may be silent. */
+  silenceMs: number
+  signal: AbortSignal
+  onText?(delta: string): void
+}
+
+/** Adds to `reply` what the model says. Throws if it fails, is silent for too long, or `signal` is aborted. */
+export async function readReply(
+  model: Model,
+  options: LanguageModelV4CallOptions,
+  reply: ModelReply,
+  { silenceMs, signal, onText }: Listener,
+): Promise<void> {
+  const silence = new AbortController()
+  const timer = setTimeout(
+    () => silence.abort(new DOMException('The model was silent for too long', 'TimeoutError')),
+    silenceMs,
+  )
+  try {
+    const abortSignal = AbortSignal.any([signal, silence.signal])
+    const { stream } = await model.language.doStream({ ...options, abortSignal })
+    reply.hasBegun = true
+    for await (const part of stream) {
+      timer.refresh()
+      if (part.type === 'text-delta') {
+        if (part.delta === '') continue
+        reply.text += part.delta
+        onText?.(part.delta)
+      } else if (part.type === 'tool-call') reply.calls.push(part)
+      else if (part.type === 'error') throw part.error
+      else if (part.type === 'finish') reply.finish = part
+    }
+    abortSignal.throwIfAborted()
+    const finish = reply.finish?.finishReason.unified ?? 'interrupted'
+    if (finish === 'error' || finish === 'interrupted') throw new Error('The stream broke off')
+  } finally {
+    clearTimeout(timer)
+  }
+}
