@@ -5,16 +5,17 @@
 //   node bench/agent.ts [--rounds=3] [--seconds=10] [--conversations=300] [--tokens=200] [--only=<pattern>]
 //                       [--idle=2000] [--profile=<folder>] [--copilotkit=<folder with CopilotKit's packages>]
 //
-// The model is a local process that streams 20 tokens per second to each conversation. Inlay runs as in load.ts, with
-// everything on: its clients are pages of different end users, with a ticket each. The conversations begin at different
-// times, and each asks again when a reply has ended. In each round, the servers take turns.
+// The model is a local process. It streams to a few conversations as fast as the server reads, and to many conversations
+// 20 tokens per second each. Inlay runs as in load.ts, with everything on: its clients are pages of different end users,
+// with a ticket each. The conversations begin at different times, and each asks again when a reply has ended. In each
+// round, the servers take turns.
 
 import { randomUUID } from 'node:crypto'
 import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startTestProvider, type TestProvider } from '../server/test/oidc-provider.ts'
 import { asRunInput, type Conversation, openPage, openStream } from './agent-peers/clients.ts'
-import { now, writeTask } from './agent-peers/tasks.ts'
+import { now, type Task, writeTask } from './agent-peers/tasks.ts'
 import { cpuOf, cpuOfChildren, options, peer, quantile, residentOf, startInlay, stopAll } from './load.ts'
 
 interface Contender {
@@ -36,15 +37,24 @@ interface Sample {
 }
 
 const origin = 'https://shop.example.com'
-const everyMs = 50
 const rounds = Number(options.rounds)
 const seconds = Number(options.seconds)
 const idle = Number(options.idle)
 /** Two rounds of pings. */
 const idleSeconds = 30
-/** A load of long replies, and one that consists of little more than beginnings and ends. */
-const long = { conversations: Number(options.conversations), tokens: Number(options.tokens) }
-const short = { conversations: 24, tokens: 24 }
+interface Load extends Task {
+  conversations: number
+}
+const tokens = Number(options.tokens)
+/** As fast as the server reads. */
+const fast: Load = { conversations: 8, tokens, everyMs: 0 }
+/** At a model's usual speed. */
+const long: Load = { conversations: Number(options.conversations), tokens, everyMs: 50 }
+/** Little more than beginnings and ends. */
+const short: Load = { conversations: 24, tokens: 24, everyMs: 50 }
+const loads = [fast, long, short]
+/** After these, a conversation begins anew. */
+const repliesPerThread = 10
 
 // --- the servers
 
@@ -58,7 +68,7 @@ async function startAgent(name: string, modelUrl: string): Promise<Contender> {
   const trust = { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] }
   await call('PATCH', '/identity-providers/config', trust)
   const { key } = await call<{ key: string }>('POST', '/publishable-keys', { name: 'Shop' })
-  const count = Math.max(long.conversations, short.conversations, idle)
+  const count = Math.max(...loads.map(({ conversations }) => conversations), idle)
   const idTokens: string[] = []
   while (idTokens.length < count) idTokens.push(await provider.idToken({ sub: `user-${idTokens.length}` }))
   const open = () => openPage(port, origin, { publishable_key: key, id_token: idTokens.pop() ?? '' })
@@ -98,22 +108,23 @@ async function openConversations(contender: Contender, count: number): Promise<C
   return open.slice(0, count)
 }
 
-async function measure(contender: Contender, { conversations, tokens }: typeof long): Promise<Sample> {
+async function measure(contender: Contender, { conversations, ...task }: Load): Promise<Sample> {
   const open = await openConversations(contender, conversations)
-  const replyMs = tokens * everyMs
-  // The first two replies of each conversation warm the server and its connections to PostgreSQL up.
-  const begin = now() + 2 * replyMs * 1000
+  const replyMs = task.tokens * task.everyMs
+  // The first replies of each conversation warm the server and its connections to PostgreSQL up.
+  const begin = now() + Math.max(2 * replyMs, 3_000) * 1000
   const end = begin + seconds * 1_000_000
   const isCounted = (time: number) => time >= begin && time < end
   const sample: Sample = { cpu: 0, postgres: 0, replies: 0, tokens: 0, first: [], late: [] }
 
   async function talk(conversation: Conversation, index: number): Promise<void> {
-    const threadId = randomUUID()
+    let threadId = ''
     await sleep((index / conversations) * replyMs)
-    while (now() < end) {
+    for (let replies = 0; now() < end; replies += 1) {
+      if (replies % repliesPerThread === 0) threadId = randomUUID()
       const asked = now()
       let count = 0
-      await conversation.ask(threadId, writeTask({ tokens, everyMs }), (sentAt) => {
+      await conversation.ask(threadId, writeTask(task), (sentAt) => {
         const time = now()
         count += 1
         if (count === 1 && isCounted(asked)) sample.first.push((time - asked) / 1000)
@@ -121,7 +132,7 @@ async function measure(contender: Contender, { conversations, tokens }: typeof l
         sample.tokens += 1
         sample.late.push((time - sentAt) / 1000)
       })
-      if (count !== tokens) throw new Error(`${contender.name} sent ${count} of ${tokens} tokens`)
+      if (count !== task.tokens) throw new Error(`${contender.name} sent ${count} of ${task.tokens} tokens`)
       if (isCounted(now())) sample.replies += 1
     }
   }
@@ -146,49 +157,61 @@ const median = (values: number[]) => quantile(values, 0.5)
 const digit = (value: number) => (Number.isFinite(value) ? value.toFixed(1) : '—')
 const row = (...cells: (string | number)[]) => console.log(`| ${cells.join(' | ')} |`)
 
-function printTables(
-  contenders: readonly Contender[],
-  longs: Map<Contender, Sample[]>,
-  shorts: Map<Contender, Sample[]>,
-) {
-  row('Server', 'CPU µs per token', 'Of the AI SDK’s', 'PostgreSQL µs', 'Without beginnings and ends', 'CPU per reply')
+type Samples = Map<Contender, Sample[]>
+
+const samplesOf = (samples: Samples, start: string): Sample[] =>
+  [...samples].find(([{ name }]) => name.startsWith(start))?.[1] ?? []
+
+/** CPU time per token, as a part of the AI SDK's, and PostgreSQL's. */
+function describeCpu(samples: Samples, own: readonly Sample[]): string[] {
+  const sdk = samplesOf(samples, 'AI SDK')
+  const ratio = median(own.map((sample, round) => sample.cpu / (sdk[round]?.cpu ?? Number.NaN)))
+  return [
+    digit(median(own.map(({ cpu }) => cpu))),
+    Number.isFinite(ratio) ? ratio.toFixed(2) : '—',
+    digit(median(own.map(({ postgres }) => postgres))),
+  ]
+}
+
+const cpuTitles = ['CPU µs per token', 'Of the AI SDK’s', 'PostgreSQL µs']
+
+function printFast(samples: Samples): void {
+  console.log(`${fast.conversations} conversations, as fast as the server reads, ${fast.tokens} tokens per reply:\n`)
+  row('Server', ...cpuTitles, 'Tokens per second')
+  row('---', ...Array(4).fill('---:'))
+  for (const [{ name }, own] of samples) {
+    row(name, ...describeCpu(samples, own), Math.round(median(own.map(({ tokens }) => tokens / seconds))))
+  }
+  console.log()
+}
+
+function printLong(longs: Samples, shorts: Samples): void {
+  console.log(`${long.conversations} conversations, 20 tokens per second each, ${long.tokens} tokens per reply:\n`)
+  row('Server', ...cpuTitles, 'Without beginnings and ends', 'CPU per reply')
   row('---', ...Array(5).fill('---:'))
-  const samplesOf = (start: string) =>
-    longs.get(contenders.find(({ name }) => name.startsWith(start)) as Contender) ?? []
-  for (const contender of contenders) {
-    const own = longs.get(contender) ?? []
+  for (const [contender, own] of longs) {
     const cpu = median(own.map((sample) => sample.cpu))
-    const ratio = median(own.map((sample, round) => sample.cpu / (samplesOf('AI SDK')[round]?.cpu ?? 0)))
-    const postgres = median(own.map((sample) => sample.postgres))
     const small = median((shorts.get(contender) ?? []).map((sample) => sample.cpu))
     // Two equations with two unknowns: what a token costs, and what a reply costs beside its tokens.
     const further = (cpu * long.tokens - small * short.tokens) / (long.tokens - short.tokens)
     const perReply = (cpu - further) * long.tokens
-    const cells = [
-      digit(cpu),
-      Number.isFinite(ratio) ? ratio.toFixed(2) : '—',
-      digit(postgres),
-      digit(further),
-      `${digit(perReply / 1000)} ms`,
-    ]
-    row(contender.name, ...cells)
+    row(contender.name, ...describeCpu(longs, own), digit(further), `${digit(perReply / 1000)} ms`)
   }
   console.log()
   row('Server', 'First token p50 ms', 'p99', 'After the model’s p50', 'p99', 'Delay of a token p50', 'p99', 'longest')
   row('---', ...Array(7).fill('---:'))
-  for (const contender of contenders) {
-    const own = longs.get(contender) ?? []
+  for (const [{ name }, own] of longs) {
     const of = (key: 'first' | 'late', share: number) => median(own.map((sample) => quantile(sample[key], share)))
     const behind = (share: number) => {
       const differences = own.map((sample, round) => {
-        const first = samplesOf('the model')[round]?.first ?? []
+        const first = samplesOf(longs, 'the model')[round]?.first ?? []
         return quantile(sample.first, share) - quantile(first, share)
       })
       return digit(median(differences))
     }
     const most = Math.max(...own.map(({ late }) => quantile(late, 1 - Number.EPSILON)))
     const first = [digit(of('first', 0.5)), digit(of('first', 0.99)), behind(0.5), behind(0.99)]
-    row(contender.name, ...first, digit(of('late', 0.5)), digit(of('late', 0.99)), digit(most))
+    row(name, ...first, digit(of('late', 0.5)), digit(of('late', 0.99)), digit(most))
   }
   console.log()
 }
@@ -196,17 +219,19 @@ function printTables(
 const describeLoad = () => loadavg().map((load) => load.toFixed(1))
 
 async function compareReplies(contenders: readonly Contender[]): Promise<void> {
-  const longs = new Map<Contender, Sample[]>(contenders.map((contender) => [contender, []]))
-  const shorts = new Map<Contender, Sample[]>(contenders.map((contender) => [contender, []]))
+  const noSamples = (): Samples => new Map(contenders.map((contender) => [contender, []]))
+  const [fasts, longs, shorts] = [noSamples(), noSamples(), noSamples()]
   console.log(`Load average before: ${describeLoad()}`)
   for (let round = 0; round < rounds; round++) {
     for (const contender of contenders) {
+      fasts.get(contender)?.push(await measure(contender, fast))
       longs.get(contender)?.push(await measure(contender, long))
       shorts.get(contender)?.push(await measure(contender, short))
     }
-    console.log(`Load average after round ${round + 1}: ${describeLoad()}`)
+    console.log(`Load average after round ${round + 1}: ${describeLoad()}\n`)
   }
-  printTables(contenders, longs, shorts)
+  printFast(fasts)
+  printLong(longs, shorts)
 }
 
 /** What conversations cost that have ended and stay open. Memory is the growth of the resident set, garbage included. */

@@ -22,9 +22,16 @@ function stream(response: ServerResponse, { tokens, everyMs }: { tokens: number;
     const usage = `,"usage":{"prompt_tokens":500,"completion_tokens":${tokens},"total_tokens":${500 + tokens}}`
     response.end(`${delta('{}', '"stop"')}${event('', usage)}data: [DONE]\n\n`)
   }
-  const timer = setInterval(send, everyMs)
+  const sendAll = () => {
+    if (sent === tokens || response.destroyed) return
+    send()
+    if (response.writableNeedDrain) response.once('drain', sendAll)
+    else setImmediate(sendAll)
+  }
+  const timer = everyMs > 0 ? setInterval(send, everyMs) : undefined
   response.on('close', () => clearInterval(timer))
-  send()
+  if (timer) send()
+  else sendAll()
 }
 
 announce(

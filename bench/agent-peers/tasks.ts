@@ -3,6 +3,7 @@ export const writeTask = ({ tokens, everyMs }: Task): string => `Write ${tokens}
 
 export interface Task {
   tokens: number
+  /** 0: as fast as the client reads. */
   everyMs: number
 }
 
