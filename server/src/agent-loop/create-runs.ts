@@ -411,8 +411,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       })
     const { last, end } = feeds.watch(threadId, viewer, have, readLast)
     try {
-      const story = await last
-      return { run: story ? { id: story.run.id, status: story.run.status } : null, end }
+      return { run: (await last) ?? null, end }
     } catch (error) {
       end()
       throw error

@@ -32,6 +32,7 @@ import { RunFailed, type RunParts, type RunRows, type RunSettings, type Work } f
 interface Step {
   number: number
   prompt: Prompt
+  promptTokens: number
   tools: readonly AgentTool[]
   /** What the user should know before the model answers. */
   notices: readonly Chunk[]
@@ -97,7 +98,7 @@ async function tryModel<T>(
   }
 }
 
-/** Replaces the beginning of the conversation with a summary. Returns false if that fails, or if there is none. */
+/** Replaces the beginning of the conversation with a summary. Returns false if that fails, or if it has none. */
 async function makeShorter(
   parts: RunParts,
   work: Work,
@@ -118,7 +119,7 @@ async function makeShorter(
 async function makeShorterInTime(parts: RunParts, work: Work, step: Step, [model]: readonly Model[]): Promise<boolean> {
   if (!model || work.hasTriedSummary) return false
   const { contextTokens } = parts.prices.describe(model)
-  if ((await countPromptTokens(step.prompt)) < 0.75 * contextTokens) return false
+  if (step.promptTokens < 0.75 * contextTokens) return false
   work.hasTriedSummary = true
   return makeShorter(parts, work, step, model, 1)
 }
@@ -142,17 +143,17 @@ async function prepare(
   }
   const stories = conversation.stories.map((each) => (each.run.id === run.id ? current : each))
   const activated = await readSkills({ toolbox }, run, stories)
-  const prompt = writePrompt({
-    system: writeInstructions(settings, skills),
-    conversation: { ...conversation, stories },
-    skills: activated,
-    page: run.page,
-  })
-  const notices = await describeSkills(
-    current.messages.filter(({ step }) => step === number),
-    activated,
-  )
-  return { number, prompt: { prompt, tools: tools.map(toFunctionTool) }, tools, notices, conversation, story }
+  const system = writeInstructions(settings, skills)
+  const written = writePrompt({ system, conversation: { ...conversation, stories }, skills: activated, page: run.page })
+  const prompt = { prompt: written, tools: tools.map(toFunctionTool) }
+  const [promptTokens, notices] = await Promise.all([
+    countPromptTokens(prompt),
+    describeSkills(
+      current.messages.filter(({ step }) => step === number),
+      activated,
+    ),
+  ])
+  return { number, prompt, promptTokens, tools, notices, conversation, story }
 }
 
 const unfinished = ({ run }: RunStory, step: number) => ({ run_id: run.id, step, text: '', finish_reason: null })
@@ -187,7 +188,7 @@ const describeSkills = (messages: readonly MessageRow[], activated: ReadonlyMap<
 async function begin(parts: RunParts, work: Work, step: Step, model: Model): Promise<ModelCall> {
   const { run, lease } = work
   const facts = parts.prices.describe(model)
-  const promptTokens = await countPromptTokens(step.prompt)
+  const { promptTokens } = step
   const maxOutputTokens = Math.min(parts.limits.outputTokens, facts.maxOutputTokens)
   try {
     return await lease.write((sql, held) => {

@@ -31,7 +31,7 @@ export interface Feeds {
     viewer: Viewer,
     have: Position | undefined,
     readLast: () => Promise<RunStory | undefined>,
-  ): { last: Promise<RunStory | undefined>; end: () => void }
+  ): { last: Promise<LastRun | undefined>; end: () => void }
   /** Tells the node that works on the run to stop it. */
   stop(runId: string): void
   onStop(handler: (runId: string) => void): void
@@ -40,6 +40,9 @@ export interface Feeds {
   onChange(handler: (runId: string) => void): void
   close(): Promise<void>
 }
+
+/** The last run of a thread when its viewer arrived. */
+type LastRun = Pick<RunStory['run'], 'id' | 'status'>
 
 interface Log {
   id: string
@@ -173,14 +176,17 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   }
 
   /** Shows a new viewer what it lacks of the thread's last run. */
-  async function admit(threadId: string, viewing: Viewing): Promise<RunStory | undefined> {
+  async function admit(threadId: string, viewing: Viewing): Promise<LastRun | undefined> {
     const story = await viewing.readLast()
     const hasMissedSome = viewing.told > 0
     viewing.isAdmitted = true
     catchUp(threadId, viewing)
-    if (hasMissedSome) return showLast(viewing)
+    const log = localLog(threadId)
+    // What this node works on is newer than the rows, and ends by itself.
+    if (log) return { id: log.id, status: 'running' }
+    if (hasMissedSome) return (await showLast(viewing))?.run
     showRest(viewing, story)
-    return story
+    return story?.run
   }
 
   /** Shows the thread's last run from the rows, if no node works on it. */
