@@ -7,8 +7,7 @@
 //
 // The model is a local process. It streams to a few conversations as fast as the server reads, and to many conversations
 // 20 tokens per second each. Inlay runs as in load.ts, with everything on: its clients are pages of different end users,
-// with a ticket each. The conversations begin at different times, and each asks again when a reply has ended. In each
-// round, the servers take turns.
+// with a ticket each. The conversations ask at different times. In each round, the servers take turns.
 
 import { randomUUID } from 'node:crypto'
 import { loadavg } from 'node:os'
@@ -53,6 +52,8 @@ const long: Load = { conversations: Number(options.conversations), tokens, every
 /** Little more than beginnings and ends. */
 const short: Load = { conversations: 24, tokens: 24, everyMs: 50 }
 const loads = [fast, long, short]
+/** Between the end of a reply and the next question, so that conversations keep their own time. */
+const restMs = 250
 /** After these, a conversation begins anew. */
 const repliesPerThread = 10
 
@@ -110,19 +111,23 @@ async function openConversations(contender: Contender, count: number): Promise<C
 
 async function measure(contender: Contender, { conversations, ...task }: Load): Promise<Sample> {
   const open = await openConversations(contender, conversations)
-  const replyMs = task.tokens * task.everyMs
+  const turnMs = task.everyMs === 0 ? 0 : task.tokens * task.everyMs + restMs
+  const opened = now()
   // The first replies of each conversation warm the server and its connections to PostgreSQL up.
-  const begin = now() + Math.max(2 * replyMs, 3_000) * 1000
+  const begin = opened + Math.max(2 * turnMs, 3_000) * 1000
   const end = begin + seconds * 1_000_000
   const isCounted = (time: number) => time >= begin && time < end
   const sample: Sample = { cpu: 0, postgres: 0, replies: 0, tokens: 0, first: [], late: [] }
 
   async function talk(conversation: Conversation, index: number): Promise<void> {
     let threadId = ''
-    await sleep((index / conversations) * replyMs)
-    for (let replies = 0; now() < end; replies += 1) {
-      if (replies % repliesPerThread === 0) threadId = randomUUID()
+    for (let replies = 0; ; replies += 1) {
+      // Otherwise conversations that were delayed together would go on together.
+      const due = opened + (index / conversations + replies) * turnMs * 1000
+      await sleep(Math.max(0, due - now()) / 1000)
       const asked = now()
+      if (asked >= end) return
+      if (replies % repliesPerThread === 0) threadId = randomUUID()
       let count = 0
       await conversation.ask(threadId, writeTask(task), (sentAt) => {
         const time = now()
