@@ -87,23 +87,6 @@ test.each<[string, ScriptedReply, RegExp]>([
   expect(shown.calls[0]?.error).toMatch(expected)
 })
 
-test('a conversation that is too long for the model is summarized, and continues', async () => {
-  model.follow(() => ({ text: ['Fine'] }))
-  const chat = openChat(await shop.page(member))
-  for (const text of ['One', 'Two', 'Three']) await chat.rest(await chat.say(text))
-  let isShort = false
-  model.follow(({ messages }) => {
-    if (JSON.stringify(messages.at(-1)).includes('Summarize the conversation')) {
-      isShort = true
-      return { text: ['They counted to three.'] }
-    }
-    if (isShort) return { text: [JSON.stringify(messages).includes('They counted to three') ? 'I know' : 'What?'] }
-    return { status: 400, error: 'This model’s maximum context length is 10 tokens' }
-  })
-  const run = await chat.say('Four')
-  expect(await chat.rest(run)).toMatchObject({ texts: ['I know'], end: { status: 'succeeded' } })
-})
-
 const asksForSummary: (request: Parameters<Script>[0]) => boolean = ({ messages }) =>
   JSON.stringify(messages.at(-1)).includes('Summarize the conversation')
 
@@ -114,6 +97,22 @@ async function openLongChat(text = 'Fine') {
   for (const said of ['One', 'Two', 'Three']) await chat.rest(await chat.say(said))
   return chat
 }
+
+test('a conversation that is too long for the model is summarized, and continues', async () => {
+  const chat = await openLongChat()
+  let isShort = false
+  model.follow((request) => {
+    if (asksForSummary(request)) {
+      isShort = true
+      return { text: ['They counted to three.'] }
+    }
+    const isKnown = JSON.stringify(request.messages).includes('They counted to three')
+    if (isShort) return { text: [isKnown ? 'I know' : 'What?'] }
+    return { status: 400, error: 'This model’s maximum context length is 10 tokens' }
+  })
+  const run = await chat.say('Four')
+  expect(await chat.rest(run)).toMatchObject({ texts: ['I know'], end: { status: 'succeeded' } })
+})
 
 test.each(faults)(
   '%s while a summary is necessary passes if the next try succeeds',
@@ -150,7 +149,7 @@ test.each(faults)('%s that lasts while a summary is necessary ends the run with 
   expect(lines.filter((line) => line.includes(run)).join('\n')).toContain(`"reason":"${reason}"`)
 })
 
-test('a run whose conversation almost fills the window goes on without a summary if that fails, and asks for it once', async () => {
+test('a run whose conversation almost fills the window continues if the summary fails, and asks for it only once', async () => {
   // The window is 32 768 tokens.
   const chat = await openLongChat('word '.repeat(9_000))
   let summaries = 0

@@ -76,7 +76,7 @@ export async function takeStep(
   throw explain(failed)
 }
 
-/** Asks a model, again if its failure may pass. Returns the last failure. */
+/** Asks a model, up to `tries` times while its failure may pass. Returns the last failure. */
 async function tryModel<T>(
   parts: RunParts,
   work: Work,
@@ -98,7 +98,7 @@ async function tryModel<T>(
   }
 }
 
-/** Replaces the beginning of the conversation with a summary. Returns false if that fails, or if it has none. */
+/** Summarizes the beginning of the conversation. Returns false if that fails, or if there is nothing to summarize. */
 async function makeShorter(
   parts: RunParts,
   work: Work,
@@ -113,8 +113,8 @@ async function makeShorter(
 }
 
 /**
- * Summarizes at three quarters of the model's window. The conversation still fits then, so a run goes on if it fails,
- * and doesn't wait for it again.
+ * Summarizes when the prompt reaches three quarters of the model's window. The conversation still fits then, so the run
+ * continues if the summary fails, and doesn't try it again.
  */
 async function makeShorterInTime(parts: RunParts, work: Work, step: Step, [model]: readonly Model[]): Promise<boolean> {
   if (!model || work.hasTriedSummary) return false
