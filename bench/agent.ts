@@ -62,10 +62,10 @@ const repliesPerThread = 10
 const providers: TestProvider[] = []
 const urlOf = ({ port }: { port: number }) => `http://127.0.0.1:${port}/v1`
 
-async function startAgent(name: string, modelUrl: string): Promise<Contender> {
+async function startAgent(name: string, modelUrl: string, settings: Record<string, string> = {}): Promise<Contender> {
   const provider = await startTestProvider()
   providers.push(provider)
-  const { call, pid, port } = await startInlay(name, { MODEL_URL: modelUrl, MODEL_NAME: 'bench' })
+  const { call, pid, port } = await startInlay(name, { MODEL_URL: modelUrl, MODEL_NAME: 'bench', ...settings })
   const trust = { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] }
   await call('PATCH', '/identity-providers/config', trust)
   const { key } = await call<{ key: string }>('POST', '/publishable-keys', { name: 'Shop' })
@@ -239,7 +239,18 @@ async function compareReplies(contenders: readonly Contender[]): Promise<void> {
   printLong(longs, shorts)
 }
 
-/** What conversations cost that have ended and stay open. Memory is the growth of the resident set, garbage included. */
+/** Lets a process collect its garbage on demand. */
+const collectable = {
+  NODE_OPTIONS: "--expose-gc --import=data:text/javascript,process.on('SIGUSR2',()=>gc({flavor:'last-resort'}))",
+}
+
+async function residentWithoutGarbage({ pid }: Contender): Promise<number> {
+  process.kill(pid, 'SIGUSR2')
+  await sleep(2_000)
+  return residentOf(pid)
+}
+
+/** What conversations cost that have ended and stay open. */
 async function measureIdle(contender: Contender): Promise<void> {
   const talkOnce = (conversation: Conversation) =>
     conversation.ask(randomUUID(), writeTask({ tokens: 40, everyMs: 5 }), () => undefined)
@@ -248,23 +259,24 @@ async function measureIdle(contender: Contender): Promise<void> {
   }
   const warmUp = Math.ceil(idle / 10)
   await talkAll(await openConversations(contender, warmUp))
-  const before = residentOf(contender.pid)
+  const before = await residentWithoutGarbage(contender)
   await talkAll((await openConversations(contender, idle)).slice(warmUp))
-  await sleep(5_000)
-  const each = (residentOf(contender.pid) - before) / (idle - warmUp) / 1024
+  const each = (bytes: number) => `${digit((bytes - before) / (idle - warmUp) / 1024)} KiB`
+  const withGarbage = each(residentOf(contender.pid))
+  const withoutGarbage = each(await residentWithoutGarbage(contender))
   const cpuBefore = cpuOf(contender.pid)
   await sleep(idleSeconds * 1000)
   const share = (cpuOf(contender.pid) - cpuBefore) / idleSeconds / 1e4
-  row('Idle conversations', 'Memory of each', 'CPU of all')
-  row('---', '---:', '---:')
-  row(idle, `${digit(each)} KiB`, `${digit(share)} %`)
+  row('Idle conversations', 'Memory of each', 'With garbage', 'CPU of all')
+  row('---', '---:', '---:', '---:')
+  row(idle, withoutGarbage, withGarbage, `${digit(share)} %`)
 }
 
 try {
   const isWanted = ({ name }: Contender) => new RegExp(options.only).test(name)
   const model = await peer('./agent-peers/model.ts', '')
   if (rounds > 0) await compareReplies((await startContenders(model)).filter(isWanted))
-  if (idle > 0) await measureIdle(await startAgent('idle', urlOf(model)))
+  if (idle > 0) await measureIdle(await startAgent('idle', urlOf(model), collectable))
 } finally {
   for (const provider of providers) await provider.stop()
   await stopAll()
