@@ -64,6 +64,7 @@ const run = (
   chunks,
   feedback: null,
 })
+const steering = (id: string) => ({ type: 'steering-message' as const, id, parts: [{ type: 'text', text: id }] })
 const list = (messages: Message[], before: number | null = null) => ({
   type: 'chat/message-list',
   thread_id: '',
@@ -271,12 +272,13 @@ describe('a message that was sent elsewhere', () => {
   test.each<[string, Message[], string | undefined]>([
     ['is marked if it is the last one', [user('a'), run('r1'), user('b'), run('r2')], 'b'],
     ['is marked if it replaces the last one', [user('c'), run('r3')], 'c'],
+    ['is marked if it entered during an answer', [user('a'), run('r1', 'succeeded', [steering('b')])], 'b'],
     ['is not marked if it was there', [user('a'), run('r1')], undefined],
   ])('%s', (_, messages, expected) => {
     const { session, connect, respond } = useSession()
     connect()
     session.openThread('thread')
-    respond('chat/messages', list([user('a'), run('r1')]))
+    respond('chat/messages', list([user('a'), run('r1', 'running')]))
     expect(session.state.elsewhere).toBe(undefined)
     session.disconnected()
     connect()
@@ -284,6 +286,32 @@ describe('a message that was sent elsewhere', () => {
     expect(session.state.elsewhere).toBe(expected)
     session.send('mine')
     expect(session.state.elsewhere).toBe(undefined)
+  })
+
+  test('is marked as soon as it enters an answer, and a message of this tab isn’t', () => {
+    const { session, connect, respond } = useSession()
+    connect()
+    session.openThread('thread')
+    respond('chat/messages', list([user('a'), run('r1', 'running')]))
+    let n = 0
+    const enter = (id: string) => {
+      session.receive({
+        type: 'chat/chunk',
+        thread_id: 'thread',
+        run_id: 'r1',
+        attempt: 1,
+        n: n++,
+        chunks: [steering(id)],
+      })
+      return session.state.elsewhere
+    }
+    expect(enter('b')).toBe('b')
+    expect(enter('c')).toBe('c')
+    session.send('mine')
+    respond('chat/send', { type: 'chat/start', thread_id: 'thread', run_id: 'r1', is_queued: true })
+    const mine = session.state.entries.at(-1)?.id ?? ''
+    expect(enter(mine)).toBe(undefined)
+    expect(session.state.entries.map(({ id }) => id)).toEqual(['a', 'r1'])
   })
 })
 

@@ -2,11 +2,21 @@ import type { ClientMessageInput } from '@inlay/protocol'
 import { maxChatMessageLength } from '@inlay/protocol/values'
 import { newId } from '../kept/ids.ts'
 import type { VisitorSecret } from '../kept/visitor-secret.ts'
+import { steeringIds } from './chunks.ts'
 import { type ChatStorage, findKept, fitsOutbox, type Kept, type Left, type Outgoing, openKept } from './kept.ts'
 import { isActive } from './merge.ts'
 import { createOpenThread } from './open-thread.ts'
 import { createRequests, type Refusal, type ResponseOf } from './requests.ts'
-import type { AgentEntry, AgentInfo, ChatSession, ChatState, OwnProblem, ToolEntryPart, UserEntry } from './state.ts'
+import type {
+  AgentEntry,
+  AgentInfo,
+  ChatSession,
+  ChatState,
+  Entry,
+  OwnProblem,
+  ToolEntryPart,
+  UserEntry,
+} from './state.ts'
 import { createThreads } from './thread-list.ts'
 
 /** What happens in conversations. Whether it is news depends on what the user sees. */
@@ -55,7 +65,7 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
   let left = nothing
   /** The last message of the open thread that came from elsewhere. */
   let elsewhere: string | undefined
-  let lastMine: string | undefined
+  let lastMessage: string | undefined
   /** Calls that the user was asked about. */
   const asked = new Set<string>()
 
@@ -131,12 +141,14 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
 
   /** A message that this tab didn't send is the last one, and wasn't there when the thread was read. */
   function findElsewhere(): void {
-    const mine = thread.entries.findLast((entry) => entry.role === 'user')
-    if (mine?.id === lastMine && thread.id === state.threadId) return
-    lastMine = mine?.id
-    const isSent = mine?.role === 'user' && (mine.delivery === 'delivered' || mine.delivery === 'queued')
+    const holder = thread.entries.findLast((entry) => messageIds(entry).length > 0)
+    const last = holder && messageIds(holder).at(-1)
+    if (last === lastMessage && thread.id === state.threadId) return
+    lastMessage = last
+    const isSent = holder?.role === 'assistant' || holder?.delivery === 'delivered' || holder?.delivery === 'queued'
     const isRead = thread.id === state.threadId && !state.isLoading
-    elsewhere = isSent && isRead && !state.entries.some(({ id }) => id === mine.id) ? mine.id : undefined
+    const isKnown = state.entries.some((entry) => messageIds(entry).some((id) => id === last))
+    elsewhere = isSent && isRead && !isKnown ? last : undefined
   }
 
   function keepActiveRun(runId: string | undefined): void {
@@ -585,6 +597,9 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
 
 /** The question is no longer open, whatever was decided. */
 const goneQuestions = new Set(['ALREADY_DECIDED', 'QUESTION_EXPIRED', 'RESOURCE_NOT_FOUND'])
+
+/** The user's messages in an entry: itself, or those that entered during the run. */
+const messageIds = (entry: Entry): string[] => (entry.role === 'user' ? [entry.id] : steeringIds(entry.parts))
 
 const isQuestion = (part: AgentEntry['parts'][number]): part is ToolEntryPart =>
   part.kind === 'tool' && part.state === 'asking'

@@ -154,6 +154,24 @@ describe('a second tab', () => {
     }
   })
 
+  test('in which the user writes during an answer is named in the first', async () => {
+    const page = await site.visit({ sub: 'tabs-during' })
+    await open(page)
+    const rest = halfAnswer()
+    await write(page, 'Tell me')
+    await see(page, 'The first half,')
+    const other = await openSecondTab(page, 'tabs-during', 'Tell me')
+    await see(other, 'The first half,')
+    await write(other, 'Go on')
+    await see(other, 'The agent reads this at its next step')
+    site.expect({ text: ['More.'] })
+    rest.resolve()
+    for (const tab of [page, other]) await seeAnswer(tab, 'More.')
+    const notice = (tab: Page) => answers(tab).getByText('Continued in another tab').count()
+    expect([await notice(page), await notice(other)]).toEqual([1, 0])
+    for (const tab of [page, other]) expect(await answers(tab).locator('.bubble').allInnerTexts()).toEqual(['Go on'])
+  })
+
   test('that deletes the conversation leaves the first tab a new one, with what its user writes', async () => {
     const page = await site.visit({ sub: 'tabs-delete' })
     await open(page)

@@ -8,7 +8,7 @@ import { Icon, IconButton } from '../icons.tsx'
 import { memo } from '../memo.tsx'
 import { Approval, LaterApproval } from '../questions/approval.tsx'
 import { ConnectOffers, ToolCard } from './tool-card.tsx'
-import { SkillChip } from './user-message.tsx'
+import { SkillChip, SteeringMessage } from './user-message.tsx'
 
 const copiedMs = 2_000
 const longestComment = 2_000
@@ -70,14 +70,7 @@ const Part = memo<{ part: EntryPart }>(({ part }): JSX.Element | null => {
         {plainText(part.text)}
       </p>
     )
-  if (part.kind === 'steering')
-    return (
-      <div class="mine steering">
-        <div class="bubble" dir="auto">
-          {plainText(part.text, 100_000)}
-        </div>
-      </div>
-    )
+  if (part.kind === 'steering') return <SteeringMessage id={part.key} text={part.text} />
   return (
     <p class="divider">
       <span>{say('summary')}</span>

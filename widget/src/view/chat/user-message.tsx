@@ -70,6 +70,26 @@ export const UserMessage = memo<UserMessageProps>(({ entry, canEdit }): JSX.Elem
   )
 })
 
+/** A message that entered while the agent answered. */
+export function SteeringMessage({ id, text }: { id: string; text: string }): JSX.Element {
+  const { say } = useTexts()
+  const isElsewhere = useContext(ElsewhereContext) === id
+  return (
+    <div class="mine steering">
+      <div class="bubble" dir="auto">
+        {plainText(text, longestShown)}
+      </div>
+      <div class="entry-foot">
+        {isElsewhere && (
+          <span class="delivery" role="status">
+            {say('messageElsewhere')}
+          </span>
+        )}
+      </div>
+    </div>
+  )
+}
+
 export function SkillChip({ name }: { name: string }): JSX.Element {
   const { say } = useTexts()
   return (
