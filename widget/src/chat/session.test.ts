@@ -272,13 +272,17 @@ describe('a message that was sent elsewhere', () => {
   test.each<[string, Message[], string | undefined]>([
     ['is marked if it is the last one', [user('a'), run('r1'), user('b'), run('r2')], 'b'],
     ['is marked if it replaces the last one', [user('c'), run('r3')], 'c'],
-    ['is marked if it entered during an answer', [user('a'), run('r1', 'succeeded', [steering('b')])], 'b'],
+    [
+      'is marked if it entered an answer',
+      [user('a'), run('r1'), user('b'), run('r2', 'running', [steering('c')])],
+      'c',
+    ],
     ['is not marked if it was there', [user('a'), run('r1')], undefined],
   ])('%s', (_, messages, expected) => {
     const { session, connect, respond } = useSession()
     connect()
     session.openThread('thread')
-    respond('chat/messages', list([user('a'), run('r1', 'running')]))
+    respond('chat/messages', list([user('a'), run('r1')]))
     expect(session.state.elsewhere).toBe(undefined)
     session.disconnected()
     connect()

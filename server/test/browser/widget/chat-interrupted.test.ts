@@ -124,14 +124,19 @@ describe('a second tab', () => {
     return other
   }
 
-  test('follows the answer, and so does the first tab when the user writes in the second', async () => {
-    const page = await site.visit({ sub: 'tabs-answer' })
+  async function openBothDuringAnswer(sub: string) {
+    const page = await site.visit({ sub })
     await open(page)
     const rest = halfAnswer()
     await write(page, 'Tell me')
     await see(page, 'The first half,')
-    const other = await openSecondTab(page, 'tabs-answer', 'Tell me')
+    const other = await openSecondTab(page, sub, 'Tell me')
     await see(other, 'The first half,')
+    return { page, other, rest }
+  }
+
+  test('follows the answer, and so does the first tab when the user writes in the second', async () => {
+    const { page, other, rest } = await openBothDuringAnswer('tabs-answer')
     rest.resolve()
     for (const tab of [page, other]) await see(tab, whole)
     site.expect({ text: ['More.'] })
@@ -154,14 +159,8 @@ describe('a second tab', () => {
     }
   })
 
-  test('in which the user writes during an answer is named in the first', async () => {
-    const page = await site.visit({ sub: 'tabs-during' })
-    await open(page)
-    const rest = halfAnswer()
-    await write(page, 'Tell me')
-    await see(page, 'The first half,')
-    const other = await openSecondTab(page, 'tabs-during', 'Tell me')
-    await see(other, 'The first half,')
+  test('in which the user writes during an answer: the first tab says so', async () => {
+    const { page, other, rest } = await openBothDuringAnswer('tabs-during')
     await write(other, 'Go on')
     await see(other, 'The agent reads this at its next step')
     site.expect({ text: ['More.'] })
