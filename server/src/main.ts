@@ -15,6 +15,7 @@ import { createLog, type Log } from './lib/log.ts'
 import { keepTicksFast } from './net/fast-ticks.ts'
 import { listen } from './net/listen.ts'
 import { createSetupLink } from './setup/setup.ts'
+import { keepNewTablesAnalyzed } from './stores/postgres/first-statistics.ts'
 import { openStores } from './stores/stores.ts'
 import { seedDemoUsage } from './usage/demo-usage.ts'
 
@@ -65,12 +66,14 @@ export async function startServer(config: Config, options: StartOptions = {}): P
       throw error
     },
   )
+  const statistics = keepNewTablesAnalyzed(stores, log)
   let service: Capabilities | undefined
   const stop = async () => {
     app?.drain()
     if (app) await delay(config.drainSeconds * 1000)
     await closeServer(server, listeners, app)
     await service?.close()
+    await statistics.close()
     await stores.close()
   }
   try {

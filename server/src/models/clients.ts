@@ -3,7 +3,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import type { LanguageModelV4 } from '@ai-sdk/provider'
 import type { Config } from '../config/config.ts'
 import { createSafeFetch, privateNetworks, SafeFetchError } from '../net/safe-fetch.ts'
-import { createEventPace, type EventPace } from './event-pace.ts'
+import { createEventPace, type EventPace, textListeners } from './event-pace.ts'
 import type { OwnModel } from './models.ts'
 
 /** Where a model is, and how to reach it. */
@@ -44,13 +44,14 @@ export function createModelClients({ mode, allowedPrivateNetworks }: Config): Mo
   }
 }
 
-const paceEvents =
+/** Lets `fetch` read event streams at the given pace. */
+export const paceEvents =
   (fetch: typeof globalThis.fetch, pace: EventPace): typeof globalThis.fetch =>
   async (input, init) => {
     const response = await fetch(input, init)
     const { body, headers, status, statusText } = response
     if (!body || !headers.get('content-type')?.startsWith('text/event-stream')) return response
-    return new Response(pace.follow(body), { headers, status, statusText })
+    return new Response(pace.follow(body, textListeners.getStore()), { headers, status, statusText })
   }
 
 export function createClient(

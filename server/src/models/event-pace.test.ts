@@ -1,5 +1,5 @@
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
-import { createEventPace, type EventPace } from './event-pace.ts'
+import { createEventPace, type EventPace, type TextListener } from './event-pace.ts'
 
 const event = (text: string) => `data: {"choices":[{"delta":{"content":"${text}"}}]}\n\n`
 
@@ -9,7 +9,7 @@ beforeEach(() => {
 })
 
 /** A model's stream, and what a reader has received of it. A read returns everything that has arrived, as over HTTP. */
-function openStream(pace: EventPace) {
+function openStream(pace: EventPace, listener?: TextListener) {
   let arrived: Uint8Array[] = []
   let hasEnded = false
   let wake = () => {}
@@ -28,7 +28,7 @@ function openStream(pace: EventPace) {
     },
     { highWaterMark: 0 },
   )
-  const reader = pace.follow(body).getReader()
+  const reader = pace.follow(body, listener).getReader()
   const received: string[] = []
   const reading = (async () => {
     const decoder = new TextDecoder()
@@ -126,4 +126,56 @@ test('a failure and a cancellation are passed on', async () => {
   const cancelled = openStream(createEventPace())
   await cancelled.reader.cancel('enough')
   expect(cancelled.cancel).toHaveBeenCalledWith('enough')
+})
+
+/** A reply that isn't at its beginning anymore, and a listener that knows what the AI SDK has passed on. */
+async function openReply(passedOn: string) {
+  const taken: string[] = []
+  const listener = { endsWith: (text: string) => passedOn.endsWith(text), take: (text: string) => taken.push(text) }
+  const { received, ...stream } = openStream(createEventPace(), listener)
+  for (const text of ['Oh', 'Hi']) {
+    stream.send(event(text))
+    await pass(200)
+  }
+  expect(received.splice(0)).toEqual([event('Oh'), event('Hi')])
+  return {
+    async send(...pieces: string[]) {
+      for (const piece of pieces) {
+        stream.send(piece)
+        await pass(200)
+      }
+      return { taken: taken.splice(0), received: received.splice(0) }
+    },
+  }
+}
+
+test('a listener takes text that continues the reply', async () => {
+  const { send } = await openReply('Hi')
+  expect(await send(event('a') + event('b'), event('\\"\\u00e9\\n'))).toEqual({ taken: ['ab', '"é\n'], received: [] })
+  const end = `${event('c')}data: [DONE]\n\n`
+  expect(await send(end)).toEqual({ taken: [], received: [end] })
+  // The next one follows another event.
+  expect(await send(event('Hi'), event('d'))).toEqual({ taken: ['d'], received: [event('Hi')] })
+})
+
+test('a listener doesn’t take the beginning of a reply, which the AI SDK may still be passing on', async () => {
+  const { send, received } = openStream(createEventPace(), { endsWith: () => true, take: () => undefined })
+  for (const text of 'abc') {
+    send(event(text))
+    await pass(10)
+  }
+  expect(received).toEqual([event('a'), event('b'), event('c')])
+})
+
+test.each<[string, string, string[]]>([
+  ['text that the AI SDK takes for something else', 'a thought', [event('a'), event('b')]],
+  ['text in another kind of event', 'Hi', [event('a').replace('}]', '}],"usage":{}'), event('b')]],
+  ['text with a character that JSON does not allow', 'Hi', [event('a\tb'), event('\\x')]],
+  ['the beginning of a line', 'Hi', [event('a') + event('b').slice(0, 9), event('b').slice(9)]],
+  ['a line in pieces', 'Hi', [event('ab').slice(0, -9), event('ab').slice(-9)]],
+  ['an event in pieces', 'Hi', [event('a').slice(0, -1), `\n${event('b')}`]],
+  ['lines that end with CRLF', 'Hi', [event('a').replaceAll('\n', '\r\n'), event('b').replaceAll('\n', '\r\n')]],
+])('a listener doesn’t take %s', async (_name, passedOn, pieces) => {
+  const { send } = await openReply(passedOn)
+  expect(await send(...pieces)).toEqual({ taken: [], received: pieces })
 })

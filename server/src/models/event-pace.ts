@@ -1,4 +1,5 @@
-import { joinEvents } from './join-events.ts'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { isAlike, joinEvents, type TextEvent, writeEvents } from './join-events.ts'
 
 /**
  * All streams together are read about this often per second. A read costs far more than an event, because what it
@@ -11,10 +12,23 @@ const turnMs = 2
 /** A turn doesn't make up for more lost time than this, because everything else on the server waits for it. */
 const longestTurnMs = 10
 
+/** Takes a reply's text directly, while the AI SDK's streams would pass it on unchanged. */
+export interface TextListener {
+  /** Whether the text that the AI SDK has passed on so far ends with `text`. */
+  endsWith(text: string): boolean
+  take(text: string): void
+}
+
+/** The listener of the request that is being made. It is passed on here, because the AI SDK has no place for it. */
+export const textListeners = new AsyncLocalStorage<TextListener>()
+
 /** Reads the event streams of models in turn. The more of them send, the longer the pauses between two reads of each. */
 export interface EventPace {
-  /** Passes a stream on. Text that has arrived during a pause becomes one event. */
-  follow(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array>
+  /**
+   * Passes a stream on. Text that has arrived during a pause becomes one event. With a listener, events that only
+   * continue the text go there instead.
+   */
+  follow(body: ReadableStream<Uint8Array>, listener?: TextListener): ReadableStream<Uint8Array>
 }
 
 export function createEventPace(): EventPace {
@@ -39,20 +53,21 @@ export function createEventPace(): EventPace {
   }
 
   return {
-    follow(body) {
+    follow(body, listener) {
       const reader = body.getReader()
-      const join = createLineJoiner()
+      const readChunk = createChunkReader(listener)
       /** The beginning of a reply doesn't wait. */
       let startedAt: number | undefined
 
       async function read() {
         open.add(reader)
         try {
-          if (startedAt !== undefined && performance.now() - startedAt > longestPauseMs) await waitForTurn()
+          const hasWaited = startedAt !== undefined && performance.now() - startedAt > longestPauseMs
+          if (hasWaited) await waitForTurn()
           const result = await reader.read()
           startedAt ??= performance.now()
           if (result.done) open.delete(reader)
-          return result
+          return { ...result, hasWaited }
         } catch (error) {
           open.delete(reader)
           throw error
@@ -62,9 +77,12 @@ export function createEventPace(): EventPace {
       return new ReadableStream<Uint8Array>(
         {
           async pull(controller) {
-            const { done, value } = await read()
-            if (done) controller.close()
-            else controller.enqueue(join(value))
+            for (;;) {
+              const { done, value, hasWaited } = await read()
+              if (done) return controller.close()
+              const rest = readChunk(value, hasWaited)
+              if (rest) return controller.enqueue(rest)
+            }
           },
           cancel(reason) {
             open.delete(reader)
@@ -79,16 +97,55 @@ export function createEventPace(): EventPace {
 
 const newline = 0x0a
 
-/** Returns a function that joins the events of a chunk. Incomplete lines stay as they are. */
-function createLineJoiner(): (chunk: Uint8Array) => Uint8Array {
+/** Returns a function that joins the events of a chunk and returns what isn't for the listener. */
+function createChunkReader(listener: TextListener | undefined) {
   let startsLine = true
-  return (chunk) => {
+  /** The event at the end of what was passed on, if it adds text. */
+  let last: TextEvent | undefined
+  /** Whether the AI SDK takes the text of events like the last one for the reply's text. */
+  let isReply = false
+
+  /**
+   * The text of a chunk that only continues the last event. What was passed on before must have left the AI SDK's
+   * streams, which it does within one turn of the event loop.
+   */
+  function readContinuation([event, end, ...more]: readonly (TextEvent | string)[]): string | undefined {
+    if (!listener || !last || typeof event !== 'object' || end !== '' || more.length > 0) return undefined
+    if (!isAlike(event, last)) return undefined
+    isReply ||= hasPassedOn(listener, last)
+    return isReply ? readString(event.text) : undefined
+  }
+
+  return (chunk: Uint8Array, hasWaited: boolean): Uint8Array | undefined => {
     const start = startsLine ? 0 : chunk.indexOf(newline) + 1
     const end = chunk.lastIndexOf(newline) + 1
+    const hasWholeLines = start === 0 && end === chunk.length
     startsLine = end === chunk.length
-    if (end <= start) return chunk
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
-    const joined = joinEvents(bytes.toString('utf8', start, end))
-    return Buffer.concat([bytes.subarray(0, start), Buffer.from(joined), bytes.subarray(end)])
+    const events = joinEvents(bytes.toString('utf8', start, end))
+    const text = hasWholeLines && hasWaited ? readContinuation(events) : undefined
+    if (text !== undefined) {
+      listener?.take(text)
+      return undefined
+    }
+    const [event, blank] = events.slice(-2)
+    const latest = startsLine && blank === '' && typeof event === 'object' ? event : undefined
+    isReply &&= latest !== undefined && isAlike(latest, last)
+    last = latest
+    return Buffer.concat([bytes.subarray(0, start), Buffer.from(writeEvents(events)), bytes.subarray(end)])
+  }
+}
+
+function hasPassedOn(listener: TextListener, { text }: TextEvent): boolean {
+  const characters = readString(text)
+  return Boolean(characters) && listener.endsWith(characters as string)
+}
+
+/** Undefined if JSON doesn't allow these characters between quotes. */
+function readString(characters: string): string | undefined {
+  try {
+    return JSON.parse(`"${characters}"`)
+  } catch {
+    return undefined
   }
 }

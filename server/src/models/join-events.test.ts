@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { joinEvents } from './join-events.ts'
+import { joinEvents, writeEvents } from './join-events.ts'
 
 const openAi = (delta: string, more = '') =>
   `data: {"id":"1","choices":[{"index":0,"delta":${delta},"finish_reason":null}]${more}}\n\n`
@@ -32,7 +32,7 @@ describe('events that only differ in their text become one', () => {
       anthropic(0, '{"type":"text_delta","text":"ab"}'),
     ],
   ])('%s', (_name, events, joined) => {
-    expect(joinEvents(events.join(''))).toBe(joined)
+    expect(writeEvents(joinEvents(events.join('')))).toBe(joined)
   })
 })
 
@@ -61,6 +61,6 @@ describe('other events stay as they are', () => {
       [openAi('{"content":"a"}'), 'data: {"id":"1","choices":[{"index":0,"delta":{"content":"b'],
     ],
   ])('%s', (_name, events) => {
-    expect(joinEvents(events.join(''))).toBe(events.join(''))
+    expect(writeEvents(joinEvents(events.join('')))).toBe(events.join(''))
   })
 })

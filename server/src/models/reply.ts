@@ -1,4 +1,5 @@
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart, LanguageModelV4ToolCall } from '@ai-sdk/provider'
+import { textListeners } from './event-pace.ts'
 import type { Model } from './models.ts'
 
 /** What has arrived of a model's reply. */
@@ -32,17 +33,22 @@ export async function readReply(
     () => silence.abort(new DOMException('The model was silent for too long', 'TimeoutError')),
     silenceMs,
   )
+  function take(text: string): void {
+    timer.refresh()
+    if (text === '') return
+    reply.text += text
+    onText?.(text)
+  }
+  const listener = { take, endsWith: (text: string) => reply.text.endsWith(text) }
   try {
     const abortSignal = AbortSignal.any([signal, silence.signal])
-    const { stream } = await model.language.doStream({ ...options, abortSignal })
+    const call = () => model.language.doStream({ ...options, abortSignal })
+    const { stream } = await textListeners.run(listener, call)
     reply.hasBegun = true
     for await (const part of stream) {
       timer.refresh()
-      if (part.type === 'text-delta') {
-        if (part.delta === '') continue
-        reply.text += part.delta
-        onText?.(part.delta)
-      } else if (part.type === 'tool-call') reply.calls.push(part)
+      if (part.type === 'text-delta') take(part.delta)
+      else if (part.type === 'tool-call') reply.calls.push(part)
       else if (part.type === 'error') throw part.error
       else if (part.type === 'finish') reply.finish = part
     }

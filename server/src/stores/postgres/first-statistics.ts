@@ -1,0 +1,51 @@
+import pg from 'pg'
+import { keepDoing, type Repeated } from '../../lib/clock.ts'
+import type { Log } from '../../lib/log.ts'
+import type { Stores } from '../stores.ts'
+
+const everyMs = 5_000
+/** How PostgreSQL finds fewer rows hardly matters. This is also its own default threshold. */
+const fewRows = 50
+const statementMs = 60_000
+
+/**
+ * Analyzes each table as soon as it has more than a few rows. Without statistics, PostgreSQL assumes that any column
+ * identifies a row, so instead of the primary key it may choose an index whose first column is the organization, and read
+ * all of an organization's rows to find one. It would analyze the table itself, but only after a minute or two; see the
+ * agent in bench/README.md.
+ */
+export function keepNewTablesAnalyzed(stores: Pick<Stores, 'database' | 'owner'>, log: Log): Repeated {
+  async function run(): Promise<void> {
+    try {
+      const tables = await listNewTables(stores)
+      if (tables.length > 0) await analyze(stores.owner, tables)
+    } catch (error) {
+      log.warn({ err: error }, 'Could not analyze new tables; retrying')
+    }
+  }
+  return keepDoing(run, everyMs)
+}
+
+async function listNewTables({ database }: Pick<Stores, 'database'>): Promise<string[]> {
+  const rows = await database.asService(
+    (sql) => sql<{ name: string }>`
+      select relname as name from pg_class
+      where relnamespace = 'public'::regnamespace and relkind = 'r' and reltuples < 0
+        and pg_stat_get_mod_since_analyze(oid) >= ${fewRows}`,
+  )
+  return rows.map(({ name }) => name)
+}
+
+/** As the schema's owner, because the service's role isn't allowed to. */
+async function analyze(owner: pg.ClientConfig, tables: readonly string[]): Promise<void> {
+  const client = new pg.Client({ ...owner, statement_timeout: statementMs, query_timeout: statementMs + 5_000 })
+  // Without a listener, a lost connection would end the process. The running query fails too.
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    // Another node may be at it.
+    for (const name of tables) await client.query(`analyze (skip_locked) ${pg.escapeIdentifier(name)}`)
+  } finally {
+    await client.end()
+  }
+}
