@@ -15,7 +15,7 @@ import { createLog, type Log } from './lib/log.ts'
 import { keepTicksFast } from './net/fast-ticks.ts'
 import { listen } from './net/listen.ts'
 import { createSetupLink } from './setup/setup.ts'
-import { keepNewTablesAnalyzed } from './stores/postgres/first-statistics.ts'
+import { keepTablesAnalyzed } from './stores/postgres/table-statistics.ts'
 import { openStores } from './stores/stores.ts'
 import { seedDemoUsage } from './usage/demo-usage.ts'
 
@@ -66,7 +66,7 @@ export async function startServer(config: Config, options: StartOptions = {}): P
       throw error
     },
   )
-  const statistics = keepNewTablesAnalyzed(stores, log)
+  const statistics = keepTablesAnalyzed(stores, log)
   let service: Capabilities | undefined
   const stop = async () => {
     app?.drain()

@@ -1,9 +1,9 @@
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { doOnce, useTestService } from '../../../test/harness.ts'
-import { keepNewTablesAnalyzed } from './first-statistics.ts'
+import { keepTablesAnalyzed } from './table-statistics.ts'
 
-test('a table that has grown is analyzed once, so that its rows are found by their key', async () => {
+test('a table is analyzed when it has rows and when it has doubled, so that its rows are found by their key', async () => {
   const { service, stores, organization, logged } = await useTestService()
   const organizationId = await organization('demo')
   const owner = new pg.Client(stores.owner)
@@ -33,7 +33,7 @@ test('a table that has grown is analyzed once, so that its rows are found by the
         explain select from runs where id = ${'00000000-0000-0000-0000-000000000001'}`
       return plan.map((line) => line['QUERY PLAN']).join('\n')
     })
-  const analyze = (owner = stores.owner) => doOnce(keepNewTablesAnalyzed({ ...stores, owner }, service.log))
+  const analyze = (owner = stores.owner) => doOnce(keepTablesAnalyzed({ ...stores, owner }, service.log))
 
   await addRuns(10)
   await analyze()
@@ -42,13 +42,17 @@ test('a table that has grown is analyzed once, so that its rows are found by the
 
   await addRuns(300)
   await analyze({ ...stores.owner, database: 'nowhere' })
-  expect(logged()).toContain('Could not analyze new tables; retrying')
+  expect(logged()).toContain('Could not analyze tables that have grown; retrying')
   expect(await explain()).not.toContain('runs_pkey')
   await analyze()
   expect(await countAnalyses()).toMatchObject({ runs: 1, threads: 1 })
   expect(await explain()).toContain('runs_pkey')
 
-  await addRuns(300)
+  await addRuns(100)
   await analyze()
   expect(await countAnalyses()).toMatchObject({ runs: 1, threads: 1 })
+
+  await addRuns(400)
+  await analyze()
+  expect(await countAnalyses()).toMatchObject({ runs: 2, threads: 2 })
 })
