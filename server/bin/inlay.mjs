@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import module from 'node:module'
+import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 
 // npm passes signals on to a shell, which ends without passing them on. A server must not outlive both.
@@ -18,9 +19,27 @@ if (process.env.npm_command) {
 
 const required = 26
 if (Number(process.versions.node.split('.')[0]) < required) runOnPinnedNode()
+else if (process.argv[2] === 'start' && hasTooManyThreads())
+  restart(`--v8-pool-size=${Math.max(availableParallelism() - 1, 1)}`)
 else {
   module.enableCompileCache?.()
   await import('../src/cli.ts')
+}
+
+/**
+ * V8 collects garbage on four threads beside the one that handles requests. On fewer cores, they would take its CPU time:
+ * replies stopped for up to 0.4 seconds; see the agent in bench/README.md.
+ */
+function hasTooManyThreads() {
+  const options = [...process.execArgv, process.env.NODE_OPTIONS]
+  const isChosen = options.some((option) => option?.includes('--v8-pool-size'))
+  // The channel to a parent, as of `node --watch`, would be lost. On Windows, a process can't be replaced.
+  return !isChosen && availableParallelism() < 5 && !process.channel && process.execve !== undefined
+}
+
+/** Replaces this process with one that has another option. It keeps its number, files and environment. */
+function restart(option) {
+  process.execve(process.execPath, [process.execPath, ...process.execArgv, option, ...process.argv.slice(1)])
 }
 
 function runOnPinnedNode() {

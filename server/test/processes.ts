@@ -235,7 +235,7 @@ export async function killPid(pid: number): Promise<void> {
   await vi.waitFor(() => expect(isAlive(pid)).toBe(false), patience)
 }
 
-function commandOf(pid: number): string {
+export function commandOf(pid: number): string {
   try {
     return process.platform === 'linux'
       ? readFileSync(`/proc/${pid}/cmdline`, 'utf8')

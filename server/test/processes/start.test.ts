@@ -1,9 +1,22 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
-import { networkInterfaces } from 'node:os'
+import { availableParallelism, networkInterfaces } from 'node:os'
 import { expect, onTestFinished, test } from 'vitest'
-import { useInstallation, useUsedInstallation } from '../processes.ts'
+import { commandOf, useInstallation, useUsedInstallation } from '../processes.ts'
+
+test('V8 gets no more threads than there are other cores, unless the operator chose how many', async () => {
+  const inlay = useUsedInstallation()
+  const first = await inlay.start()
+  const others = Math.max(availableParallelism() - 1, 1)
+  expect(commandOf(first.pid).match(/--v8-pool-size=\d+/)?.[0]).toBe(
+    others < 4 ? `--v8-pool-size=${others}` : undefined,
+  )
+  first.signal('SIGTERM')
+  expect(await first.finished).toMatchObject({ code: 0 })
+  const second = await inlay.start({ NODE_OPTIONS: '--v8-pool-size=2' })
+  expect(commandOf(second.pid)).not.toContain('--v8-pool-size')
+})
 
 test('a first start on an empty folder works, and its banner shows how to try it', async () => {
   const inlay = useInstallation()
