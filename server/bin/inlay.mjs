@@ -27,8 +27,8 @@ else {
 }
 
 /**
- * V8 collects garbage on four threads beside the one that handles requests. On fewer cores, they would take its CPU time:
- * replies stopped for up to 0.4 seconds; see the agent in bench/README.md.
+ * V8 collects garbage on four threads beside the one that handles requests. On fewer cores, they take CPU time from it,
+ * and replies stop for a moment; see the agent in bench/README.md.
  */
 function hasTooManyThreads() {
   const options = [...process.execArgv, process.env.NODE_OPTIONS]
