@@ -48,10 +48,12 @@ export function createModelClients({ mode, allowedPrivateNetworks }: Config): Mo
 export const paceEvents =
   (fetch: typeof globalThis.fetch, pace: EventPace): typeof globalThis.fetch =>
   async (input, init) => {
-    const response = await fetch(input, init)
+    const listener = textListeners.getStore()
+    // The request's timers and connection outlive the reply, and would keep its listener.
+    const response = await textListeners.run(undefined, () => fetch(input, init))
     const { body, headers, status, statusText } = response
     if (!body || !headers.get('content-type')?.startsWith('text/event-stream')) return response
-    return new Response(pace.follow(body, textListeners.getStore()), { headers, status, statusText })
+    return new Response(pace.follow(body, listener), { headers, status, statusText })
   }
 
 export function createClient(

@@ -23,7 +23,7 @@ export interface TextListener {
 }
 
 /** The listener of the request that is being made. It is passed on here, because the AI SDK has no place for it. */
-export const textListeners = new AsyncLocalStorage<TextListener>()
+export const textListeners = new AsyncLocalStorage<TextListener | undefined>()
 
 /** Reads the event streams of models in turn. The more of them send, the longer the pauses between two reads of each. */
 export interface EventPace {

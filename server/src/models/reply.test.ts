@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { createClient, paceEvents } from './clients.ts'
-import { createEventPace } from './event-pace.ts'
+import { createEventPace, textListeners } from './event-pace.ts'
 import type { Model } from './models.ts'
 import { noReply, readReply } from './reply.ts'
 
@@ -109,4 +109,15 @@ test.each<Provider>(['openai_compatible', 'anthropic'])('a reply is read as it w
       )
     }),
   )
+})
+
+test('a request doesn’t keep what its reply refers to, because its timers outlive the reply', async () => {
+  const listener = { endsWith: () => true, take: () => undefined }
+  const seen: unknown[] = []
+  const fetch = paceEvents(async () => {
+    seen.push(textListeners.getStore())
+    return new Response()
+  }, createEventPace())
+  await textListeners.run(listener, () => fetch('https://model.example.com/v1'))
+  expect(seen).toEqual([undefined])
 })
