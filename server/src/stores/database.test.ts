@@ -143,6 +143,14 @@ describe('a connection forgets its organization after', () => {
         }),
     ],
     [
+      'an error in the work beside a statement that fails',
+      (pool) =>
+        pool.asOrg(acme, (sql) => {
+          sql`select 1 / 0`.catch(() => undefined)
+          throw new Error('stop')
+        }),
+    ],
+    [
       'a failure of one of several statements in flight',
       (pool) => pool.asOrg(acme, (sql) => Promise.all([sql`select 1 / 0`, visible(sql), visible(sql)])),
     ],

@@ -1,8 +1,8 @@
-import { hash } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import pg from 'pg'
 import { serviceUnavailable } from '../lib/errors.ts'
 import type { DerivedKey } from '../lib/secrets.ts'
+import { type Outcome, SkippedStatement, sendInBatches } from './postgres/batches.ts'
 
 /**
  * Plain SQL in tagged templates: values become parameters, and the text becomes a prepared statement.
@@ -81,8 +81,7 @@ interface Watched {
   unanswered: number
   /** The tick of the last response, or of the first query sent since then. */
   heardAt: number
-  /** Whether statements are being collected for the next write. */
-  isCollecting: boolean
+  send: ReturnType<typeof sendInBatches>
 }
 
 const ticksOfPatience = 10
@@ -100,8 +99,6 @@ export function openDatabase({
   const pool = new pg.Pool({
     ...connection,
     max: connections,
-    pipeline: true,
-    types: columnTypes,
     connectionTimeoutMillis: answerWithinMs / 2,
     // A new connection plans each statement again several times. Many networks drop connections that are idle for longer.
     idleTimeoutMillis: 60_000,
@@ -114,7 +111,9 @@ export function openDatabase({
   // Counts ticks instead of time, so that a process that was itself suspended or blocked doesn't blame PostgreSQL.
   let tick = 0
   const watched = new Map<pg.PoolClient, Watched>()
-  pool.on('connect', (client) => void watched.set(client, { unanswered: 0, heardAt: tick, isCollecting: false }))
+  pool.on('connect', (client) => {
+    watched.set(client, { unanswered: 0, heardAt: tick, send: sendInBatches(client, columnTypes) })
+  })
   pool.on('remove', (client) => void watched.delete(client))
   const watch = setInterval(() => {
     tick += 1
@@ -149,20 +148,17 @@ export function openDatabase({
     }
     client.on('error', onError)
     const send = (text: string, values: unknown[]) =>
-      new Promise<pg.ResultBuilder>((resolve, reject) => {
-        // Passing a config object instead would copy it, which takes as long as the rest of sending the query.
-        const query = new pg.Query<never, unknown[]>(text, values, (error, result) => {
+      new Promise<Outcome>((resolve, reject) => {
+        state.send(text, values, (error, outcome) => {
           state.unanswered -= 1
           state.heardAt = tick
-          if (!error) return resolve(result)
+          if (outcome) return resolve(outcome)
           failure ??= error
-          if (!(error instanceof pg.DatabaseError)) broken = error
+          if (!(error instanceof pg.DatabaseError || error instanceof SkippedStatement)) broken = error
           reject(error)
         })
         if (state.unanswered === 0) state.heardAt = tick
         state.unanswered += 1
-        collectStatements(client, state)
-        client.query(Object.assign(query, { name: statementName(text) }))
       })
     let statements = 0
     let latest: Promise<unknown> | undefined
@@ -170,12 +166,12 @@ export function openDatabase({
     const run = <Row>(strings: TemplateStringsArray, ...values: unknown[]) => {
       // Statements left over from failed work must not run in the connection's next transaction.
       if (isOver) return Promise.reject(new Error('The transaction has ended'))
-      const rows = send(joinText(strings), values).then((result) => result.rows as Row[], leadBack)
+      const rows = send(joinText(strings), values).then(({ rows }) => rows as Row[], leadBack)
       statements += 1
       latest = rows
       return rows
     }
-    let committing: Promise<pg.ResultBuilder> | undefined
+    let committing: Promise<Outcome> | undefined
     const commit = () => {
       isOver = true
       committing ??= send('commit', [])
@@ -195,8 +191,12 @@ export function openDatabase({
       ended.catch(ignore)
       const outcome = await result
       await opened
-      // If `work` swallowed an error, the commit becomes a rollback, which PostgreSQL reports as success.
-      if ((await ended).command !== 'COMMIT') {
+      // If `work` swallowed an error, PostgreSQL skips the commit, or rolls back and reports that as success.
+      const { command } = await ended.catch((error) => {
+        if (isAborted(error)) return { command: 'ROLLBACK' }
+        throw error
+      })
+      if (command !== 'COMMIT') {
         if (isOverload(failure)) throw failure
         throw new Error('The transaction was rolled back by an earlier error', { cause: failure })
       }
@@ -206,7 +206,7 @@ export function openDatabase({
       const error = isAborted(caught) ? (failure ?? caught) : caught
       isOver = true
       // The rollback's response arrives after those of all statements still in flight.
-      if (!broken) await send('rollback', []).catch(ignore)
+      if (!broken) await rollBack(send)
       if (broken) throw serviceUnavailable('The database is not reachable', broken)
       throw isOverload(error) ? serviceUnavailable('The database is overloaded', error) : error
     } finally {
@@ -244,23 +244,7 @@ function cut(client: pg.PoolClient, afterMs: number): void {
   streamOf(client).destroy(new Error(`PostgreSQL did not answer within ${afterMs} ms`))
 }
 
-/**
- * Writes the statements that code sends without waiting for a response in one system call. The library makes one for
- * each statement; see the agent in bench/README.md.
- */
-function collectStatements(client: pg.PoolClient, state: Watched): void {
-  if (state.isCollecting) return
-  state.isCollecting = true
-  const stream = streamOf(client)
-  stream.cork()
-  process.nextTick(() => {
-    state.isCollecting = false
-    stream.uncork()
-  })
-}
-
 const texts = new WeakMap<TemplateStringsArray, string>()
-const names = new Map<string, string>()
 
 /**
  * `select * from t where a = ` + ` and b = ` → `select * from t where a = $1 and b = $2`, once per place in the code.
@@ -274,19 +258,21 @@ function joinText(strings: TemplateStringsArray): string {
   return text
 }
 
-function statementName(text: string): string {
-  let name = names.get(text)
-  if (name === undefined) {
-    name = hash('sha1', text, 'hex').slice(0, 16)
-    names.set(text, name)
-  }
-  return name
-}
-
 const ignore = () => undefined
 
+/** If statements that were sent before fail in the same batch, the rollback is skipped and must be sent again. */
+async function rollBack(send: (text: string, values: unknown[]) => Promise<unknown>): Promise<void> {
+  for (let isSkipped = true; isSkipped; ) {
+    isSkipped = await send('rollback', []).then(
+      () => false,
+      (error) => error instanceof SkippedStatement,
+    )
+  }
+}
+
 /** The statement failed only because an earlier one of its transaction had failed. */
-const isAborted = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '25P02'
+const isAborted = (error: unknown): boolean =>
+  error instanceof SkippedStatement || (error instanceof pg.DatabaseError && error.code === '25P02')
 
 /** Replaces the stack of an error, which leads to the socket, with one that leads to the statement's caller. */
 function leadBack(error: Error): never {
