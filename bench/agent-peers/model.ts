@@ -18,7 +18,6 @@ function stream(response: ServerResponse, { tokens, everyMs }: { tokens: number;
     response.write(delta(`{"content":"${writeToken()}"}`))
     sent += 1
     if (sent < tokens) return
-    clearInterval(timer)
     const usage = `,"usage":{"prompt_tokens":500,"completion_tokens":${tokens},"total_tokens":${500 + tokens}}`
     response.end(`${delta('{}', '"stop"')}${event('', usage)}data: [DONE]\n\n`)
   }
@@ -28,9 +27,14 @@ function stream(response: ServerResponse, { tokens, everyMs }: { tokens: number;
     if (response.writableNeedDrain) response.once('drain', sendAll)
     else setImmediate(sendAll)
   }
-  const timer = everyMs > 0 ? setInterval(send, everyMs) : undefined
-  response.on('close', () => clearInterval(timer))
-  if (timer) send()
+  // An interval would drift by a fifth of a second per reply, and conversations would no longer ask at even times.
+  const beganAt = performance.now()
+  const sendNext = () => {
+    if (sent === tokens || response.destroyed) return
+    send()
+    setTimeout(sendNext, beganAt + sent * everyMs - performance.now())
+  }
+  if (everyMs > 0) sendNext()
   else sendAll()
 }
 
