@@ -15,7 +15,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startTestProvider, type TestProvider } from '../server/test/oidc-provider.ts'
 import { asRunInput, type Conversation, openPage, openStream } from './agent-peers/clients.ts'
 import { now, type Task, writeTask } from './agent-peers/tasks.ts'
-import { cpuOf, cpuOfChildren, options, peer, quantile, residentOf, startInlay, stopAll } from './load.ts'
+import { cpuOf, cpuOfChildren, cpuOfMachine, options, peer, quantile, residentOf, startInlay, stopAll } from './load.ts'
 
 interface Contender {
   name: string
@@ -33,6 +33,8 @@ interface Sample {
   first: number[]
   /** Milliseconds between a token's departure from the model and its arrival. */
   late: number[]
+  /** The share of the machine's CPU time that its host took away, in percent. */
+  stolen: number
 }
 
 const origin = 'https://shop.example.com'
@@ -117,7 +119,7 @@ async function measure(contender: Contender, { conversations, ...task }: Load): 
   const begin = opened + Math.max(2 * turnMs, 3_000) * 1000
   const end = begin + seconds * 1_000_000
   const isCounted = (time: number) => time >= begin && time < end
-  const sample: Sample = { cpu: 0, postgres: 0, replies: 0, tokens: 0, first: [], late: [] }
+  const sample: Sample = { cpu: 0, postgres: 0, replies: 0, tokens: 0, first: [], late: [], stolen: 0 }
 
   async function talk(conversation: Conversation, index: number): Promise<void> {
     let threadId = ''
@@ -143,13 +145,19 @@ async function measure(contender: Contender, { conversations, ...task }: Load): 
   }
 
   async function countCpu(): Promise<void> {
-    const times = () => ({ cpu: cpuOf(contender.pid), postgres: cpuOfChildren(contender.pid) })
+    const times = () => ({
+      cpu: cpuOf(contender.pid),
+      postgres: cpuOfChildren(contender.pid),
+      machine: cpuOfMachine(),
+    })
     await sleep((begin - now()) / 1000)
     const before = times()
     await sleep((end - now()) / 1000)
     const after = times()
     sample.cpu = (after.cpu - before.cpu) / sample.tokens
     sample.postgres = (after.postgres - before.postgres) / sample.tokens
+    const { all, stolen } = before.machine
+    sample.stolen = ((after.machine.stolen - stolen) / (after.machine.all - all)) * 100
   }
 
   await Promise.all([countCpu(), ...open.map(talk)])
@@ -203,8 +211,9 @@ function printLong(longs: Samples, shorts: Samples): void {
     row(contender.name, ...describeCpu(longs, own), digit(further), `${digit(perReply / 1000)} ms`)
   }
   console.log()
-  row('Server', 'First token p50 ms', 'p99', 'After the model’s p50', 'p99', 'Delay of a token p50', 'p99', 'longest')
-  row('---', ...Array(7).fill('---:'))
+  const firstTitles = ['First token p50 ms', 'p99', 'After the model’s p50', 'p99']
+  row('Server', ...firstTitles, 'Delay of a token p50', 'p99', 'longest', 'Taken by the host')
+  row('---', ...Array(8).fill('---:'))
   for (const [{ name }, own] of longs) {
     const of = (key: 'first' | 'late', share: number) => median(own.map((sample) => quantile(sample[key], share)))
     const behind = (share: number) => {
@@ -216,7 +225,8 @@ function printLong(longs: Samples, shorts: Samples): void {
     }
     const most = Math.max(...own.map(({ late }) => quantile(late, 1 - Number.EPSILON)))
     const first = [digit(of('first', 0.5)), digit(of('first', 0.99)), behind(0.5), behind(0.99)]
-    row(name, ...first, digit(of('late', 0.5)), digit(of('late', 0.99)), digit(most))
+    const stolen = own.map((sample) => `${digit(sample.stolen)} %`).join(', ')
+    row(name, ...first, digit(of('late', 0.5)), digit(of('late', 0.99)), digit(most), stolen)
   }
   console.log()
 }

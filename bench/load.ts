@@ -208,6 +208,13 @@ export function cpuOf(pid: number): number {
   return times.length > 0 ? times.reduce((sum, time) => sum + time, 0) / 1000 : Number.NaN
 }
 
+/** CPU time of the machine, in ticks, and the part that its host gave to others meanwhile. Only on Linux. */
+export function cpuOfMachine(): { all: number; stolen: number } {
+  if (!existsSync('/proc/stat')) return { all: Number.NaN, stolen: Number.NaN }
+  const times = readFileSync('/proc/stat', 'utf8').split('\n', 1).join().split(/ +/).slice(1, 9).map(Number)
+  return { all: times.reduce((sum, time) => sum + time), stolen: times[7] ?? 0 }
+}
+
 function readStat(pid: number) {
   const file = `/proc/${pid}/stat`
   if (!existsSync(file)) return undefined

@@ -1,4 +1,5 @@
-// Compares SQL clients for tenant queries: `pg` (named prepared statements, pipelined or not) and `postgres`.
+// Compares SQL clients for tenant queries: `pg` (named prepared statements, pipelined or not, and in Inlay's batches) and
+// `postgres`.
 // Every tenant query is begin, set_config('inlay.organization_id'), statements, commit, with forced row-level security.
 //
 //   node bench/sql-clients.ts [--rounds=3] [--seconds=3]     # on a busy machine: --rounds=16 --seconds=0.5
@@ -16,6 +17,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
 import postgres from 'postgres'
+import { columnTypes } from '../server/src/stores/database.ts'
+import { type Outcome, sendInBatches } from '../server/src/stores/postgres/batches.ts'
 
 const { values: options } = parseArgs({
   options: {
@@ -128,6 +131,32 @@ const pgAsOrg =
     }
   }
 
+/** As in server/src/stores/database.ts. */
+function inBatches(pool: pg.Pool, isCommitSentAlong: boolean): AsOrg {
+  const senders = new WeakMap<pg.PoolClient, ReturnType<typeof sendInBatches>>()
+  return async (org, statements) => {
+    const client = await pool.connect()
+    const send = senders.get(client) ?? sendInBatches(client, columnTypes)
+    senders.set(client, send)
+    const run = (text: string, values: string[] = []) =>
+      new Promise<Outcome>((resolve, reject) => {
+        send(text, values, (error, outcome) => (outcome ? resolve(outcome) : reject(error)))
+      })
+    try {
+      const opening = [run('begin'), run(setOrg, [org])]
+      const results = statements.map(({ text, values }) => run(text, values))
+      const committing = isCommitSentAlong ? [run('commit')] : []
+      const [, , first] = await Promise.all([...opening, ...results, ...committing])
+      if (!isCommitSentAlong) await run('commit')
+      client.release()
+      return Number(first?.command.split(' ').at(-1))
+    } catch (error) {
+      client.release(true)
+      throw error
+    }
+  }
+}
+
 const read = (item: string): Statement[] => [{ name: 'select-item', text: selectItem, values: [item] }]
 const write = (org: string): Statement[] => {
   const item = randomUUID()
@@ -167,6 +196,8 @@ function variantsOf(plain: pg.Pool, pipelined: pg.Pool, owner: pg.Pool, sql: pos
     ...both('pg, no pipeline', (n) => 3 + n, pgAsOrg(plain, 'no pipeline')),
     ...both('pg, pipeline, commit after', () => 2, pgAsOrg(pipelined, 'commit after')),
     ...both('pg, pipeline, commit along', () => 1, pgAsOrg(pipelined, 'commit along')),
+    ...both('pg, batches, commit after', () => 2, inBatches(plain, false)),
+    ...both('pg, batches, commit along', () => 1, inBatches(plain, true)),
     ...both('postgres, each awaited', (n) => 3 + n, jsAwaited),
     ...both('postgres, array of statements', () => 3, jsTogether),
   ]
