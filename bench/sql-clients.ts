@@ -18,7 +18,7 @@ import { parseArgs } from 'node:util'
 import pg from 'pg'
 import postgres from 'postgres'
 import { columnTypes } from '../server/src/stores/database.ts'
-import { type Outcome, sendInBatches } from '../server/src/stores/postgres/batches.ts'
+import { type StatementResult, sendInBatches } from '../server/src/stores/postgres/batches.ts'
 
 const { values: options } = parseArgs({
   options: {
@@ -139,7 +139,7 @@ function inBatches(pool: pg.Pool, isCommitSentAlong: boolean): AsOrg {
     const send = senders.get(client) ?? sendInBatches(client, columnTypes)
     senders.set(client, send)
     const run = (text: string, values: string[] = []) =>
-      new Promise<Outcome>((resolve, reject) => {
+      new Promise<StatementResult>((resolve, reject) => {
         send(text, values, (error, outcome) => (outcome ? resolve(outcome) : reject(error)))
       })
     try {

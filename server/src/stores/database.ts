@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import pg from 'pg'
 import { serviceUnavailable } from '../lib/errors.ts'
 import type { DerivedKey } from '../lib/secrets.ts'
-import { type Outcome, SkippedStatement, sendInBatches } from './postgres/batches.ts'
+import { SkippedStatement, type StatementResult, sendInBatches } from './postgres/batches.ts'
 
 /**
  * Plain SQL in tagged templates: values become parameters, and the text becomes a prepared statement.
@@ -148,7 +148,7 @@ export function openDatabase({
     }
     client.on('error', onError)
     const send = (text: string, values: unknown[]) =>
-      new Promise<Outcome>((resolve, reject) => {
+      new Promise<StatementResult>((resolve, reject) => {
         state.send(text, values, (error, outcome) => {
           state.unanswered -= 1
           state.heardAt = tick
@@ -171,7 +171,7 @@ export function openDatabase({
       latest = rows
       return rows
     }
-    let committing: Promise<Outcome> | undefined
+    let committing: Promise<StatementResult> | undefined
     const commit = () => {
       isOver = true
       committing ??= send('commit', [])

@@ -3,7 +3,7 @@ import { parseIntoClientConfig } from 'pg-connection-string'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { makeConfig } from '../../../test/harness.ts'
 import { columnTypes } from '../database.ts'
-import { type Outcome, SkippedStatement, sendInBatches } from './batches.ts'
+import { SkippedStatement, type StatementResult, sendInBatches } from './batches.ts'
 
 let connection: pg.ClientConfig
 let remove: () => Promise<void>
@@ -32,7 +32,7 @@ async function useBatches(types = columnTypes) {
     responses.count += 1
   })
   const run = (text: string, ...values: unknown[]) =>
-    new Promise<Outcome>((resolve, reject) => {
+    new Promise<StatementResult>((resolve, reject) => {
       send(text, values, (error, outcome) => (outcome ? resolve(outcome) : reject(error)))
     })
   const rowsOf = async (text: string, ...values: unknown[]) => (await run(text, ...values)).rows

@@ -8,7 +8,7 @@ import { prepareValue } from 'pg/lib/utils.js'
  * are asked for when a statement is prepared. See the agent in bench/README.md.
  */
 
-export interface Outcome {
+export interface StatementResult {
   rows: Record<string, unknown>[]
   /** `COMMIT`, or `SELECT 2`. */
   command: string
@@ -19,7 +19,7 @@ interface Statement {
   text: string
   values: (string | Buffer | null)[]
   end(error: Error): void
-  end(error: undefined, outcome: Outcome): void
+  end(error: undefined, outcome: StatementResult): void
 }
 
 /** PostgreSQL skips the rest of a batch when a statement fails. */
@@ -29,7 +29,11 @@ export class SkippedStatement extends Error {
   }
 }
 
-type Send = (text: string, values: unknown[], end: (error: Error | undefined, outcome?: Outcome) => void) => void
+type Send = (
+  text: string,
+  values: unknown[],
+  end: (error: Error | undefined, outcome?: StatementResult) => void,
+) => void
 
 /**
  * Sends a connection's statements. Those that are sent without waiting for a response form a batch, and so do those that
