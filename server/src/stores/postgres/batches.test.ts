@@ -48,6 +48,7 @@ describe('statements that are sent together', () => {
       run("insert into notes values ('one'), ($1)", 'two'),
       run('select text from notes order by text'),
       run('select text from notes where false'),
+      run(''),
     ])
     expect(outcomes).toEqual([
       { command: 'SELECT 1', rows: [{ a: 1, b: 'x' }] },
@@ -55,6 +56,7 @@ describe('statements that are sent together', () => {
       { command: 'INSERT 0 2', rows: [] },
       { command: 'SELECT 2', rows: [{ text: 'one' }, { text: 'two' }] },
       { command: 'SELECT 0', rows: [] },
+      { command: '', rows: [] },
     ])
     expect(responses.count).toBe(1)
   })

@@ -3,9 +3,9 @@ import pg from 'pg'
 import { prepareValue } from 'pg/lib/utils.js'
 
 /**
- * Sends statements to PostgreSQL in batches. The library ends each statement with a message after which PostgreSQL
- * responds at once, and asks for the names of its columns each time. Here, a batch ends with one such message, and columns
- * are asked for when a statement is prepared. See the agent in bench/README.md.
+ * Sends statements to PostgreSQL in batches. The library ends each statement with a Sync message, after which PostgreSQL
+ * sends the result at once, and asks for the statement's columns each time. Here, a batch ends with one Sync, and columns
+ * are only asked for when a statement is prepared. See the SQL clients in bench/README.md.
  */
 
 export interface StatementResult {
@@ -19,7 +19,7 @@ interface Statement {
   text: string
   values: (string | Buffer | null)[]
   end(error: Error): void
-  end(error: undefined, outcome: StatementResult): void
+  end(error: undefined, result: StatementResult): void
 }
 
 /** PostgreSQL skips the rest of a batch when a statement fails. */
@@ -29,11 +29,8 @@ export class SkippedStatement extends Error {
   }
 }
 
-type Send = (
-  text: string,
-  values: unknown[],
-  end: (error: Error | undefined, outcome?: StatementResult) => void,
-) => void
+/** `end` is called once, with an error or a result. */
+type Send = (text: string, values: unknown[], end: (error: Error | undefined, result?: StatementResult) => void) => void
 
 /**
  * Sends a connection's statements. Those that are sent without waiting for a response form a batch, and so do those that
@@ -53,14 +50,12 @@ export function sendInBatches(client: pg.PoolClient, types: pg.CustomTypesConfig
   }
 
   return (text, values, end) => {
-    waiting.push({ name: nameOf(text), text, values: values.map(toParameter), end })
+    waiting.push({ name: nameOf(text), text, values: values.map((value) => prepareValue(value)), end })
     if (isSending) return
     isSending = true
     process.nextTick(sendWaiting)
   }
 }
-
-const toParameter = (value: unknown) => prepareValue(value)
 
 const names = new Map<string, string>()
 
