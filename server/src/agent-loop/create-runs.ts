@@ -7,7 +7,7 @@ import { failure, invalid, notFound } from '../lib/errors.ts'
 import { isId, newId } from '../lib/ids.ts'
 import type { Models } from '../models/models.ts'
 import type { Prices } from '../models/prices.ts'
-import { loadTokenizer } from '../models/tokens.ts'
+import { loadTokenizer } from '../models/tokens/tokenizer.ts'
 import { describeStory } from '../run-feeds/chunks.ts'
 import { createFeeds } from '../run-feeds/feeds.ts'
 import { createLateResults, findLateCall, saveLateResult } from '../runs/late-results.ts'
@@ -369,7 +369,8 @@ export async function createRuns(service: Needs): Promise<Runs> {
       return isSaved
     })
     if (isSaved) feeds.changed(run)
-    return true
+    // Otherwise, the call has ended or the run was taken over meanwhile: the next attempt finds out which.
+    return isSaved
   }
 
   async function adopt(speaker: Speaker, threadId: string, visitor: string): Promise<void> {

@@ -185,6 +185,32 @@ describe('the result of a call whose outcome was unknown', { timeout: 60_000 }, 
     await vi.waitFor(async () => expect(await row()).toEqual({ state: 'succeeded', result: 'visited' }), patience)
   })
 
+  test('waits if another node has just taken the run over, and hasn’t noted yet that the outcome is unknown', async () => {
+    const { chat, run, call_id, answer, row } = await loseCall(visitOnce)
+    await chat.rest(run, 'succeeded')
+    const lockThread = (sql: Sql) => sql`select from threads where id = ${chat.thread} for update`
+    await inDemo(async (sql) => {
+      await lockThread(sql)
+      await answer('visited')
+      const waiting = () =>
+        inDemo(
+          (sql) => sql`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        )
+      await vi.waitFor(async () => expect(await waiting()).toHaveLength(1), patience)
+      await sql`
+        update runs set status = 'running', lease_until = now() + interval '1 minute', ended_at = null where id = ${run}`
+      await sql`update tool_calls set state = 'running' where id = ${call_id}`
+    })
+    await inDemo(async (sql) => {
+      // It is locked for the result before.
+      await lockThread(sql)
+      await sql`update tool_calls set state = 'unknown' where id = ${call_id}`
+      await sql`update runs set status = 'succeeded', lease_until = null, ended_at = now() where id = ${run}`
+    })
+    await vi.waitFor(async () => expect(await row()).toEqual({ state: 'succeeded', result: 'visited' }), patience)
+  })
+
   test.each<[string, (lost: Lost) => Promise<[from: Page, receipt?: string | undefined]>]>([
     ['another session without a receipt', async () => [await shop.page(member, { hello: { tab_id: 'tab' } })]],
     ['another tab', async ({ receipt }) => [await shop.page(member, { hello: { tab_id: 'other' } }), receipt]],

@@ -1,5 +1,5 @@
 import { Failure } from '../lib/errors.ts'
-import { loadTokenizer } from '../models/tokens.ts'
+import { loadTokenizer } from '../models/tokens/tokenizer.ts'
 import { type Chunk, describeEnd, hasEnded } from '../run-feeds/chunks.ts'
 import { LeaseLost, Stopped } from '../runs/leases.ts'
 import { type Conversation, type RunStory, selectConversation } from '../runs/rows.ts'

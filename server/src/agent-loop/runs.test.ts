@@ -5,7 +5,7 @@ import { openChat } from '../../test/chat.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import type { Script, ScriptedModel } from '../../test/scripted-model.ts'
 import { member, type Person } from '../../test/shop.ts'
-import { countTokens } from '../models/tokens.ts'
+import { countTokens } from '../models/tokens/tokenizer.ts'
 
 let shop: AgentShop
 let model: ScriptedModel

@@ -1,6 +1,6 @@
 import type { Model } from '../models/models.ts'
 import { noReply, readReply } from '../models/reply.ts'
-import { countPromptTokens, measureTokens, noTokens, type Prompt } from '../models/tokens.ts'
+import { countPromptTokens, measureTokens, noTokens, type Prompt } from '../models/tokens/tokens.ts'
 import { writeSummaryPrompt } from '../prompts/compaction.ts'
 import { writePrompt } from '../prompts/prompt.ts'
 import type { Conversation, RunStory } from '../runs/rows.ts'

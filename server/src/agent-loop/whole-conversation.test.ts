@@ -2,7 +2,7 @@ import { LLMock } from '@copilotkit/aimock'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { openChat } from '../../test/chat.ts'
 import { type Delegation, startDelegation } from '../../test/delegation.ts'
-import { countTokens } from '../models/tokens.ts'
+import { countTokens } from '../models/tokens/tokenizer.ts'
 
 const mock = new LLMock({ port: 0 })
 let org: Delegation

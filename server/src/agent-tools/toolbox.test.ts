@@ -4,7 +4,7 @@ import { type AgentWorld, ann, callOf, noTrust, startAgentWorld } from '../../te
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { pageOrigin } from '../../test/page.ts'
 import { newId } from '../lib/ids.ts'
-import { countTokens } from '../models/tokens.ts'
+import { countTokens } from '../models/tokens/tokenizer.ts'
 import type { Run, ToolCallRow } from '../runs/run.ts'
 import { startThread } from '../threads/threads.ts'
 import type { AgentTool } from './toolbox.ts'

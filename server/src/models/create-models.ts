@@ -5,7 +5,7 @@ import { createDemoModel } from './demo/demo-model.ts'
 import { explainModelFailure } from './failures.ts'
 import { type Choice, chooseInstallationModel } from './installation.ts'
 import type { Model, Models, ModelTest } from './models.ts'
-import { measureTokens, type Prompt } from './tokens.ts'
+import { measureTokens, type Prompt } from './tokens/tokens.ts'
 
 const testWithinMs = 20_000
 const mostTestTokens = 16

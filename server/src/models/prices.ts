@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
 import { type ModelPrice, readPriceFile } from '../config/price-file.ts'
 import type { Model } from './models.ts'
-import type { Tokens } from './tokens.ts'
+import type { Tokens } from './tokens/tokens.ts'
 
 /** Micro-USD for a million tokens. */
 export interface Price {

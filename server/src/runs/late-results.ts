@@ -29,7 +29,7 @@ interface Waiting {
   attempt: Promise<void> | undefined
 }
 
-/** `accept` returns false if it's too early, because the node that made the call may still store the result itself. */
+/** `accept` returns false if it has to be tried again: the node that works on the run may still store an outcome itself. */
 export function createLateResults(
   { log }: Pick<Service, 'log'>,
   accept: (result: LateResult) => Promise<boolean>,
@@ -106,7 +106,7 @@ export const selectLateResults = (sql: Sql, threadId: string, callIds: readonly 
 
 /**
  * Stores a late result once, whichever node works on the run: that one locks the thread too before it writes. Returns
- * false if the call is no longer open.
+ * false if the call is no longer open, or if it's too early again.
  */
 export async function saveLateResult(
   sql: Sql,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Log } from '../lib/log.ts'
 import type { Model } from '../models/models.ts'
-import type { Prompt, Tokens } from '../models/tokens.ts'
+import type { Prompt, Tokens } from '../models/tokens/tokens.ts'
 import type { Run, RunError, RunStatus, ToolCallRow } from '../runs/run.ts'
 import { describeArguments, describePrompt, describeReply, describeResult, type Written } from './contents.ts'
 import type { Histograms } from './histograms.ts'

@@ -6,7 +6,8 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4Usage,
 } from '@ai-sdk/provider'
-import { countPromptTokens, countTokens } from '../tokens.ts'
+import { countTokens } from '../tokens/tokenizer.ts'
+import { countPromptTokens } from '../tokens/tokens.ts'
 import { decide } from './demo-rules.ts'
 
 /** A finished reply: text in words, or one call of a tool. */

@@ -1,6 +1,5 @@
-import { hash } from 'node:crypto'
 import type { LanguageModelV4CallOptions, LanguageModelV4Usage } from '@ai-sdk/provider'
-import { LRUCache } from 'lru-cache'
+import { countTokens } from './tokenizer.ts'
 
 /** The tokens of one call to a model. */
 export interface Tokens {
@@ -55,39 +54,4 @@ function textOf(part: Part): string {
   if (part.type === 'tool-result') return `${part.toolName} ${JSON.stringify(part.output)}`
   // The size of a file says nothing about its tokens.
   return ''
-}
-
-/** The tokenizer takes quadratic time for long runs without spaces, or of spaces, so they are interrupted. */
-const interruptRuns = (text: string): string => text.replace(/\S{200}(?=\S)/g, '$& ').replace(/\s{200}(?=\s)/g, '$&.')
-
-/**
- * Counts of earlier texts by their hash: instructions, tools and the beginning of a conversation are the same in every
- * step, and a hash takes far less time than a count.
- */
-const known = new LRUCache<string, number>({ max: 10_000 })
-
-/** Counts with OpenAI's tokenizer. Other models split text differently, so it's an estimate for them. */
-export async function countTokens(text: string): Promise<number> {
-  const key = hash('sha256', text, 'base64')
-  const count = known.get(key) ?? (await tokenize(text))
-  known.set(key, count)
-  return count
-}
-
-type Tokenizer = typeof import('gpt-tokenizer/encoding/o200k_base')
-let tokenizer: Promise<Tokenizer> | undefined
-
-/**
- * The tokenizer is loaded when it's first needed, because its table takes many megabytes. That takes half a second, and
- * far longer on a busy machine: await this before a transaction that counts, or PostgreSQL may end the transaction.
- */
-export function loadTokenizer(): Promise<Tokenizer> {
-  tokenizer ??= import('gpt-tokenizer/encoding/o200k_base')
-  return tokenizer
-}
-
-async function tokenize(text: string): Promise<number> {
-  const { countTokens } = await loadTokenizer()
-  // Text that looks like a special token is ordinary text here.
-  return countTokens(interruptRuns(text), { disallowedSpecial: new Set() })
 }

@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import fc from 'fast-check'
+import { countTokens as countHere } from 'gpt-tokenizer/encoding/o200k_base'
+import { expect, onTestFinished, test } from 'vitest'
+import { countTokens } from './tokenizer.ts'
+
+test.each([
+  ['', 0],
+  ['Hello, world', 3],
+  ['grüß dich', 4],
+  ['<|endoftext|>', 7],
+])('"%s" is counted like OpenAI counts it', async (text, tokens) => {
+  expect(await countTokens(text)).toBe(tokens)
+})
+
+test('a long run of letters or spaces is counted in parts, which changes the count little', async () => {
+  for (const letter of ['a', '漢', ' ']) {
+    const [short, long] = [await countTokens(letter.repeat(200)), await countTokens(letter.repeat(200_000))]
+    expect(long / 1_000 / short).toBeGreaterThan(0.9)
+    expect(long / 1_000 / short).toBeLessThan(3)
+  }
+})
+
+test('any text is counted, also half of a character', async () => {
+  const texts = fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.array(fc.integer({ max: 0xffff, min: 0 })))
+  await fc.assert(
+    fc.asyncProperty(texts, async (drawn) => {
+      const text = typeof drawn === 'string' ? drawn : String.fromCharCode(...drawn)
+      expect(await countTokens(text)).toBe(countHere(text, { disallowedSpecial: new Set() }))
+    }),
+  )
+})
+
+test('many texts at once get their own counts', async () => {
+  const texts = Array.from({ length: 100 }, (_, length) => ' word'.repeat(length))
+  expect(await Promise.all(texts.map(countTokens))).toEqual(texts.map((_, length) => length))
+})
+
+test('the server goes on while a long text is counted', async () => {
+  let turns = 0
+  const timer = setInterval(() => {
+    turns += 1
+  }, 1)
+  await countTokens(Array.from({ length: 200_000 }, (_, index) => `word${index}`).join(' '))
+  clearInterval(timer)
+  expect(turns).toBeGreaterThan(5)
+})
+
+test('if the thread fails, those who wait are told, the next count starts another, and the process can end', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'inlay-tokenizer-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const failOnce = `
+    import { existsSync, writeFileSync } from 'node:fs'
+    import { registerHooks } from 'node:module'
+    const load = (url, context, next) => {
+      if (!url.includes('/encoding/o200k_base') || existsSync('failed')) return next(url, context)
+      writeFileSync('failed', '')
+      throw new Error('The disk cannot be read.')
+    }
+    registerHooks({ load })`
+  const count = `
+    import { countTokens } from ${JSON.stringify(import.meta.resolve('./tokenizer.ts'))}
+    const failures = await Promise.allSettled(['Hello', 'Hello, world'].map(countTokens))
+    console.log(JSON.stringify([...failures.map(({ reason }) => reason.message), await countTokens('Hello, world')]))`
+  writeFileSync(join(folder, 'fail-once.mjs'), failOnce)
+  writeFileSync(join(folder, 'count.mjs'), count)
+  const args = ['--import', './fail-once.mjs', 'count.mjs']
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: folder })
+  expect(JSON.parse(stdout)).toEqual(['The disk cannot be read.', 'The disk cannot be read.', 3])
+})

@@ -1,0 +1,63 @@
+import { hash } from 'node:crypto'
+import { Worker } from 'node:worker_threads'
+import { LRUCache } from 'lru-cache'
+
+/**
+ * Counts of earlier texts by their hash: instructions, tools and the beginning of a conversation are the same in every
+ * step, and a hash takes far less time than a count.
+ */
+const known = new LRUCache<string, number>({ max: 10_000 })
+
+/** Counts with OpenAI's tokenizer. Other models split text differently, so it's an estimate for them. */
+export async function countTokens(text: string): Promise<number> {
+  const key = hash('sha256', text, 'base64')
+  const count = known.get(key) ?? (await tokenize(text))
+  known.set(key, count)
+  return count
+}
+
+/**
+ * The tokenizer is loaded when it's first needed, because its table takes many megabytes. That takes half a second, and
+ * far longer on a busy machine: await this before a transaction that counts, or PostgreSQL may end the transaction.
+ */
+export async function loadTokenizer(): Promise<void> {
+  await tokenize('')
+}
+
+/**
+ * The tokenizer has a thread of its own, because its table has more strings than all the rest of the server. Loading
+ * them would stop every request, and so would V8, which visits them at the end of a collection; see the agent in
+ * bench/README.md.
+ */
+interface Tokenizer {
+  thread: Worker
+  /** The thread responds in the order in which it was asked. */
+  asked: PromiseWithResolvers<number>[]
+}
+let tokenizer: Tokenizer | undefined
+
+function tokenize(text: string): Promise<number> {
+  tokenizer ??= startTokenizer()
+  const count = Promise.withResolvers<number>()
+  tokenizer.asked.push(count)
+  tokenizer.thread.ref()
+  tokenizer.thread.postMessage(text)
+  return count.promise
+}
+
+function startTokenizer(): Tokenizer {
+  const thread = new Worker(new URL('./tokenizer-thread.ts', import.meta.url))
+  const asked: Tokenizer['asked'] = []
+  const fail = (error: Error) => {
+    // Whoever counts next starts another thread.
+    if (tokenizer?.thread === thread) tokenizer = undefined
+    for (const count of asked.splice(0)) count.reject(error)
+  }
+  thread.on('message', (count: number) => {
+    asked.shift()?.resolve(count)
+    // The process may end when nobody waits.
+    if (asked.length === 0) thread.unref()
+  })
+  thread.on('error', fail).on('exit', () => fail(new Error('The thread of the tokenizer ended.')))
+  return { thread, asked }
+}
