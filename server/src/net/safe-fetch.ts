@@ -120,10 +120,14 @@ function parseUrl(input: string | URL): URL {
   return url
 }
 
+const encoder = new TextEncoder()
+
 /** The platform's Request handles every type of body and sets its content type. */
 async function readRequest(input: string | URL | Request, init: RequestInit | undefined) {
-  const request = new Request(input, { ...init, signal: null })
-  const body = typeof init?.body === 'string' ? init.body : request.body && Buffer.from(await request.arrayBuffer())
+  const text = typeof init?.body === 'string' ? init.body : undefined
+  const request = new Request(input, { ...init, ...(text !== undefined && { body: '' }), signal: null })
+  // undici would put a text into Node's pool of buffers, and keep 64 KB of it until the response has been read.
+  const body = text === undefined ? request.body && Buffer.from(await request.arrayBuffer()) : encoder.encode(text)
   const given = [...request.headers].filter(([name]) => !ofConnection.has(name))
   const headers = { 'accept-encoding': 'gzip, br', 'user-agent': 'inlay', ...Object.fromEntries(given) }
   return { method: request.method as 'GET', headers, body }

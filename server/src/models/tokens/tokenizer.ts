@@ -46,7 +46,9 @@ function tokenize(text: string): Promise<number> {
 }
 
 function startTokenizer(): Tokenizer {
-  const thread = new Worker(new URL('./tokenizer-thread.ts', import.meta.url))
+  // V8 would otherwise let the garbage of counting grow to 20 MB before it collects it.
+  const resourceLimits = { maxYoungGenerationSizeMb: 4 }
+  const thread = new Worker(new URL('./tokenizer-thread.ts', import.meta.url), { resourceLimits })
   const asked: Tokenizer['asked'] = []
   const fail = (error: Error) => {
     // Whoever counts next starts another thread.
