@@ -33,6 +33,8 @@ interface Sample {
   first: number[]
   /** Milliseconds between a token's departure from the model and its arrival. */
   late: number[]
+  /** Only those without any CPU time that the machine's host took away, meanwhile or shortly before. */
+  calm: { first: number[]; late: number[] }
   /** The share of the machine's CPU time that its host took away, in percent. */
   stolen: number
 }
@@ -111,6 +113,18 @@ async function openConversations(contender: Contender, count: number): Promise<C
   return open.slice(0, count)
 }
 
+/** The servers have to catch up after the host has taken CPU time away. */
+const catchUpMicros = 100_000
+let stolenAt = 0
+let ticks = cpuOfMachine().stolen
+setInterval(() => {
+  const { stolen } = cpuOfMachine()
+  if (stolen > ticks) stolenAt = now()
+  ticks = stolen
+}, 10).unref()
+
+const isCalmSince = (time: number) => stolenAt < time - catchUpMicros
+
 async function measure(contender: Contender, { conversations, ...task }: Load): Promise<Sample> {
   const open = await openConversations(contender, conversations)
   const turnMs = task.everyMs === 0 ? 0 : task.tokens * task.everyMs + restMs
@@ -119,7 +133,16 @@ async function measure(contender: Contender, { conversations, ...task }: Load): 
   const begin = opened + Math.max(2 * turnMs, 3_000) * 1000
   const end = begin + seconds * 1_000_000
   const isCounted = (time: number) => time >= begin && time < end
-  const sample: Sample = { cpu: 0, postgres: 0, replies: 0, tokens: 0, first: [], late: [], stolen: 0 }
+  const sample: Sample = {
+    cpu: 0,
+    postgres: 0,
+    replies: 0,
+    tokens: 0,
+    first: [],
+    late: [],
+    calm: { first: [], late: [] },
+    stolen: 0,
+  }
 
   async function talk(conversation: Conversation, index: number): Promise<void> {
     let threadId = ''
@@ -134,10 +157,14 @@ async function measure(contender: Contender, { conversations, ...task }: Load): 
       await conversation.ask(threadId, writeTask(task), (sentAt) => {
         const time = now()
         count += 1
-        if (count === 1 && isCounted(asked)) sample.first.push((time - asked) / 1000)
+        if (count === 1 && isCounted(asked)) {
+          sample.first.push((time - asked) / 1000)
+          if (isCalmSince(asked)) sample.calm.first.push((time - asked) / 1000)
+        }
         if (!isCounted(time)) return
         sample.tokens += 1
         sample.late.push((time - sentAt) / 1000)
+        if (isCalmSince(sentAt)) sample.calm.late.push((time - sentAt) / 1000)
       })
       if (count !== task.tokens) throw new Error(`${contender.name} sent ${count} of ${task.tokens} tokens`)
       if (isCounted(now())) sample.replies += 1
@@ -211,24 +238,46 @@ function printLong(longs: Samples, shorts: Samples): void {
     row(contender.name, ...describeCpu(longs, own), digit(further), `${digit(perReply / 1000)} ms`)
   }
   console.log()
-  const firstTitles = ['First token p50 ms', 'p99', 'After the model’s p50', 'p99']
-  row('Server', ...firstTitles, 'Delay of a token p50', 'p99', 'longest', 'Taken by the host')
+  const titles = ['First token p50 ms', 'p99', 'After the model’s p50', 'p99', 'Delay of a token p50', 'p99', 'longest']
+  row('Server', ...titles, 'Taken by the host')
   row('---', ...Array(8).fill('---:'))
   for (const [{ name }, own] of longs) {
-    const of = (key: 'first' | 'late', share: number) => median(own.map((sample) => quantile(sample[key], share)))
-    const behind = (share: number) => {
-      const differences = own.map((sample, round) => {
-        const first = samplesOf(longs, 'the model')[round]?.first ?? []
-        return quantile(sample.first, share) - quantile(first, share)
-      })
-      return digit(median(differences))
-    }
-    const most = Math.max(...own.map(({ late }) => quantile(late, 1 - Number.EPSILON)))
-    const first = [digit(of('first', 0.5)), digit(of('first', 0.99)), behind(0.5), behind(0.99)]
-    const stolen = own.map((sample) => `${digit(sample.stolen)} %`).join(', ')
-    row(name, ...first, digit(of('late', 0.5)), digit(of('late', 0.99)), digit(most), stolen)
+    row(
+      name,
+      ...describeDelays(longs, own, (sample) => sample),
+      own.map(({ stolen }) => `${digit(stolen)} %`).join(', '),
+    )
+  }
+  console.log('\nOnly replies during which the host took nothing, nor in the 100 ms before:\n')
+  row('Server', ...titles, 'Replies')
+  row('---', ...Array(8).fill('---:'))
+  for (const [{ name }, own] of longs) {
+    const replies = own.map(({ calm, first }) => `${calm.first.length} of ${first.length}`).join(', ')
+    row(name, ...describeDelays(longs, own, ({ calm }) => calm), replies)
   }
   console.log()
+}
+
+function describeDelays(all: Samples, own: readonly Sample[], select: (sample: Sample) => Sample['calm']): string[] {
+  const of = (key: 'first' | 'late', share: number) => median(own.map((sample) => quantile(select(sample)[key], share)))
+  const behind = (share: number) => {
+    const differences = own.map((sample, round) => {
+      const model = samplesOf(all, 'the model')[round]
+      return quantile(select(sample).first, share) - quantile(model ? select(model).first : [], share)
+    })
+    return median(differences)
+  }
+  const most = Math.max(...own.map((sample) => quantile(select(sample).late, 1 - Number.EPSILON)))
+  const delays = [
+    of('first', 0.5),
+    of('first', 0.99),
+    behind(0.5),
+    behind(0.99),
+    of('late', 0.5),
+    of('late', 0.99),
+    most,
+  ]
+  return delays.map(digit)
 }
 
 const describeLoad = () => loadavg().map((load) => load.toFixed(1))
