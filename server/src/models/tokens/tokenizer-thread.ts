@@ -1,4 +1,4 @@
-// Counts the tokens of texts, in the order in which they arrive. It is the code of a thread; see tokenizer.ts.
+// The thread that tokenizer.ts starts. It counts the tokens of texts, in the order in which they arrive.
 import { parentPort } from 'node:worker_threads'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 

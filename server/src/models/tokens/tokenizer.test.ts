@@ -40,7 +40,7 @@ test('many texts at once get their own counts', async () => {
   expect(await Promise.all(texts.map(countTokens))).toEqual(texts.map((_, length) => length))
 })
 
-test('the server goes on while a long text is counted', async () => {
+test('counting a long text doesn’t block the event loop', async () => {
   let turns = 0
   const timer = setInterval(() => {
     turns += 1
@@ -50,7 +50,7 @@ test('the server goes on while a long text is counted', async () => {
   expect(turns).toBeGreaterThan(5)
 })
 
-test('if the thread fails, those who wait are told, the next count starts another, and the process can end', async () => {
+test('if the thread fails, pending counts fail, the next count starts another thread, and the process can exit', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'inlay-tokenizer-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const failOnce = `

@@ -25,9 +25,8 @@ export async function loadTokenizer(): Promise<void> {
 }
 
 /**
- * The tokenizer has a thread of its own, because its table has more strings than all the rest of the server. Loading
- * them would stop every request, and so would V8, which visits them at the end of a collection; see the agent in
- * bench/README.md.
+ * The tokenizer has a thread of its own, because its table contains 200 000 strings. On the main thread, loading them
+ * blocks every request, and makes the pauses for garbage collection longer; see the agent in bench/README.md.
  */
 interface Tokenizer {
   thread: Worker
@@ -51,13 +50,13 @@ function startTokenizer(): Tokenizer {
   const thread = new Worker(new URL('./tokenizer-thread.ts', import.meta.url), { resourceLimits })
   const asked: Tokenizer['asked'] = []
   const fail = (error: Error) => {
-    // Whoever counts next starts another thread.
+    // The next count starts another thread.
     if (tokenizer?.thread === thread) tokenizer = undefined
     for (const count of asked.splice(0)) count.reject(error)
   }
   thread.on('message', (count: number) => {
     asked.shift()?.resolve(count)
-    // The process may end when nobody waits.
+    // Lets the process exit when no count is pending.
     if (asked.length === 0) thread.unref()
   })
   thread.on('error', fail).on('exit', () => fail(new Error('The thread of the tokenizer ended.')))
