@@ -35,6 +35,8 @@ interface Sample {
   late: number[]
   /** Only those without any CPU time that the machine's host took away, meanwhile or shortly before. */
   calm: { first: number[]; late: number[] }
+  /** The turns that conversations left out, because their replies took too long. */
+  skipped: number
   /** The share of the machine's CPU time that its host took away, in percent. */
   stolen: number
 }
@@ -58,6 +60,8 @@ const short: Load = { conversations: 24, tokens: 24, everyMs: 50 }
 const loads = [fast, long, short]
 /** Between the end of a reply and the next question, so that conversations keep their own time. */
 const restMs = 250
+/** A conversation that would ask later than this after its time leaves a turn out. */
+const mostLateMs = 50
 /** After these, a conversation begins anew. */
 const repliesPerThread = 10
 
@@ -141,14 +145,19 @@ async function measure(contender: Contender, { conversations, ...task }: Load): 
     first: [],
     late: [],
     calm: { first: [], late: [] },
+    skipped: 0,
     stolen: 0,
   }
 
   async function talk(conversation: Conversation, index: number): Promise<void> {
     let threadId = ''
-    for (let replies = 0; ; replies += 1) {
-      // Otherwise conversations that were delayed together would go on together.
-      const due = opened + (index / conversations + replies) * turnMs * 1000
+    let due = opened + (index / conversations) * turnMs * 1000
+    for (let replies = 0; ; replies += 1, due += turnMs * 1000) {
+      // Conversations whose replies were late together would otherwise go on together.
+      while (turnMs > 0 && now() - due > mostLateMs * 1000) {
+        due += turnMs * 1000
+        if (isCounted(now())) sample.skipped += 1
+      }
       await sleep(Math.max(0, due - now()) / 1000)
       const asked = now()
       if (asked >= end) return
@@ -239,13 +248,14 @@ function printLong(longs: Samples, shorts: Samples): void {
   }
   console.log()
   const titles = ['First token p50 ms', 'p99', 'After the model’s p50', 'p99', 'Delay of a token p50', 'p99', 'longest']
-  row('Server', ...titles, 'Taken by the host')
-  row('---', ...Array(8).fill('---:'))
+  row('Server', ...titles, 'Taken by the host', 'Turns left out')
+  row('---', ...Array(9).fill('---:'))
   for (const [{ name }, own] of longs) {
     row(
       name,
       ...describeDelays(longs, own, (sample) => sample),
       own.map(({ stolen }) => `${digit(stolen)} %`).join(', '),
+      own.map(({ skipped }) => skipped).join(', '),
     )
   }
   console.log('\nOnly replies during which the host took nothing, nor in the 100 ms before:\n')

@@ -7,7 +7,7 @@ import { failure, invalid, notFound } from '../lib/errors.ts'
 import { isId, newId } from '../lib/ids.ts'
 import type { Models } from '../models/models.ts'
 import type { Prices } from '../models/prices.ts'
-import { loadTokenizer } from '../models/tokens/tokenizer.ts'
+import { countAhead, loadTokenizer } from '../models/tokens/tokenizer.ts'
 import { describeStory } from '../run-feeds/chunks.ts'
 import { createFeeds } from '../run-feeds/feeds.ts'
 import { createLateResults, findLateCall, saveLateResult } from '../runs/late-results.ts'
@@ -183,6 +183,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       const run = { id: newId(), threadId: thread_id, position: thread.last_position + 2, page, client }
       const { id, threadId } = run
       const created = { id, threadId, organizationId: organization_id, holder: speaker.holder, page, client }
+      countAhead(message.text)
       const creating = Promise.all([
         insertRun(sql, speaker, run),
         addMessage(sql, thread, message, now(), run),

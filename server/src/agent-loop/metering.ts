@@ -93,8 +93,14 @@ export async function settleModelCall(
   finishReason: string,
 ): Promise<string[]> {
   const settled = await markSettled(sql, run, call, tokens, finishReason)
-  return settled ? charge(sql, run, call, settled) : []
+  if (!settled) return []
+  const [, warnings] = await Promise.all([addToThread(sql, run, settled), charge(sql, run, call, settled)])
+  return warnings
 }
+
+/** Adds what a request used to the total of its thread. */
+export const addToThread = (sql: Sql, { threadId }: Spending, { prompt_tokens, completion_tokens }: Tokens) => sql`
+  update threads set total_tokens = total_tokens + ${prompt_tokens + completion_tokens} where id = ${threadId}`
 
 type Spending = Pick<Run, 'holder' | 'threadId'>
 
@@ -130,15 +136,14 @@ export async function markSettled(
   return settled && { ...tokens, ...settled, cost_micro_usd, finishReason, limits, isLast: isFree(spender, limits) }
 }
 
-/** The second half. */
+/** The second half, except for the total of the thread. */
 export async function charge(
   sql: Sql,
   { holder, threadId }: Spending,
   { id, model, reserved, started_at }: ModelCall,
   { prompt_tokens, completion_tokens, is_estimated, cost_micro_usd, settled_at, finishReason, limits }: Settled,
 ): Promise<string[]> {
-  const tokens = prompt_tokens + completion_tokens
-  const used = { tokens, cost_micro_usd }
+  const used = { tokens: prompt_tokens + completion_tokens, cost_micro_usd }
   const event = {
     id,
     organization_id: holder.organization_id,
@@ -154,8 +159,7 @@ export async function charge(
     is_estimated,
   }
   // Sent together, because they lock totals that all runs of the organization change.
-  const [, , { warnings }] = await Promise.all([
-    sql`update threads set total_tokens = total_tokens + ${tokens} where id = ${threadId}`,
+  const [, { warnings }] = await Promise.all([
     addUsage(sql, [event]),
     settleBudget(sql, spenderOf(holder), { reserved, used, at: new Date(started_at) }, limits),
   ])

@@ -4,7 +4,7 @@ import { newId } from '../lib/ids.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
 import { type Model, ModelFailed } from '../models/models.ts'
 import { type ModelReply, noReply, readReply } from '../models/reply.ts'
-import { countTokens } from '../models/tokens/tokenizer.ts'
+import { countAhead, countTokens } from '../models/tokens/tokenizer.ts'
 import { countPromptTokens, measureTokens, noTokens, type Prompt } from '../models/tokens/tokens.ts'
 import { chooseSummarized } from '../prompts/compaction.ts'
 import { writeInstructions } from '../prompts/instructions.ts'
@@ -15,6 +15,7 @@ import type { Conversation, MessageRow, RunStory } from '../runs/rows.ts'
 import type { ToolCallRow } from '../runs/run.ts'
 import type { Sql } from '../stores/database.ts'
 import {
+  addToThread,
   beginModelCall,
   charge,
   describeFinish,
@@ -230,6 +231,8 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
   const usage = await measureTokens(reply.finish?.usage, step.prompt, writtenBy(reply))
   const finish = reply.finish?.finishReason.unified ?? 'other'
   trace?.end({ ...reply, tokens: usage, finish })
+  // It is part of the next prompt.
+  countAhead(reply.text)
   const isAnswer = finish === 'length' || reply.calls.length === 0
   const { calls, end, notices } = await lease.write(async (sql, held) => {
     const [settled, end, calls, goesOn] = await Promise.all([
@@ -240,7 +243,9 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
       saveStep(sql, work, step, reply.text, finish),
       held,
     ])
-    const ending = goesOn ? undefined : saveStatus(sql, parts, work, 'succeeded', null)
+    const ending = goesOn
+      ? settled && addToThread(sql, run, settled)
+      : saveStatus(sql, parts, work, 'succeeded', null, settled)
     const charging = settled && charge(sql, run, call, settled)
     if (settled?.isLast) sql.commit()
     const [notices = []] = await Promise.all([charging, ending])

@@ -1,4 +1,5 @@
 import { failure, notFound } from '../lib/errors.ts'
+import { noTokens } from '../models/tokens/tokens.ts'
 import { hasEnded } from '../run-feeds/chunks.ts'
 import { Stopped } from '../runs/leases.ts'
 import type { RunRow } from '../runs/rows.ts'
@@ -223,12 +224,14 @@ async function requireNotStopped(sql: Sql, { run }: Work): Promise<void> {
   if (stopped) throw new Stopped()
 }
 
+/** `used` are the tokens of a request that ended the run, if they aren't part of the thread's total yet. */
 export async function saveStatus(
   sql: Sql,
   { clock }: RunParts,
   { run, startedAt }: Work,
   status: RunStatus,
   error: RunError | null,
+  used = noTokens,
 ): Promise<void> {
   const hasEndedNow = status !== 'waiting'
   const at = new Date(clock()).toISOString()
@@ -239,6 +242,6 @@ export async function saveStatus(
         ended_at = case when ${hasEndedNow} then now() end,
         holder = case when ${hasEndedNow} then '{}' else holder end
       where id = ${run.id}`,
-    hasEndedNow && countMessage(sql, run.threadId, { tokens: 0, at }),
+    hasEndedNow && countMessage(sql, run.threadId, { tokens: used.prompt_tokens + used.completion_tokens, at }),
   ])
 }

@@ -48,6 +48,15 @@ test('passes on items that are added after a flush or while a batch is passed on
   expect(passed).toEqual(['a', 'a!', 'a!!'])
 })
 
+test('passes on in the same turn what one batch adds to another', async () => {
+  const { batches, add } = useBatch()
+  const first = createTurnBatch<string>((items) => items.forEach(add))
+  first.add('a')
+  first.add('b')
+  await endOfTurn()
+  expect(batches).toEqual([['a', 'b']])
+})
+
 test('keeps the remaining turns working after an error', async () => {
   let fails = true
   const passed: string[] = []

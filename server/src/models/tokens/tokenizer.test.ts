@@ -40,6 +40,13 @@ test('many texts at once get their own counts', async () => {
   expect(await Promise.all(texts.map(countTokens))).toEqual(texts.map((_, length) => length))
 })
 
+test('a text that is asked for again, meanwhile or later, isn’t counted again', async () => {
+  const count = countTokens('once')
+  expect(countTokens('once')).toBe(count)
+  expect(await count).toBe(1)
+  expect(countTokens('once')).toBe(count)
+})
+
 test('counting a long text doesn’t block the event loop', async () => {
   let turns = 0
   const timer = setInterval(() => {
@@ -63,7 +70,8 @@ test('if the thread fails, pending counts fail, the next count starts another th
     }
     registerHooks({ load })`
   const count = `
-    import { countTokens } from ${JSON.stringify(import.meta.resolve('./tokenizer.ts'))}
+    import { countAhead, countTokens } from ${JSON.stringify(import.meta.resolve('./tokenizer.ts'))}
+    countAhead('Hello')
     const failures = await Promise.allSettled(['Hello', 'Hello, world'].map(countTokens))
     console.log(JSON.stringify([...failures.map(({ reason }) => reason.message), await countTokens('Hello, world')]))`
   writeFileSync(join(folder, 'fail-once.mjs'), failOnce)

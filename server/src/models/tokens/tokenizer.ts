@@ -6,14 +6,24 @@ import { LRUCache } from 'lru-cache'
  * Counts of earlier texts by their hash: instructions, tools and the beginning of a conversation are the same in every
  * step, and a hash takes far less time than a count.
  */
-const known = new LRUCache<string, number>({ max: 10_000 })
+const known = new LRUCache<string, Promise<number>>({ max: 10_000 })
 
 /** Counts with OpenAI's tokenizer. Other models split text differently, so it's an estimate for them. */
-export async function countTokens(text: string): Promise<number> {
+export function countTokens(text: string): Promise<number> {
   const key = hash('sha256', text, 'base64')
-  const count = known.get(key) ?? (await tokenize(text))
-  known.set(key, count)
+  let count = known.get(key)
+  if (!count) {
+    count = tokenize(text)
+    known.set(key, count)
+    count.catch(() => known.delete(key))
+  }
   return count
+}
+
+/** Counts a text that will be part of a prompt soon, so that the prompt needn't wait for it. */
+export function countAhead(text: string): void {
+  // Whoever needs the count tries again, and gets the error.
+  countTokens(text).catch(() => undefined)
 }
 
 /**

@@ -40,7 +40,8 @@ export async function measureTokens(
 const tokensPerMessage = 4
 
 export async function countPromptTokens({ prompt, tools = [] }: Prompt): Promise<number> {
-  const texts = prompt.map(({ content }) => (typeof content === 'string' ? content : content.map(textOf).join('\n')))
+  // Each part by itself: the last message also describes the page, and is counted without it in later steps.
+  const texts = prompt.flatMap(({ content }) => (typeof content === 'string' ? content : content.map(textOf)))
   const definitions = tools.map((tool) => JSON.stringify(tool))
   const counts = await Promise.all([...texts, ...definitions].map(countTokens))
   return counts.reduce((sum, count) => sum + count, prompt.length * tokensPerMessage)
