@@ -1,8 +1,11 @@
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
 import type { ScriptedModel } from '../../test/scripted-model.ts'
 import { member } from '../../test/shop.ts'
+import type { RunStory } from '../runs/rows.ts'
+import { createFeeds } from './feeds.ts'
 
 let shop: AgentShop
 let model: ScriptedModel
@@ -55,4 +58,39 @@ test('another user gets nothing of a run', async () => {
   await page.settled()
   expect(page.unread('chat/chunk')).toEqual([])
   expect(page.unread('chat/end')).toEqual([])
+})
+
+/** A viewer whose thread is read only after a run has ended. The rows don't have the run's notice. */
+async function watchUntilEnd() {
+  const feeds = await createFeeds(shop.service)
+  onTestFinished(() => feeds.close())
+  const run = { id: randomUUID(), threadId: randomUUID(), attempt: 1 }
+  const seen: unknown[] = []
+  const rows = Promise.withResolvers<RunStory>()
+  const log = feeds.open(run, [])
+  const viewer = {
+    chunks: (_run: unknown, n: number, chunks: readonly unknown[]) => void seen.push({ n, chunks }),
+    rested: ({ status }: { status: string }) => void seen.push(status),
+  }
+  const { last } = feeds.watch(run.threadId, viewer, undefined, () => rows.promise)
+  const notice = { type: 'data-notice', data: { text: 'There is no such skill.' }, transient: true } as const
+  log.append(notice)
+  log.close({ status: 'succeeded', error: null })
+  return { run, seen, rows, last, notice }
+}
+
+test('a viewer who arrives just before a run ends gets all of its chunks, also those that aren’t stored', async () => {
+  const { run, seen, rows, last, notice } = await watchUntilEnd()
+  expect(seen, 'nothing before the thread was read').toEqual([])
+  const story = { run: { ...run, status: 'running', error: null }, messages: [], steps: [], calls: [] }
+  rows.resolve(story as unknown as RunStory)
+  expect(await last).toMatchObject({ id: run.id, status: 'succeeded' })
+  expect(seen).toEqual([{ n: 0, chunks: [notice] }, 'succeeded'])
+})
+
+test('a viewer who may not see the thread gets nothing of a run that ends meanwhile', async () => {
+  const { seen, rows, last } = await watchUntilEnd()
+  rows.reject(new Error('Not found'))
+  await expect(last).rejects.toThrow('Not found')
+  expect(seen).toEqual([])
 })

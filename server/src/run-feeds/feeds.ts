@@ -62,6 +62,8 @@ interface Viewing {
   readLast: () => Promise<RunStory | undefined>
   /** Nothing is shown before the thread was read for the first time. */
   isAdmitted: boolean
+  /** The last message before that: a run of this node came to rest. The rows don't have all of its chunks. */
+  missed?: { log: Log; rest: RunRest } | undefined
   /** The viewer has the whole run, and it rests. */
   isResting: boolean
   /** Number of messages for the viewer so far. */
@@ -140,6 +142,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     if (n + chunks.length <= known) return
     if (!isAdmitted) {
       viewing.told += 1
+      viewing.missed = undefined
       return
     }
     if (n > known) {
@@ -161,18 +164,23 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     else relay.broadcast({ kind: 'watch', threadId, have: viewing.have })
   }
 
-  function tellRested(threadId: string, rest: RunRest): void {
-    for (const viewing of viewings.get(threadId) ?? []) {
-      const { have, isAdmitted, viewer } = viewing
-      if (have?.run_id === rest.id && have.attempt > rest.attempt) continue
-      viewing.told += 1
-      if (!isAdmitted) continue
-      const isComplete = have?.run_id === rest.id && have.attempt === rest.attempt && have.n === rest.n
-      if (isComplete) {
-        viewing.isResting = true
-        viewer.rested(rest)
-      } else void readAgain(viewing)
+  function tellRested(threadId: string, rest: RunRest, log?: Log): void {
+    for (const viewing of viewings.get(threadId) ?? []) tellViewer(viewing, rest, log)
+  }
+
+  function tellViewer(viewing: Viewing, rest: RunRest, log?: Log): void {
+    const { have, isAdmitted, viewer } = viewing
+    if (have?.run_id === rest.id && have.attempt > rest.attempt) return
+    viewing.told += 1
+    if (!isAdmitted) {
+      viewing.missed = log && { log, rest }
+      return
     }
+    const isComplete = have?.run_id === rest.id && have.attempt === rest.attempt && have.n === rest.n
+    if (isComplete) {
+      viewing.isResting = true
+      viewer.rested(rest)
+    } else void readAgain(viewing)
   }
 
   /** Shows a new viewer what it lacks of the thread's last run. */
@@ -184,6 +192,13 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     const log = localLog(threadId)
     // What this node works on is newer than the rows, and ends by itself.
     if (log) return { id: log.id, status: 'running' }
+    const { missed } = viewing
+    viewing.missed = undefined
+    if (missed && missed.log.id === story?.run.id) {
+      give(threadId, viewing, missed.log, 0, missed.log.chunks)
+      tellViewer(viewing, missed.rest)
+      return missed.rest
+    }
     if (hasMissedSome) return (await showLast(viewing))?.run
     showRest(viewing, story)
     return story?.run
@@ -314,7 +329,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
             return
           }
           const told = { id, attempt: log.attempt, n: log.chunks.length, ...rest }
-          tellRested(threadId, told)
+          tellRested(threadId, told, log)
           for (const node of watchersOf(threadId)) relay.send(node, { kind: 'rested', threadId, rest: told })
         },
       }
