@@ -76,16 +76,31 @@ async function watchUntilEnd() {
   const notice = { type: 'data-notice', data: { text: 'There is no such skill.' }, transient: true } as const
   log.append(notice)
   log.close({ status: 'succeeded', error: null })
-  return { run, seen, rows, last, notice }
+  return { feeds, run, seen, rows, last, notice }
 }
+
+const storyOf = (run: { id: string; attempt: number }, status: string) =>
+  ({ run: { ...run, status, error: null }, messages: [], steps: [], calls: [] }) as unknown as RunStory
 
 test('a viewer who arrives just before a run ends gets all of its chunks, also those that aren’t stored', async () => {
   const { run, seen, rows, last, notice } = await watchUntilEnd()
   expect(seen, 'nothing before the thread was read').toEqual([])
-  const story = { run: { ...run, status: 'running', error: null }, messages: [], steps: [], calls: [] }
-  rows.resolve(story as unknown as RunStory)
+  rows.resolve(storyOf(run, 'running'))
   expect(await last).toMatchObject({ id: run.id, status: 'succeeded' })
   expect(seen).toEqual([{ n: 0, chunks: [notice] }, 'succeeded'])
+})
+
+test('a viewer gets the rows of a run that was continued, or changed, after it had come to rest', async () => {
+  const continued = await watchUntilEnd()
+  continued.rows.resolve(storyOf({ ...continued.run, attempt: 2 }, 'stopped'))
+  expect(await continued.last).toMatchObject({ status: 'stopped' })
+  expect(continued.seen.at(-1)).toBe('stopped')
+
+  const changed = await watchUntilEnd()
+  changed.feeds.changed(changed.run)
+  changed.rows.resolve(storyOf(changed.run, 'failed'))
+  expect(await changed.last).toMatchObject({ status: 'failed' })
+  expect(changed.seen.at(-1)).toBe('failed')
 })
 
 test('a viewer who may not see the thread gets nothing of a run that ends meanwhile', async () => {

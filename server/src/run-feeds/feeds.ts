@@ -194,7 +194,8 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     if (log) return { id: log.id, status: 'running' }
     const { missed } = viewing
     viewing.missed = undefined
-    if (missed && missed.log.id === story?.run.id) {
+    // Unless the user has continued the run meanwhile, which makes a new attempt of it.
+    if (missed && missed.rest.id === story?.run.id && missed.rest.attempt === story.run.attempt) {
       give(threadId, viewing, missed.log, 0, missed.log.chunks)
       tellViewer(viewing, missed.rest)
       return missed.rest
@@ -269,7 +270,11 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
 
   function showChange(threadId: string, runId: string): void {
     for (const handler of changeHandlers) handler(runId)
-    for (const viewing of viewings.get(threadId) ?? []) if (viewing.isAdmitted) void readAgain(viewing)
+    for (const viewing of viewings.get(threadId) ?? []) {
+      if (viewing.isAdmitted) void readAgain(viewing)
+      // The rows are newer.
+      else viewing.missed = undefined
+    }
   }
 
   function showTo(node: string, log: Log, have: Position | undefined): void {

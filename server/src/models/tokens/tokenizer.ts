@@ -22,7 +22,7 @@ export function countTokens(text: string): Promise<number> {
 
 /** Counts a text that will be part of a prompt soon, so that the prompt needn't wait for it. */
 export function countAhead(text: string): void {
-  // Whoever needs the count tries again, and gets the error.
+  // The prompt's own count tries again and reports the error.
   countTokens(text).catch(() => undefined)
 }
 
