@@ -1725,7 +1725,7 @@ export interface paths {
         };
         /**
          * Get the organization’s budgets
-         * @description Budgets limit what the agent uses per UTC day and month, in tokens and in money. Before each model call, the most that it can use is reserved in the budgets of the organization and of the end user or anonymous visitors. If that exceeds a limit, the call isn’t made, and the user is told when the budget resets. Needs an access token for an organization in which you have the admin role.
+         * @description Budgets limit what the agent uses per UTC day and month, in tokens and in money. Before each model call, the most that it can use is reserved in the budgets of the organization and of the end user or anonymous visitors, including the shares of the visitor. If that exceeds a limit, the call isn’t made, and the user is told when the budget resets. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["getBudgets"];
         put?: never;
@@ -2319,6 +2319,14 @@ export interface components {
             /** @description Explanation of the result. If the test failed, it says what to do. */
             message: string;
         };
+        AnonymousShares: {
+            /** @description Tokens per UTC day from one network address; null for no limit */
+            day_tokens_per_address: number | null;
+            /** @description Tokens per UTC day of one visitor; null for no limit */
+            day_tokens_per_visitor: number | null;
+            /** @description Tokens per UTC day with one publishable key; null for no limit */
+            day_tokens_per_key: number | null;
+        };
         AuditEvent: {
             /** @description ID of the event */
             id: string;
@@ -2490,6 +2498,8 @@ export interface components {
             end_user_default: components["schemas"]["Budget"];
             /** @description Limits of all anonymous visitors together: 500 000 tokens a day until you set others */
             anonymous: components["schemas"]["Budget"];
+            /** @description How much of it one of them can use, so that a stranger can’t use up the budget of all others. An IPv6 /64 network counts as one address. 200 000 tokens a day per address and 100 000 per visitor until you set others. */
+            anonymous_shares: components["schemas"]["AnonymousShares"];
             /** @description What is used and reserved now */
             state: {
                 /** @description Usage of the whole organization */
@@ -14551,6 +14561,15 @@ export interface operations {
                         day_cost_micro_usd?: number | null;
                         /** @description Cost per UTC month, in millionths of a US dollar; null for no limit */
                         month_cost_micro_usd?: number | null;
+                    };
+                    /** @description How much of it one of them can use, so that a stranger can’t use up the budget of all others. An IPv6 /64 network counts as one address. */
+                    anonymous_shares?: {
+                        /** @description Tokens per UTC day from one network address; null for no limit */
+                        day_tokens_per_address?: number | null;
+                        /** @description Tokens per UTC day of one visitor; null for no limit */
+                        day_tokens_per_visitor?: number | null;
+                        /** @description Tokens per UTC day with one publishable key; null for no limit */
+                        day_tokens_per_key?: number | null;
                     };
                 };
             };

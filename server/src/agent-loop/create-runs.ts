@@ -13,7 +13,7 @@ import { createFeeds } from '../run-feeds/feeds.ts'
 import { createLateResults, findLateCall, saveLateResult } from '../runs/late-results.ts'
 import { type Abandoned, createLeases, leaseSeconds } from '../runs/leases.ts'
 import { type RunRow, type RunStory, selectStories, selectStory, takePosition } from '../runs/rows.ts'
-import type { Run, RunError, RunPage, ToolCallRow } from '../runs/run.ts'
+import type { Run, RunError, RunHolder, RunPage, ToolCallRow } from '../runs/run.ts'
 import type { Decision, LateResult, NewMessage, Runs, Speaker } from '../runs/runs.ts'
 import { lockThread, requireThread } from '../runs/speakers.ts'
 import { createTextSaver } from '../runs/text-saver.ts'
@@ -132,15 +132,21 @@ export async function createRuns(service: Needs): Promise<Runs> {
     return selectStory(sql, id)
   }
 
+  function holderOf({ holder, visitor, address }: Speaker): RunHolder {
+    if (holder.end_user || visitor === undefined) return holder
+    const { organization_id: organizationId } = holder
+    return { ...holder, subjects: service.anonymous.subjectsOf({ organizationId, address, visitor }) }
+  }
+
   async function insertRun(
     sql: Sql,
-    { holder }: Speaker,
+    speaker: Speaker,
     { id, threadId, position, page, client }: NewRun,
   ): Promise<RunStory> {
     const [run] = await sql<RunRow>`
       insert into runs (organization_id, id, thread_id, position, status, node, epoch, lease_until, holder, page, client)
       values (current_organization(), ${id}, ${threadId}, ${position}, 'running', ${leases.node}, 1,
-              now() + make_interval(secs => ${leaseSeconds}), ${JSON.stringify(holder)},
+              now() + make_interval(secs => ${leaseSeconds}), ${JSON.stringify(holderOf(speaker))},
               ${page && JSON.stringify(page)}, ${client && JSON.stringify(client)})
       returning id, thread_id, position, status, attempt, epoch, holder, page, client, worked_ms, error, created_at`
     // Its messages are read when the work begins.
@@ -182,7 +188,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       if (!hasRoom) throw tooManyRuns()
       const run = { id: newId(), threadId: thread_id, position: thread.last_position + 2, page, client }
       const { id, threadId } = run
-      const created = { id, threadId, organizationId: organization_id, holder: speaker.holder, page, client }
+      const created = { id, threadId, organizationId: organization_id, holder: holderOf(speaker), page, client }
       countAhead(message.text)
       const creating = Promise.all([
         insertRun(sql, speaker, run),
@@ -212,7 +218,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
   }
 
   /** A message during a run enters at its next step. One that arrives while the run waits for the user continues it. */
-  async function addToActive(sql: Sql, { holder }: Speaker, active: RunRow, thread: ThreadCounts, message: NewMessage) {
+  async function addToActive(sql: Sql, speaker: Speaker, active: RunRow, thread: ThreadCounts, message: NewMessage) {
     const [queue] = await sql<{ count: number }>`
       select count(*) as count from messages where thread_id = ${message.thread_id} and run_id is null`
     if ((queue?.count ?? 0) >= mostQueued) {
@@ -220,7 +226,8 @@ export async function createRuns(service: Needs): Promise<Runs> {
     }
     await addMessage(sql, thread, message, now())
     const { page, client } = message
-    const started = active.status === 'waiting' ? await claim(sql, { ...active, holder, page, client }) : undefined
+    const started =
+      active.status === 'waiting' ? await claim(sql, { ...active, holder: holderOf(speaker), page, client }) : undefined
     return { run_id: active.id, is_queued: true, started, rows: undefined }
   }
 
@@ -321,7 +328,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       }
       // The newest identity: the earlier one may have expired while the question waited.
       const { page = run.page } = decision
-      return run.status === 'waiting' ? claim(sql, { ...run, holder: speaker.holder, page }) : undefined
+      return run.status === 'waiting' ? claim(sql, { ...run, holder: holderOf(speaker), page }) : undefined
     })
     if (started) begin(organization_id, started)
   }
@@ -350,7 +357,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
           update tool_calls set state = ${is_error ? 'failed' : 'succeeded'}, result = ${content}, ended_at = now()
           where id = ${call_id} and run_id = ${run.id} and state = 'running' and tool->>'kind' = 'client'`
       }
-      return run.status === 'waiting' ? claim(sql, { ...run, holder: speaker.holder, client }) : undefined
+      return run.status === 'waiting' ? claim(sql, { ...run, holder: holderOf(speaker), client }) : undefined
     })
     if (started) begin(organization_id, started)
   }

@@ -5,6 +5,7 @@ import {
   isFree,
   lockLimits,
   reserveBudget,
+  type Spender,
   settleBudget,
 } from '../budgets/reservations.ts'
 import { newId } from '../lib/ids.ts'
@@ -79,7 +80,10 @@ export function explainBudget(error: unknown): unknown {
   return error
 }
 
-const spenderOf = ({ end_user }: Run['holder']) => ({ endUserId: end_user?.id ?? null })
+const spenderOf = ({ end_user, subjects, publishable_key_id }: Run['holder']): Spender => ({
+  endUserId: end_user?.id ?? null,
+  shares: subjects && { ...subjects, key: publishable_key_id },
+})
 
 /**
  * Charges a request, once: a second attempt to settle it changes nothing. Must be the last statement of its transaction,

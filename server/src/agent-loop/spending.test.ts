@@ -204,6 +204,42 @@ describe('anonymous visitors', () => {
     expect((await spent()) - before).toBeLessThanOrEqual(cap)
   })
 
+  test('from one address cannot use up what others may spend, whatever secrets they invent', async () => {
+    await change('/agent/config', { anonymous: { is_enabled: true, runs_per_minute: 60 } })
+    // Room for one request at a time.
+    const share = Math.round(1.5 * runLimits.outputTokens)
+    const shares = { day_tokens_per_address: share, day_tokens_per_visitor: null, day_tokens_per_key: null }
+    await change('/budgets', { anonymous_shares: shares })
+    onTestFinished(() => change('/budgets', { anonymous_shares: { ...shares, day_tokens_per_address: null } }))
+    const usage = { prompt_tokens: share - 5, completion_tokens: 5 }
+    shop.model.follow(() => ({ text: ['Hello'], usage }))
+    onTestFinished(() => shop.model.follow(() => ({ text: ['Hello'] })))
+
+    /** How a run of a new visitor ends. */
+    async function converseFrom(address: string) {
+      const holder = {
+        organization_id: shop.demo,
+        publishable_key_id: shop.keyId,
+        origin: 'https://shop.example',
+        site_id: undefined,
+        end_user: undefined,
+      }
+      const speaker: Speaker = { holder, visitor: secret(), address, is_own_frame: false }
+      const thread_id = randomUUID()
+      await shop.service.runs.send(speaker, { ...message(), thread_id, page: null, client: null })
+      const { promise, resolve } = Promise.withResolvers<unknown>()
+      const { end } = await shop.service.runs.watch(speaker, thread_id, { chunks: () => undefined, rested: resolve })
+      return promise.finally(end)
+    }
+
+    expect(await converseFrom('198.51.100.1')).toMatchObject({ status: 'succeeded' })
+    expect(await converseFrom('198.51.100.1')).toMatchObject({
+      status: 'failed',
+      error: { code: 'BUDGET_REACHED', message: expect.stringMatching(/^Visitors from your network .* UTC\.$/) },
+    })
+    expect(await converseFrom('198.51.100.2')).toMatchObject({ status: 'succeeded' })
+  })
+
   const spent = async () => {
     const [sum] = await shop.service.database.asOrg(
       shop.demo,

@@ -59,13 +59,13 @@ test('organizations do not share limits', async () => {
 
 test('a refusal is a 429 that says when to try again, and the limits are for a minute', async () => {
   const { visit, organizationId, keyId } = useSite()
-  const { kv } = app.service
+  const { kv, secrets } = app.service
   const seconds = new Set<number | undefined>()
   const count: typeof kv.count = (key, ttlSeconds) => {
     seconds.add(ttlSeconds)
     return kv.count(key, ttlSeconds)
   }
-  const limits = createAnonymousLimits({ kv: { ...kv, count } })
+  const limits = createAnonymousLimits({ kv: { ...kv, count }, secrets })
   const admit = () => limits.admit({ organizationId, keyId, address: '203.0.113.1', visitor: 'one' }, rates)
   await visit({ visitor: 'one' })
   await visit({ visitor: 'one' })
@@ -86,4 +86,18 @@ test('the defaults let a visitor have a conversation', async () => {
   const visit = { organizationId: newId(), keyId: newId(), address: '203.0.113.1', visitor: newId() }
   for (let run = 0; run < 6; run += 1) await limits.admit(visit)
   await expect(limits.admit(visit)).rejects.toThrow(visitorLimit)
+})
+
+test('budgets count an address and a visitor without revealing them, and apart in each organization', () => {
+  const { subjectsOf } = createAnonymousLimits(app.service)
+  const visit = { organizationId: newId(), address: '203.0.113.1', visitor: newId() }
+  const { address, visitor } = subjectsOf(visit)
+  expect(subjectsOf({ ...visit })).toEqual({ address, visitor })
+  expect(subjectsOf({ ...visit, visitor: newId() }).address).toBe(address)
+  expect(subjectsOf({ ...visit, address: '203.0.113.2' }).visitor).toBe(visitor)
+  const others = [
+    subjectsOf({ ...visit, organizationId: newId() }),
+    subjectsOf({ ...visit, address: visit.visitor, visitor: visit.address }),
+  ]
+  expect(new Set([address, visitor, ...others.flatMap((other) => Object.values(other))]).size).toBe(6)
 })

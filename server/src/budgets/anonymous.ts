@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import type { Service } from '../foundation/service.ts'
 import { failure } from '../lib/errors.ts'
 import { fingerprint } from '../lib/secrets.ts'
@@ -27,15 +28,24 @@ const defaultRates: AnonymousRates = { runs_per_address: 20, runs_per_visitor: 6
 export interface AnonymousLimits {
   /** Counts a run, or throws a Failure with status 429 that says when to try again. */
   admit(visit: AnonymousVisit, rates?: Partial<AnonymousRates>): Promise<void>
+  /** UUIDs under which the budgets count the address and the visitor. They don't reveal either. */
+  subjectsOf(visit: Omit<AnonymousVisit, 'keyId'>): { address: string; visitor: string }
 }
 
 const windowSeconds = 60
 
-export function createAnonymousLimits({ kv }: Pick<Service, 'kv'>): AnonymousLimits {
+export function createAnonymousLimits({ kv, secrets }: Pick<Service, 'kv' | 'secrets'>): AnonymousLimits {
+  const subjectKey = secrets.derive('anonymous visitors')[0]?.key as Buffer
+  const subject = (...parts: string[]) =>
+    createHmac('sha256', subjectKey).update(JSON.stringify(parts)).digest('hex').slice(0, 32)
   const isWithin = async (rate: number, kind: string, ...subject: string[]) =>
     (await kv.count(`anonymous-runs:${kind}:${subject.join(':')}`, windowSeconds)) <= rate
 
   return {
+    subjectsOf: ({ organizationId, address, visitor }) => ({
+      address: subject('address', organizationId, address),
+      visitor: subject('visitor', organizationId, visitor),
+    }),
     async admit({ organizationId, keyId, address, visitor }, given) {
       const rates = { ...defaultRates, ...given }
       // The address comes first and the key last, so that one client can't use up the key's runs for all others.

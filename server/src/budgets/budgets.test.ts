@@ -39,6 +39,11 @@ describe('the organization’s budgets', () => {
       organization: none,
       end_user_default: none,
       anonymous: { ...none, day_tokens: 500_000 },
+      anonymous_shares: {
+        day_tokens_per_address: 200_000,
+        day_tokens_per_visitor: 100_000,
+        day_tokens_per_key: null,
+      },
       state: { organization: { day, month }, anonymous: { day, month } },
     })
   })
@@ -49,11 +54,13 @@ describe('the organization’s budgets', () => {
     const second = {
       organization: { day_tokens: null, month_tokens: 0 },
       anonymous: { day_tokens: Number.MAX_SAFE_INTEGER },
+      anonymous_shares: { day_tokens_per_address: null, day_tokens_per_key: 5 },
       end_user_default: { month_cost_micro_usd: 50_000_000 },
     }
     const expected = {
       organization: { day_tokens: null, month_tokens: 0, day_cost_micro_usd: 3, month_cost_micro_usd: 4 },
       anonymous: { ...none, day_tokens: Number.MAX_SAFE_INTEGER },
+      anonymous_shares: { day_tokens_per_address: null, day_tokens_per_visitor: 100_000, day_tokens_per_key: 5 },
       end_user_default: { ...none, month_cost_micro_usd: 50_000_000 },
     }
     expect((await patch('/budgets', second)).body).toMatchObject(expected)

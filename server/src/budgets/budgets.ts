@@ -8,6 +8,7 @@ import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
 import { findNearLimit, type Limits, limitsIn, type OrganizationLimits, type Scope, selectLimits } from './limits.ts'
 import { type Period, resetOf, startOf } from './periods.ts'
+import { noSubject } from './reservations.ts'
 
 type Budgets = Output<typeof contract.getBudgets>
 type EndUserBudget = Output<typeof contract.getEndUserBudget>
@@ -25,6 +26,7 @@ export async function updateBudgets(
 ): Promise<Budgets> {
   const { id } = caller.organization
   const now = new Date(clock())
+  const { anonymous_shares: shares = {} } = changes
   return database.asOrg(id, async (sql) => {
     // Locks the organization, because a budget has no row before its first change.
     await sql`select from organizations where id = current_organization() for no key update`
@@ -33,6 +35,9 @@ export async function updateBudgets(
       organization: changeLimits(before.organization, changes.organization),
       end_user_default: changeLimits(before.end_user_default, changes.end_user_default),
       anonymous: changeLimits(before.anonymous, changes.anonymous),
+      address: changeLimits(before.address, { day_tokens: shares.day_tokens_per_address }),
+      visitor: changeLimits(before.visitor, { day_tokens: shares.day_tokens_per_visitor }),
+      key: changeLimits(before.key, { day_tokens: shares.day_tokens_per_key }),
     }
     const budgets = await describeBudgets(sql, after, now)
     if (isDeepStrictEqual(after, before)) return budgets
@@ -87,7 +92,18 @@ function changeLimits(before: Limits, changes: Changes = {}): Limits {
 async function describeBudgets(sql: Sql, limits: OrganizationLimits, now: Date): Promise<Budgets> {
   const counters = await selectCounters(sql, null, now)
   const state = (scope: 'organization' | 'anonymous') => describeState(counters, scope, limits[scope], now)
-  return { ...limits, state: { organization: state('organization'), anonymous: state('anonymous') } }
+  const { organization, end_user_default, anonymous, address, visitor, key } = limits
+  return {
+    organization,
+    end_user_default,
+    anonymous,
+    anonymous_shares: {
+      day_tokens_per_address: address.day_tokens,
+      day_tokens_per_visitor: visitor.day_tokens,
+      day_tokens_per_key: key.day_tokens,
+    },
+    state: { organization: state('organization'), anonymous: state('anonymous') },
+  }
 }
 
 async function describeEndUserBudget(
@@ -111,10 +127,11 @@ interface Counter {
   reserved_cost_micro_usd: number
 }
 
-/** The current counters of an end user, or those that aren't of an end user. */
+/** The current counters of an end user, or those of the organization and its anonymous visitors. */
 const selectCounters = (sql: Sql, endUserId: string | null, now: Date) => sql<Counter>`
   select scope, period, tokens, cost_micro_usd, reserved_tokens, reserved_cost_micro_usd from budget_periods
-  where end_user_id is not distinct from ${endUserId}
+  where scope = any(${endUserId === null ? ['organization', 'anonymous'] : ['end_user']})
+    and subject = ${endUserId ?? noSubject}
     and (period = 'day' and starts_on = ${startOf('day', now)} or period = 'month' and starts_on = ${startOf('month', now)})`
 
 function describeState(counters: readonly Counter[], scope: Scope, limits: Limits, now: Date): EndUserBudget['state'] {

@@ -41,11 +41,23 @@ const BudgetState = z
   })
   .meta({ id: 'BudgetState' })
 
+const shares = {
+  day_tokens_per_address: limit('Tokens per UTC day from one network address; null for no limit'),
+  day_tokens_per_visitor: limit('Tokens per UTC day of one visitor; null for no limit'),
+  day_tokens_per_key: limit('Tokens per UTC day with one publishable key; null for no limit'),
+}
+const AnonymousShares = z.strictObject(shares).meta({ id: 'AnonymousShares' })
+const sharesText =
+  'How much of it one of them can use, so that a stranger can’t use up the budget of all others. An IPv6 /64 network counts as one address.'
+
 const Budgets = z
   .strictObject({
     organization: Budget.describe('Limits of the whole organization, including end users and anonymous visitors'),
     end_user_default: Budget.describe('Limits of each end user who has none of their own'),
     anonymous: Budget.describe('Limits of all anonymous visitors together: 500 000 tokens a day until you set others'),
+    anonymous_shares: AnonymousShares.describe(
+      `${sharesText} 200 000 tokens a day per address and 100 000 per visitor until you set others.`,
+    ),
     state: z
       .strictObject({
         organization: BudgetState.describe('Usage of the whole organization'),
@@ -73,7 +85,7 @@ export const getBudgets = operation({
   path: '/budgets',
   summary: 'Get the organization’s budgets',
   description:
-    'Budgets limit what the agent uses per UTC day and month, in tokens and in money. Before each model call, the most that it can use is reserved in the budgets of the organization and of the end user or anonymous visitors. If that exceeds a limit, the call isn’t made, and the user is told when the budget resets.',
+    'Budgets limit what the agent uses per UTC day and month, in tokens and in money. Before each model call, the most that it can use is reserved in the budgets of the organization and of the end user or anonymous visitors, including the shares of the visitor. If that exceeds a limit, the call isn’t made, and the user is told when the budget resets.',
   response: Budgets,
   errors: [],
 })
@@ -90,6 +102,7 @@ export const updateBudgets = operation({
     organization: Budget.partial().optional().describe('Limits of the whole organization'),
     end_user_default: Budget.partial().optional().describe('Limits of each end user who has none of their own'),
     anonymous: Budget.partial().optional().describe('Limits of all anonymous visitors together'),
+    anonymous_shares: AnonymousShares.partial().optional().describe(sharesText),
   }),
   response: Budgets,
   errors: [],

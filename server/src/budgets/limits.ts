@@ -4,13 +4,20 @@ import type { Period } from './periods.ts'
 export const units = ['tokens', 'cost_micro_usd'] as const
 export type Unit = (typeof units)[number]
 
-/** What a budget counts: everything, one end user's usage, or that of all anonymous visitors. */
-export type Scope = 'organization' | 'end_user' | 'anonymous'
+/**
+ * Anonymous visitors' usage is also counted for each network address, visitor and publishable key, so that one stranger
+ * can't use up the budget of all others.
+ */
+export const shares = ['address', 'visitor', 'key'] as const
+export type Share = (typeof shares)[number]
+
+/** What a budget counts: everything, one end user's usage, that of all anonymous visitors, or a share of the latter. */
+export type Scope = 'organization' | 'end_user' | 'anonymous' | Share
 
 /** Null for no limit. */
 export type Limits = Record<`${Period}_${Unit}`, number | null>
 
-export interface OrganizationLimits {
+export interface OrganizationLimits extends Record<Share, Limits> {
   organization: Limits
   /** For each end user without limits of their own. */
   end_user_default: Limits
@@ -23,9 +30,9 @@ export interface SpenderLimits {
   own: Limits
 }
 
-/** Whether no limit applies to anyone who uses a budget of this scope, and the organization's. */
-export const isUnlimited = ({ general, own }: SpenderLimits, scope: Scope): boolean =>
-  [scope, 'organization' as const].every((each) => Object.values(limitsIn(each, general, own)).every(isNone))
+/** Whether no limit applies in any of these scopes. */
+export const isUnlimited = ({ general, own }: SpenderLimits, scopes: readonly Scope[]): boolean =>
+  scopes.every((scope) => Object.values(limitsIn(scope, general, own)).every(isNone))
 
 const isNone = (limit: number | null): boolean => limit === null
 
@@ -53,8 +60,16 @@ export const findNearLimit = (limits: Limits, period: Period, used: Record<Unit,
 
 const none: Limits = { day_tokens: null, month_tokens: null, day_cost_micro_usd: null, month_cost_micro_usd: null }
 
-/** Anyone can use a publishable key, so visitors have a limit until an administrator sets another, or none. */
-const anonymousDefault: Limits = { ...none, day_tokens: 500_000 }
+/** Anyone can use a publishable key, so visitors have limits until an administrator sets others, or none. */
+const defaults: OrganizationLimits = {
+  organization: none,
+  end_user_default: none,
+  anonymous: { ...none, day_tokens: 500_000 },
+  // Many people may share an address.
+  address: { ...none, day_tokens: 200_000 },
+  visitor: { ...none, day_tokens: 100_000 },
+  key: none,
+}
 
 export async function selectLimits(sql: Sql, endUserId: string | null = null): Promise<SpenderLimits> {
   const rows = await sql<Limits & { scope: keyof OrganizationLimits | 'own' }>`
@@ -62,7 +77,6 @@ export async function selectLimits(sql: Sql, endUserId: string | null = null): P
     union all
     select 'own', day_tokens, month_tokens, day_cost_micro_usd, month_cost_micro_usd
     from end_user_budgets where end_user_id = ${endUserId}`
-  const found = Object.fromEntries(rows.map(({ scope, ...limits }) => [scope, limits]))
-  const { organization = none, end_user_default = none, anonymous = anonymousDefault, own = none } = found
-  return { general: { organization, end_user_default, anonymous }, own }
+  const { own = none, ...saved } = Object.fromEntries(rows.map(({ scope, ...limits }) => [scope, limits]))
+  return { general: { ...defaults, ...saved }, own }
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vit
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { addEndUser } from '../../test/usage-records.ts'
 import { newId } from '../lib/ids.ts'
-import type { Limits } from './limits.ts'
+import type { Limits, Share } from './limits.ts'
 import { resetOf, startOf } from './periods.ts'
 import {
   type Amount,
@@ -36,7 +36,9 @@ beforeEach(async () => {
   ann = { endUserId: await addEndUser(app, demo) }
 })
 
-type Budgets = Partial<Record<'organization' | 'end_user_default' | 'anonymous', Partial<Limits>>>
+type Budgets = Partial<Record<'organization' | 'end_user_default' | 'anonymous', Partial<Limits>>> & {
+  anonymous_shares?: Record<`day_tokens_per_${Share}`, number | null>
+}
 const setBudgets = async (budgets: Budgets) =>
   expect((await app.request('PATCH', '/budgets', { token, body: budgets })).status).toBe(200)
 
@@ -493,5 +495,43 @@ describe('a warning', () => {
     const outcomes = await Promise.all(Array.from({ length: 10 }, () => use(anonymous, amount(100))))
     expect(outcomes.flatMap(({ warnings }) => warnings)).toHaveLength(1)
     expect(await warningsSince(before)).toHaveLength(1)
+  })
+})
+
+describe('a share of the anonymous visitors’ budget', () => {
+  const none = { day_tokens_per_address: null, day_tokens_per_visitor: null, day_tokens_per_key: null }
+  const mine = { address: newId(), visitor: newId(), key: newId() }
+  const reached = 'have reached their limit for today. It resets on 16 March 2026 at 00:00 UTC.'
+
+  test.each<[Share, string]>([
+    ['address', `Visitors from your network who aren't signed in ${reached}`],
+    ['visitor', "You've reached your limit for today. It resets on 16 March 2026 at 00:00 UTC."],
+    ['key', `Visitors of this site who aren't signed in ${reached}`],
+  ])('is of one %s and one day, and nothing is reserved beyond it', async (share, message) => {
+    await setBudgets({ anonymous_shares: { ...none, [`day_tokens_per_${share}`]: 100 } })
+    const stranger: Spender = { endUserId: null, shares: mine }
+    await use(stranger, amount(90))
+    await expect(reserve(stranger, amount(11))).rejects.toMatchObject({ scope: share, period: 'day', message })
+    await reserve({ endUserId: null, shares: { ...mine, [share]: newId() } }, amount(11))
+    await reserve(stranger, amount(11), new Date('2026-03-16T00:00:00.000Z'))
+    expect((await readCounters()).filter((counter) => counter.startsWith(share))).toEqual([
+      expect.stringMatching(/day 2026-03-15: (90 \+ 0|0 \+ 11)/),
+      expect.stringMatching(/day 2026-03-15: (90 \+ 0|0 \+ 11)/),
+      `${share} day 2026-03-16: 0 + 11`,
+    ])
+  })
+
+  test('cannot be overdrawn by concurrent calls', async () => {
+    await setBudgets({ anonymous_shares: { ...none, day_tokens_per_address: 100 } })
+    const visitors = Array.from({ length: 8 }, (): Spender => {
+      return { endUserId: null, shares: { ...mine, visitor: newId(), key: newId() } }
+    })
+    const outcomes = await Promise.allSettled(visitors.map((visitor) => reserve(visitor, amount(40))))
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2)
+  })
+
+  test('warns no administrator, because strangers can have any number of them', async () => {
+    await setBudgets({ anonymous_shares: { ...none, day_tokens_per_address: 100, day_tokens_per_visitor: 100 } })
+    expect(await use({ endUserId: null, shares: mine }, amount(100))).toEqual({ warnings: [] })
   })
 })

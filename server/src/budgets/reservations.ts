@@ -7,8 +7,10 @@ import {
   type Limits,
   limitsIn,
   type Scope,
+  type Share,
   type SpenderLimits,
   selectLimits,
+  shares,
   type Unit,
   units,
 } from './limits.ts'
@@ -18,6 +20,8 @@ import { type Period, resetOf, startOf } from './periods.ts'
 export interface Spender {
   /** Null for an anonymous visitor. */
   endUserId: string | null
+  /** Whose share an anonymous visitor uses, as UUIDs. */
+  shares?: Record<Share, string> | undefined
 }
 
 export interface Amount {
@@ -76,6 +80,9 @@ const owners: Record<Scope, string> = {
   organization: 'The assistant has reached its limit',
   end_user: "You've reached your limit",
   anonymous: "Visitors who aren't signed in have reached their limit",
+  address: "Visitors from your network who aren't signed in have reached their limit",
+  visitor: "You've reached your limit",
+  key: "Visitors of this site who aren't signed in have reached their limit",
 }
 const spans: Record<Period, string> = { day: 'for today', month: 'for this month' }
 const longDate = new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeZone: 'UTC' })
@@ -117,12 +124,16 @@ export async function lockLimits(sql: Sql, { endUserId }: Spender): Promise<Spen
 }
 
 /** Whether a spender's calls can neither be refused nor cause a warning. */
-export const isFree = ({ endUserId }: Spender, limits: SpenderLimits): boolean =>
-  isUnlimited(limits, endUserId === null ? 'anonymous' : 'end_user')
+export const isFree = (spender: Spender, limits: SpenderLimits): boolean =>
+  isUnlimited(
+    limits,
+    listSubjects(spender).map(({ scope }) => scope),
+  )
 
 /**
  * Replaces a reservation with what was used, in the periods in which it was reserved. If 80 % of a limit are used now,
- * writes an audit row, once in each period. Call it last in a transaction, because of that row; see recordAudit.
+ * writes an audit row, once in each period, but not for shares, of which strangers can have any number. Call it last in
+ * a transaction, because of that row; see recordAudit.
  */
 export async function settleBudget(
   sql: Sql,
@@ -134,6 +145,7 @@ export async function settleBudget(
   const warnings: BudgetWarning[] = []
   for (const counter of counters) {
     const { scope, period, warned_at } = counter
+    if (isShare(scope)) continue
     const limits = limitsIn(scope, general, own)
     const unit = findNearLimit(limits, period, counter)
     if (!unit || warned_at !== null) continue
@@ -165,29 +177,47 @@ interface Counter {
 }
 
 /** Stands for the subject of counters that aren't of one end user. */
-const noSubject = '00000000-0000-0000-0000-000000000000'
+export const noSubject = '00000000-0000-0000-0000-000000000000'
 
-/** The keys of the counters that a spender uses: two subjects, each with a day and a month. */
-function countersOf({ endUserId }: Spender, at: Date) {
+const isShare = (scope: Scope): scope is Share => (shares as readonly Scope[]).includes(scope)
+
+const listSubjects = ({
+  endUserId,
+  shares = {} as Record<Share, string>,
+}: Spender): { scope: Scope; subject: string }[] => [
+  endUserId === null ? { scope: 'anonymous', subject: noSubject } : { scope: 'end_user', subject: endUserId },
+  { scope: 'organization', subject: noSubject },
+  ...Object.entries(shares).map(([scope, subject]) => ({ scope: scope as Share, subject })),
+]
+
+/** The keys of the counters that a spender uses: a day of each subject, and a month of those that aren't shares. */
+function countersOf(spender: Spender, at: Date) {
+  const subjects = listSubjects(spender)
+  const day = startOf('day', at)
+  const month = startOf('month', at)
+  const keys = subjects.flatMap(({ scope, subject }) => {
+    const ofDay = { scope, subject, period: 'day', starts_on: day }
+    return isShare(scope) ? [ofDay] : [ofDay, { scope, subject, period: 'month', starts_on: month }]
+  })
   return {
-    scopes: [endUserId === null ? 'anonymous' : 'end_user', 'organization'],
-    subjects: [endUserId ?? noSubject, noSubject],
-    day: startOf('day', at),
-    month: startOf('month', at),
+    keys: JSON.stringify(keys),
+    scopes: subjects.map(({ scope }) => scope),
+    subjects: subjects.map(({ subject }) => subject),
+    day,
+    month,
   }
 }
 
 /** Returns the counters with everything that is used or reserved. They are always locked in the same order. */
 async function addReservation(sql: Sql, spender: Spender, amount: Amount, now: Date): Promise<Counter[]> {
-  const { scopes, subjects, day, month } = countersOf(spender, now)
+  const { keys } = countersOf(spender, now)
   try {
     return await sql<Counter>`
       insert into budget_periods as kept
         (organization_id, scope, subject, period, starts_on, reserved_tokens, reserved_cost_micro_usd)
       select current_organization(), scope, subject, period, starts_on,
              ${amount.tokens}::bigint, ${amount.cost_micro_usd ?? 0}::bigint
-      from unnest(${scopes}::text[], ${subjects}::uuid[]) as counter (scope, subject)
-      cross join (values ('day', ${day}::date), ('month', ${month}::date)) as span (period, starts_on)
+      from jsonb_to_recordset(${keys}) as counter (scope text, subject uuid, period text, starts_on date)
       order by scope, period
       on conflict (organization_id, scope, subject, period, starts_on) do update set
         reserved_tokens = kept.reserved_tokens + excluded.reserved_tokens,

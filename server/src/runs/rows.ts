@@ -1,6 +1,5 @@
 import type { Sql } from '../stores/database.ts'
-import type { TicketHolder } from '../tickets/signed-tickets.ts'
-import type { RunClient, RunError, RunPage, RunStatus, ThreadTrust, ToolCallRow } from './run.ts'
+import type { RunClient, RunError, RunHolder, RunPage, RunStatus, ThreadTrust, ToolCallRow } from './run.ts'
 
 export interface ThreadRow extends ThreadTrust {
   id: string
@@ -18,7 +17,7 @@ export interface RunRow {
   status: RunStatus
   attempt: number
   epoch: number
-  holder: TicketHolder
+  holder: RunHolder
   page: RunPage | null
   client: RunClient | null
   worked_ms: number

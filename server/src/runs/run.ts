@@ -5,12 +5,17 @@ export interface Run {
   id: string
   organizationId: string
   threadId: string
-  /** On whose behalf the agent works. */
-  holder: TicketHolder
+  holder: RunHolder
   /** The open page where the user wrote. Null over AG-UI. */
   page: RunPage | null
   /** Null on the socket. */
   client: RunClient | null
+}
+
+/** On whose behalf the agent works. */
+export interface RunHolder extends TicketHolder {
+  /** For an anonymous visitor: UUIDs under which the budgets count the visitor and the network address. */
+  subjects?: { address: string; visitor: string } | undefined
 }
 
 export interface RunPage {

@@ -10,14 +10,16 @@ import { Loaded } from '../../ui/display/states.tsx'
 import { notify } from '../../ui/overlays/toasts.tsx'
 import { UnsavedBar } from '../../ui/overlays/unsaved.tsx'
 import {
-  type Budget,
   type Budgets,
+  budgetNames,
   changesOf,
   type Draft,
-  limitNames,
+  type LimitName,
   parseLimit,
   type Scope,
-  toDraft,
+  type ScopeLimits,
+  shareNames,
+  toText,
 } from './draft.ts'
 import { LimitField } from './limit-field.tsx'
 import { t } from './texts.ts'
@@ -64,9 +66,9 @@ function BudgetsForm({ budgets }: { budgets: Budgets }) {
     event.currentTarget.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus()
   }
   const limits = (scope: Scope) => ({
-    texts: { ...toDraft(budgets[scope]), ...draft[scope] },
+    texts: draft[scope] ?? {},
     saved: budgets[scope],
-    onText(name: keyof Budget, text: string) {
+    onText(name: LimitName, text: string) {
       save.reset()
       setDraft((known) => ({ ...known, [scope]: { ...known[scope], [name]: text } }))
     },
@@ -101,6 +103,9 @@ function BudgetsForm({ budgets }: { budgets: Budgets }) {
         </Section>
         <Section title={t.anonymous} text={t.anonymousText}>
           <Limits {...limits('anonymous')} scope={t.anonymous} state={anonymous} />
+          <h3 className="mt-6 font-[550]">{t.shares}</h3>
+          <p className="mt-0.5 mb-4 text-sm text-muted">{t.sharesText}</p>
+          <Limits {...limits('anonymous_shares')} scope={t.shares} names={shareNames} />
         </Section>
       </div>
       <UnsavedBar isDirty={isDirty} isPending={save.isPending} error={save.error} onDiscard={() => setDraft({})} />
@@ -110,31 +115,33 @@ function BudgetsForm({ budgets }: { budgets: Budgets }) {
 
 const hasProblem = (draft: Draft) =>
   Object.values(draft).some((texts) =>
-    Object.entries(texts).some(([name, text]) => parseLimit(name as keyof Budget, text) === undefined),
+    Object.entries(texts).some(([name, text]) => parseLimit(name as LimitName, text) === undefined),
   )
 
 function Limits({
   scope,
+  names = budgetNames,
   texts,
   saved,
   state,
   onText,
 }: {
   scope: string
-  texts: Record<keyof Budget, string>
-  saved: Budget
+  names?: readonly LimitName[]
+  texts: Partial<Record<LimitName, string>>
+  saved: ScopeLimits
   state?: Budgets['state']['organization']
-  onText: (name: keyof Budget, text: string) => void
+  onText: (name: LimitName, text: string) => void
 }) {
   return (
     <div className="grid gap-x-6 gap-y-5 md:grid-cols-2">
-      {limitNames.map((name) => (
+      {names.map((name) => (
         <LimitField
           key={name}
           scope={scope}
           name={name}
-          text={texts[name]}
-          saved={saved[name]}
+          text={texts[name] ?? toText(name, saved[name] ?? null)}
+          saved={saved[name] ?? null}
           period={state?.[name.startsWith('day') ? 'day' : 'month']}
           onText={(text) => onText(name, text)}
         />

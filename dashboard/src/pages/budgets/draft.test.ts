@@ -9,6 +9,7 @@ test.each([
   ['day_tokens', '5,0', undefined],
   ['day_tokens', '-1', undefined],
   ['day_tokens', '9'.repeat(17), undefined],
+  ['day_tokens_per_address', '200,000', 200_000],
   ['day_cost_micro_usd', '$20', 20_000_000],
   ['day_cost_micro_usd', '2.50', 2_500_000],
   ['day_cost_micro_usd', '2,5', 2_500_000],
@@ -21,7 +22,19 @@ test.each([
 
 test('only limits that differ are sent', () => {
   const none = { day_tokens: null, month_tokens: null, day_cost_micro_usd: null, month_cost_micro_usd: null }
-  const saved = { organization: { ...none, day_tokens: 5 }, end_user_default: none, anonymous: none }
-  const draft = { organization: { day_tokens: '', month_tokens: '7' }, anonymous: { day_tokens: '' } }
-  expect(changesOf(draft, saved)).toEqual({ organization: { day_tokens: null, month_tokens: 7 } })
+  const saved = {
+    organization: { ...none, day_tokens: 5 },
+    end_user_default: none,
+    anonymous: none,
+    anonymous_shares: { day_tokens_per_address: 9, day_tokens_per_visitor: 8 },
+  }
+  const draft = {
+    organization: { day_tokens: '', month_tokens: '7' },
+    anonymous: { day_tokens: '' },
+    anonymous_shares: { day_tokens_per_address: '', day_tokens_per_visitor: '8' },
+  }
+  expect(changesOf(draft, saved)).toEqual({
+    organization: { day_tokens: null, month_tokens: 7 },
+    anonymous_shares: { day_tokens_per_address: null },
+  })
 })

@@ -2,7 +2,7 @@ import { formatCompact, formatMoney, formatTime } from '../../lib/format.ts'
 import { Field, Input } from '../../ui/controls/form.tsx'
 import { Badge } from '../../ui/display/layout.tsx'
 import { Meter } from '../../ui/display/meter.tsx'
-import { type Budget, isMoney, type Period, parseLimit } from './draft.ts'
+import { isMoney, type LimitName, type Period, parseLimit } from './draft.ts'
 import { t } from './texts.ts'
 
 /** A limit, and how much of it is used now. */
@@ -15,7 +15,7 @@ export function LimitField({
   onText,
 }: {
   scope: string
-  name: keyof Budget
+  name: LimitName
   text: string
   saved: number | null
   period: Period | undefined
