@@ -14424,6 +14424,11 @@ export interface operations {
                      *         "day_cost_micro_usd": null,
                      *         "month_cost_micro_usd": null
                      *       },
+                     *       "anonymous_shares": {
+                     *         "day_tokens_per_address": 200000,
+                     *         "day_tokens_per_visitor": 100000,
+                     *         "day_tokens_per_key": null
+                     *       },
                      *       "state": {
                      *         "organization": {
                      *           "day": {
@@ -14600,6 +14605,11 @@ export interface operations {
                      *         "month_tokens": null,
                      *         "day_cost_micro_usd": null,
                      *         "month_cost_micro_usd": null
+                     *       },
+                     *       "anonymous_shares": {
+                     *         "day_tokens_per_address": 200000,
+                     *         "day_tokens_per_visitor": 100000,
+                     *         "day_tokens_per_key": null
                      *       },
                      *       "state": {
                      *         "organization": {

@@ -402,6 +402,7 @@ const budgets = {
   organization: budget,
   end_user_default: endUserBudget,
   anonymous: anonymousBudget,
+  anonymous_shares: { day_tokens_per_address: 200_000, day_tokens_per_visitor: 100_000, day_tokens_per_key: null },
   state: { organization: budgetState, anonymous: budgetState },
 }
 const ownBudget = {

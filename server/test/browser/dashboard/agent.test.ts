@@ -108,6 +108,9 @@ test('an admin sets budgets, and sees what is used', async () => {
   await organization.getByLabel('Tokens per day').fill('500,000')
   await organization.getByLabel('Cost per month').fill('20,50')
   await page.getByRole('region', { name: 'Each end user' }).getByLabel('Cost per day').fill('0.5')
+  const visitors = page.getByRole('region', { name: 'Anonymous visitors' })
+  await expect.poll(() => visitors.getByLabel('One visitor, per day').inputValue()).toBe('100000')
+  await visitors.getByLabel('One network address, per day').fill('30,000')
   expect(await findAccessibilityProblems(page)).toEqual([])
   await press(page, 'Save changes')
   await page.getByText('Budgets saved').waitFor()
@@ -118,6 +121,7 @@ test('an admin sets budgets, and sees what is used', async () => {
   expect(body).toMatchObject({
     organization: { day_tokens: 500_000, month_cost_micro_usd: 20_500_000, month_tokens: null },
     end_user_default: { day_cost_micro_usd: 500_000 },
+    anonymous_shares: { day_tokens_per_address: 30_000, day_tokens_per_visitor: 100_000, day_tokens_per_key: null },
   })
 })
 
