@@ -1857,7 +1857,7 @@ export interface paths {
         };
         /**
          * List the messages of a thread
-         * @description Returns the messages, oldest first. Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. You can always read your own previews. Otherwise `contents_visible` is false, and the messages have no text, arguments, results or comments. Messages that were edited or regenerated are left out, unless you ask for them. Needs an access token for an organization that you are a member of.
+         * @description Returns the messages, oldest first. Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. You can always read your own previews, without an audit event. Otherwise `contents_visible` is false, and the messages have no text, arguments, results or comments. Messages that were edited or regenerated are left out, unless you ask for them. Needs an access token for an organization that you are a member of.
          */
         get: operations["listThreadMessages"];
         put?: never;
@@ -1877,7 +1877,7 @@ export interface paths {
         };
         /**
          * Export a thread
-         * @description Returns the whole conversation as JSON, or as Markdown for people to read. Replaced messages are left out. Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. You can always read your own previews. Otherwise the response is a 403 with `CONTENTS_NOT_VISIBLE`. The response is complete if it ends without a connection error. Needs an access token for an organization that you are a member of.
+         * @description Returns the whole conversation as JSON, or as Markdown for people to read. Replaced messages are left out. Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. You can always read your own previews, without an audit event. Otherwise the response is a 403 with `CONTENTS_NOT_VISIBLE`. The response is complete if it ends without a connection error. Needs an access token for an organization that you are a member of.
          */
         get: operations["exportThread"];
         put?: never;
@@ -3653,7 +3653,7 @@ export interface components {
             args: {
                 [key: string]: unknown;
             } | null;
-            /** @description Result of the call, at most 16,384 characters; null if it has none, and null if contents aren’t visible */
+            /** @description Result of the call, at most 16 384 characters; null if it has none, and null if contents aren’t visible */
             result: string | null;
         };
         ModelTestRunningError: {

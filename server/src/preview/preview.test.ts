@@ -81,7 +81,7 @@ describe('a member', () => {
     expect(events).toEqual([{ action: 'end_user.created', actor: 'member@demo.test' }])
   })
 
-  test('reads their own preview without an audit event, which nobody else can read', async () => {
+  test('reads and exports their own preview without an audit event, which nobody else can read', async () => {
     const key = await makeKey()
     const { token, end_user_id } = await startPreview(key)
     const chat = openChat(await connect(key, token))
@@ -93,6 +93,9 @@ describe('a member', () => {
     const own = await read(member)
     expect(own).toMatchObject({ contents_visible: true, messages: [{ text: 'What can you do?' }, {}] })
     expect(await read(admin)).toMatchObject({ contents_visible: false, messages: [{ text: null }, { text: null }] })
+    const download = (reader: string) => app.request('GET', `/threads/${id}/export`, { token: reader })
+    expect((await download(member)).body).toMatchObject({ messages: [{ text: 'What can you do?' }, {}] })
+    expect((await download(admin)).body).toMatchObject({ data: { code: 'CONTENTS_NOT_VISIBLE' } })
     const events = await asOrg(
       app,
       'demo',

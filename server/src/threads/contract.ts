@@ -195,7 +195,7 @@ const MessageToolCall = AgentToolCall.extend({
   result: z
     .string()
     .nullable()
-    .describe(`Result of the call, at most 16,384 characters; null if it has none, and ${visibleText}`),
+    .describe(`Result of the call, at most 16 384 characters; null if it has none, and ${visibleText}`),
 }).meta({ id: 'MessageToolCall' })
 
 const Message = z
@@ -237,7 +237,7 @@ const Message = z
   .meta({ id: 'Message' })
 
 const contentsText =
-  'Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. You can always read your own previews.'
+  'Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. You can always read your own previews, without an audit event.'
 
 export const listThreadMessages = operation({
   ...threads,

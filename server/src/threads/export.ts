@@ -6,7 +6,7 @@ import { fail } from '../lib/errors.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { contentErrors, type exportThread as contract } from './contract.ts'
 import { describeMessage, describeThread } from './markdown.ts'
-import { type FoundMessage, selectMessages } from './messages.ts'
+import { type FoundMessage, isOwnPreview, selectMessages } from './messages.ts'
 import { selectThread } from './threads.ts'
 
 /** Few, because results are complete and can be long. */
@@ -20,9 +20,12 @@ export async function exportThread(
   const organizationId = caller.organization.id
   const { thread, agentName } = await database.asOrg(organizationId, async (sql) => {
     const thread = await selectThread(sql, id)
-    if (!(await areContentsVisible(sql))) throw fail(contentErrors.CONTENTS_NOT_VISIBLE, 'CONTENTS_NOT_VISIBLE')
+    const isOwn = await isOwnPreview(sql, caller, id)
+    if (!isOwn && !(await areContentsVisible(sql))) {
+      throw fail(contentErrors.CONTENTS_NOT_VISIBLE, 'CONTENTS_NOT_VISIBLE')
+    }
     const { name } = await selectSettings(sql)
-    await recordAudit(sql, trailOf(caller), 'thread.contents_read', id, { export: format })
+    if (!isOwn) await recordAudit(sql, trailOf(caller), 'thread.contents_read', id, { export: format })
     return { thread, agentName: name }
   })
 

@@ -40,7 +40,7 @@ export async function listThreadMessages(
 }
 
 /** Whether the caller tried the agent in this thread. Nobody else's words are in it. */
-async function isOwnPreview(sql: Sql, { user }: OrgCaller, threadId: string): Promise<boolean> {
+export async function isOwnPreview(sql: Sql, { user }: OrgCaller, threadId: string): Promise<boolean> {
   const [own] = await sql`
     select from threads t join end_users u on u.id = t.end_user_id
     where t.id = ${threadId} and u.preview_user_id = ${user?.id ?? null}`
