@@ -17,8 +17,8 @@ You configure Inlay with environment variables, which it reads at startup. Devel
 Production needs two: \`INLAY_PUBLIC_URL\` and \`INLAY_SECRET\`.
 
 An empty variable counts as unset. With an invalid value, the server doesn't start; it prints the setting and what to
-change. It warns about variables that start with \`INLAY_\` or \`SIGN_IN_\` and aren't settings. To check a configuration
-and the services it points to, run \`npx inlay doctor\`.
+change. It warns about variables that start with \`INLAY_\`, \`SIGN_IN_\` or \`MODEL_\` and aren't settings. To check a
+configuration and the services it points to, run \`npx inlay doctor\`.
 `
 
 const document = describeApi(

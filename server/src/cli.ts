@@ -121,7 +121,7 @@ const commands: Record<string, Command> = {
   },
   doctor: {
     usage: 'doctor',
-    text: 'Check runtime, configuration, stores, disk, clock and sign-in provider, and suggest fixes',
+    text: 'Check runtime, configuration, stores, disk, clock, sign-in provider and model, and suggest fixes',
     run: async () => (await import('./operator/doctor.ts')).examine(),
   },
   'demo usage': {

@@ -354,6 +354,27 @@ describe('limits', () => {
     )
   })
 
+  test.each([
+    [{ retention_days: 0 }, 'retention_days', 'Must be at least 1'],
+    [{ retention_days: 3651 }, 'retention_days', 'Must be at most 3650'],
+    [{ retention_days: 1.5 }, 'retention_days', 'Must be a whole number'],
+    [{ greeting: 'x'.repeat(501) }, 'greeting', 'Must have at most 500 characters'],
+    [{ name: '' }, 'name', 'Must have at least 1 character'],
+    [{ starter_prompts: names(7) }, 'starter_prompts', 'Must have at most 6 items'],
+    [
+      { origin_groups: [['https://a.example.com', 'https://*.example.com']] },
+      'origin_groups.0.1',
+      'Wildcards aren’t allowed here. List each origin',
+    ],
+    [
+      { tool_policies: { 'https://*.example.com x': 'ask' } },
+      'tool_policies.https://*.example.com x',
+      'Wildcards aren’t allowed here. List each origin',
+    ],
+  ])('say what is wrong with %j', async (body, field, details) => {
+    expect((await patch(body)).body).toEqual(invalidField(field, details))
+  })
+
   test('only allow https in production, where there may be no model', async () => {
     const production = await useTestService({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })
     const admin = await production.tokenFor('admin@demo.test', 'demo')

@@ -405,14 +405,15 @@ test.each(bad)('%s rejects "%s"', (name, value, message) => {
 
 const needsMore =
   'SIGN_IN_ISSUER needs SIGN_IN_CLIENT_ID (users sign in there), SIGN_IN_AUDIENCE (its access tokens are accepted), or both'
+const withoutIssuer = "is set, but SIGN_IN_ISSUER isn't. Set SIGN_IN_ISSUER to the issuer URL of your sign-in provider."
 test.each([
   ['an issuer alone', { SIGN_IN_ISSUER: issuer }, needsMore],
-  ['an audience alone', { SIGN_IN_AUDIENCE: 'a' }, "SIGN_IN_AUDIENCE is set, but SIGN_IN_ISSUER isn't"],
-  ['a client alone', { SIGN_IN_CLIENT_ID: 'c' }, "SIGN_IN_CLIENT_ID is set, but SIGN_IN_ISSUER isn't"],
+  ['an audience alone', { SIGN_IN_AUDIENCE: 'a' }, `SIGN_IN_AUDIENCE ${withoutIssuer}`],
+  ['a client alone', { SIGN_IN_CLIENT_ID: 'c' }, `SIGN_IN_CLIENT_ID ${withoutIssuer}`],
   [
     'a client secret without its client',
     { SIGN_IN_ISSUER: issuer, SIGN_IN_AUDIENCE: 'a', SIGN_IN_CLIENT_SECRET: 'hunter2' },
-    "SIGN_IN_CLIENT_SECRET is set, but SIGN_IN_CLIENT_ID isn't",
+    "SIGN_IN_CLIENT_SECRET is set, but SIGN_IN_CLIENT_ID isn't. Set SIGN_IN_CLIENT_ID to the ID of the client with this secret.",
   ],
   [
     'a client that is also the audience',
@@ -423,24 +424,20 @@ test.each([
   expect(problemWith(env)).toBe(message)
 })
 
+const noModelName =
+  "MODEL_URL is set, but MODEL_NAME isn't. Set MODEL_NAME to the name that this server uses for the model, for example llama3.2."
+const noModelUrl =
+  "MODEL_KEY is set, but MODEL_URL isn't. Set MODEL_URL to the URL of the model server that the key is for."
 test.each([
-  ['a URL alone', { MODEL_URL: ownServer.url }, "MODEL_URL is set, but MODEL_NAME isn't"],
-  [
-    'a URL and a provider’s key, but no name',
-    { MODEL_URL: ownServer.url, OPENAI_API_KEY: 'hunter2' },
-    "MODEL_URL is set, but MODEL_NAME isn't",
-  ],
+  ['a URL alone', { MODEL_URL: ownServer.url }, noModelName],
+  ['a URL and a provider’s key, but no name', { MODEL_URL: ownServer.url, OPENAI_API_KEY: 'hunter2' }, noModelName],
   [
     'a name alone',
     { MODEL_NAME: 'qwen3' },
     'MODEL_NAME is set, but it needs MODEL_URL, ANTHROPIC_API_KEY or OPENAI_API_KEY',
   ],
-  ['a key alone', { MODEL_KEY: 'hunter2' }, "MODEL_KEY is set, but MODEL_URL isn't"],
-  [
-    'a name and a key without a URL',
-    { MODEL_NAME: 'qwen3', MODEL_KEY: 'hunter2' },
-    "MODEL_KEY is set, but MODEL_URL isn't",
-  ],
+  ['a key alone', { MODEL_KEY: 'hunter2' }, noModelUrl],
+  ['a name and a key without a URL', { MODEL_NAME: 'qwen3', MODEL_KEY: 'hunter2' }, noModelUrl],
 ])('a model cannot be configured with %s', (_, env: Record<string, string>, message) => {
   expect(problemWith(env)).toBe(message)
 })
@@ -448,17 +445,21 @@ test.each([
 test.each(Object.keys(platformApp))('a GitHub app cannot be configured without %s', (name) => {
   const env: Record<string, string> = { ...platformApp, [name]: '' }
   const [first] = Object.keys(platformApp).filter((each) => each !== name)
-  expect(problemWith(env)).toBe(`${first} is set, but these aren't: ${name}`)
+  expect(problemWith(env)).toBe(`${first} is set, but these aren't: ${name}. Set all of them.`)
 })
 
 const noPolarProduct =
   'POLAR_ACCESS_TOKEN is set, but "inlay_team" isn\'t the ID of a Polar product. Set INLAY_PLANS_FILE to plans with the IDs of your products at Polar as product_id.'
 test.each([
-  ['a token alone', { POLAR_ACCESS_TOKEN: 'hunter2' }, "POLAR_ACCESS_TOKEN is set, but POLAR_WEBHOOK_SECRET isn't"],
+  [
+    'a token alone',
+    { POLAR_ACCESS_TOKEN: 'hunter2' },
+    "POLAR_ACCESS_TOKEN is set, but POLAR_WEBHOOK_SECRET isn't. Set POLAR_WEBHOOK_SECRET to the secret of the webhook endpoint at Polar.",
+  ],
   [
     'a secret alone',
     { POLAR_WEBHOOK_SECRET: 'hunter2hunter2hunter2' },
-    "POLAR_WEBHOOK_SECRET is set, but POLAR_ACCESS_TOKEN isn't",
+    "POLAR_WEBHOOK_SECRET is set, but POLAR_ACCESS_TOKEN isn't. Set POLAR_ACCESS_TOKEN to an organization access token for Polar.",
   ],
   [
     'plans without its products',
@@ -534,6 +535,8 @@ test.each([
   ['INLAY_DATABASE_URL', 'Did you mean DATABASE_URL?'],
   ['INLAY_PORT', 'Did you mean PORT?'],
   ['SIGN_IN_CLIENTID', 'Did you mean SIGN_IN_CLIENT_ID?'],
+  ['MODEL_TIMEOUT', 'docs/configuration.md lists the settings.'],
+  ['MODEL_NAMES', 'Did you mean MODEL_NAME?'],
   ['INLAY_FAVOURITE_COLOUR', 'docs/configuration.md lists the settings.'],
 ])('%s is reported as unknown', (name, advice) => {
   expect(describeUnknownSettings({ ...production, [name]: '9000' })).toEqual([

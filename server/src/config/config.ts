@@ -37,7 +37,7 @@ export const settings = {
   },
   INLAY_DRAIN_SECONDS: {
     parse: integer(0, 600),
-    text: 'How long the server keeps accepting connections after it receives a signal to stop. `/readyz` returns 503 immediately, so load balancers have this long to notice. Default: 5 in production, 0 in development. Requests on open connections are completed either way.',
+    text: 'How long the server keeps accepting connections after it receives a signal to stop. `/readyz` returns 503 immediately, so load balancers have this long to notice. From 0 to 600. Default: 5 in production, 0 in development. Requests on open connections are completed either way.',
   },
   INLAY_PUBLIC_URL: {
     parse: publicUrl,
@@ -137,7 +137,7 @@ export const settings = {
   INLAY_BILLING_GRACE_DAYS: {
     default: '7',
     parse: integer(0, 90),
-    text: 'How many days an organization keeps its plan after a payment failed (`past_due`). Then it’s on the plan `free` until it pays.',
+    text: 'How many days an organization keeps its plan after a payment failed (`past_due`), from 0 to 90. Then it’s on the plan `free` until it pays.',
   },
   MODEL_URL: {
     parse: modelUrl,
@@ -165,7 +165,7 @@ export const settings = {
   MODEL_SILENCE_SECONDS: {
     default: '60',
     parse: integer(1, 600),
-    text: 'How long a model may send nothing before the agent gives up on the request, tries again, and then uses a fallback model. Raise it for models that think for long before they answer.',
+    text: 'How long a model may send nothing before the agent gives up on the request, tries again, and then uses a fallback model, from 1 to 600. Raise it for models that think for long before they answer.',
   },
   INLAY_MODEL_PRICES: {
     parse: (text: string) => readPriceFile(resolve(text)),
@@ -225,7 +225,7 @@ export const settings = {
   INLAY_LOG_LEVEL: {
     default: 'info',
     parse: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
-    text: 'Minimum level of log lines. The server logs JSON to standard output.',
+    text: 'Minimum level of log lines: `trace`, `debug`, `info`, `warn`, `error`, `fatal`, or `silent` for none. The server logs JSON to standard output.',
   },
   INLAY_METRICS_TOKEN: {
     parse: (text: string) => text,
@@ -434,7 +434,9 @@ function requireData(dataDir: string, names: readonly string[]): void {
 /** One sentence for each variable that looks like a setting but isn't one. */
 export function describeUnknownSettings(env: Env = process.env): string[] {
   return Object.entries(env)
-    .filter(([name, value]) => /^(INLAY|SIGN_IN)_/.test(name) && !(name in settings) && !isFromKubernetes(name, value))
+    .filter(
+      ([name, value]) => /^(INLAY|SIGN_IN|MODEL)_/.test(name) && !(name in settings) && !isFromKubernetes(name, value),
+    )
     .map(([name]) => {
       const closest = closestSetting(name)
       return `${name} isn't a setting and has no effect. ${closest ? `Did you mean ${closest}?` : 'docs/configuration.md lists the settings.'}`
@@ -467,10 +469,13 @@ function editDistance(from: string, to: string): number {
   return row[to.length] ?? 0
 }
 
+const missing = (present: string, absent: string, value: string): InvalidConfig =>
+  new InvalidConfig(`${present} is set, but ${absent} isn't. Set ${absent} to ${value}.`)
+
 function readMail(smtpUrl: string | undefined, from: string | undefined): Config['mail'] {
   if (smtpUrl && from) return { url: smtpUrl, from }
-  if (smtpUrl) throw new InvalidConfig("INLAY_SMTP_URL is set, but INLAY_MAIL_FROM isn't")
-  if (from) throw new InvalidConfig("INLAY_MAIL_FROM is set, but INLAY_SMTP_URL isn't")
+  if (smtpUrl) throw missing('INLAY_SMTP_URL', 'INLAY_MAIL_FROM', "the sender's address, for example inlay@example.com")
+  if (from) throw missing('INLAY_MAIL_FROM', 'INLAY_SMTP_URL', 'the URL of your SMTP server')
   return undefined
 }
 
@@ -487,10 +492,11 @@ function readSignIn({
   secret: string | undefined
   audience: string | undefined
 }): Pick<Config, 'signIn' | 'signInClient'> {
-  if (secret && !id) throw new InvalidConfig("SIGN_IN_CLIENT_SECRET is set, but SIGN_IN_CLIENT_ID isn't")
+  if (secret && !id)
+    throw missing('SIGN_IN_CLIENT_SECRET', 'SIGN_IN_CLIENT_ID', 'the ID of the client with this secret')
   if (!issuer) {
     const lonely = id ? 'SIGN_IN_CLIENT_ID' : audience && 'SIGN_IN_AUDIENCE'
-    if (lonely) throw new InvalidConfig(`${lonely} is set, but SIGN_IN_ISSUER isn't`)
+    if (lonely) throw missing(lonely, 'SIGN_IN_ISSUER', 'the issuer URL of your sign-in provider')
     return { signIn: undefined, signInClient: undefined }
   }
   if (!id && !audience) {
@@ -515,8 +521,11 @@ function readPolar(
   { url, accessToken, webhookSecret }: { url: string } & Record<'accessToken' | 'webhookSecret', string | undefined>,
 ): Config['polar'] {
   if (!accessToken && !webhookSecret) return undefined
-  if (!accessToken) throw new InvalidConfig("POLAR_WEBHOOK_SECRET is set, but POLAR_ACCESS_TOKEN isn't")
-  if (!webhookSecret) throw new InvalidConfig("POLAR_ACCESS_TOKEN is set, but POLAR_WEBHOOK_SECRET isn't")
+  if (!accessToken)
+    throw missing('POLAR_WEBHOOK_SECRET', 'POLAR_ACCESS_TOKEN', 'an organization access token for Polar')
+  if (!webhookSecret) {
+    throw missing('POLAR_ACCESS_TOKEN', 'POLAR_WEBHOOK_SECRET', 'the secret of the webhook endpoint at Polar')
+  }
   const products = plans.flatMap(({ product_id }) => product_id ?? [])
   const foreign = products.find((product) => !isId(product))
   if (foreign !== undefined || products.length === 0) {
@@ -535,10 +544,12 @@ function readModel({
   openaiKey,
 }: Record<'url' | 'name' | 'key' | 'anthropicKey' | 'openaiKey', string | undefined>): ModelSettings | undefined {
   if (url) {
-    if (!name) throw new InvalidConfig("MODEL_URL is set, but MODEL_NAME isn't")
+    if (!name) {
+      throw missing('MODEL_URL', 'MODEL_NAME', 'the name that this server uses for the model, for example llama3.2')
+    }
     return { provider: 'openai_compatible', url, name, key, setting: 'MODEL_URL' }
   }
-  if (key) throw new InvalidConfig("MODEL_KEY is set, but MODEL_URL isn't")
+  if (key) throw missing('MODEL_KEY', 'MODEL_URL', 'the URL of the model server that the key is for')
   if (anthropicKey) {
     const anthropic = { provider: 'anthropic', url: 'https://api.anthropic.com/v1' } as const
     return { ...anthropic, name: name ?? defaultModels.anthropic, key: anthropicKey, setting: 'ANTHROPIC_API_KEY' }
@@ -764,8 +775,9 @@ function readPlatformApp(
   const names = Object.keys(given) as PlatformAppSetting[]
   const [present] = names.filter((name) => given[name] !== undefined)
   if (!present) return undefined
-  const missing = names.filter((name) => given[name] === undefined)
-  if (missing.length > 0) throw new InvalidConfig(`${present} is set, but these aren't: ${missing.join(', ')}`)
+  const absent = names.filter((name) => given[name] === undefined)
+  if (absent.length > 0)
+    throw new InvalidConfig(`${present} is set, but these aren't: ${absent.join(', ')}. Set all of them.`)
   return {
     id: given.INLAY_GITHUB_APP_ID as number,
     slug: given.INLAY_GITHUB_APP_SLUG as string,

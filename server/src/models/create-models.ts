@@ -23,7 +23,8 @@ export async function createModels(
     if (key) keys.set(model, key)
     return model
   }
-  const explain = (error: unknown, model: Model) => explainModelFailure(error, model, keys.get(model))
+  const explain = (error: unknown, model: Model) =>
+    explainModelFailure(error, model, { key: keys.get(model), setting: config.model?.setting })
   const installed = createInstalled(choice)
 
   function createInstalled({ source, settings }: Choice): Model | undefined {

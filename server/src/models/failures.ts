@@ -1,7 +1,14 @@
 import { AISDKError } from '@ai-sdk/provider'
+import type { ModelSettings } from '../config/config.ts'
 import { SafeFetchError, type SafeFetchReason } from '../net/safe-fetch.ts'
 import { cleanLine, cleanText } from '../untrusted/page-text.ts'
 import { type Model, ModelFailed, type ModelFailure } from './models.ts'
+
+/** How a model was configured: its key, and the operator's setting that chose it. */
+interface Access {
+  key: string | undefined
+  setting: ModelSettings['setting'] | undefined
+}
 
 /** What is known about a failed call. */
 interface Failure {
@@ -15,7 +22,7 @@ const longestQuote = 300
 const deepestCause = 5
 
 /** Explains to an administrator why a call failed, and what to do. Removes the key if the provider repeats it. */
-export function explainModelFailure(error: unknown, model: Model, key: string | undefined): ModelFailed {
+export function explainModelFailure(error: unknown, model: Model, { key, setting }: Access): ModelFailed {
   const host = model.url ? new URL(model.url).host : model.name
   const network = findSafeFetchError(error)
   // The library's errors quote the request and the response, which must not get into the log.
@@ -26,7 +33,7 @@ export function explainModelFailure(error: unknown, model: Model, key: string | 
   }
   if (network) {
     const { reason, advice } = networkFailures[network.reason]
-    return fail(reason, `${network.message}. ${advice(model)}`)
+    return fail(reason, `${network.message}. ${advice(model, setting)}`)
   }
   const { status, retryAfter, said } = readFailure(error)
   const safe = key ? said.replaceAll(key, '[removed]') : said
@@ -34,9 +41,12 @@ export function explainModelFailure(error: unknown, model: Model, key: string | 
   const isError = status !== undefined && (status < 200 || status > 299)
   if (!isError) {
     const expected = `The response from ${host} is incomplete, or not from ${apis[model.provider]}.`
-    return fail('response', `${expected} ${check(model, 'URL')}${quote}`)
+    return fail('response', `${expected} ${check(model, 'URL', setting)}${quote}`)
   }
-  if (status === 401) return fail('key', `${host} rejected the key (401). ${check(model, 'key')}${quote}`)
+  if (status === 401 && !key && model.source === 'operator') {
+    return fail('key', `${host} requires a key (401). Set MODEL_KEY.${quote}`)
+  }
+  if (status === 401) return fail('key', `${host} rejected the key (401). ${check(model, 'key', setting)}${quote}`)
   if (status === 403) {
     return fail('key', `${host} doesn't allow this key to use the model "${model.name}" (403).${quote}`)
   }
@@ -52,7 +62,7 @@ export function explainModelFailure(error: unknown, model: Model, key: string | 
   }
   if (status >= 500) return fail('provider', `${host} has a problem of its own (${status}). Try again later.${quote}`)
   if (status >= 300 && status < 400) {
-    return fail('redirect', `${host} redirects to another address (${status}). ${check(model, 'URL')}`)
+    return fail('redirect', `${host} redirects to another address (${status}). ${check(model, 'URL', setting)}`)
   }
   if (status === 413 || tooLong.test(safe)) {
     return fail('context', `The prompt is too long for the model "${model.name}" (${status}).${quote}`)
@@ -69,23 +79,33 @@ const apis = {
   demo: 'a model',
 }
 
-const check = ({ source }: Model, what: 'URL' | 'key'): string => {
+const check = ({ source }: Model, what: 'URL' | 'key', setting: Access['setting']): string => {
   if (source === 'organization') return `Check the ${what} in the agent's settings.`
   if (source === 'ollama') return 'Check that Ollama still runs.'
-  return `Check the ${what} in the server's configuration.`
+  if (what === 'key') return `Check ${setting === 'MODEL_URL' ? 'MODEL_KEY' : setting}.`
+  return setting === 'MODEL_URL' ? 'Check MODEL_URL.' : "Check this server's DNS and internet access."
 }
 
-const networkFailures: Record<SafeFetchReason, { reason: ModelFailure; advice: (model: Model) => string }> = {
-  invalid_url: { reason: 'blocked_address', advice: (model) => check(model, 'URL') },
+type Advice = (model: Model, setting: Access['setting']) => string
+const checkUrl: Advice = (model, setting) => check(model, 'URL', setting)
+
+const networkFailures: Record<SafeFetchReason, { reason: ModelFailure; advice: Advice }> = {
+  invalid_url: { reason: 'blocked_address', advice: checkUrl },
   blocked_address: {
     reason: 'blocked_address',
     advice: () => 'Use a public address, or ask the operator to add its network to INLAY_ALLOWED_PRIVATE_NETWORKS.',
   },
-  dns: { reason: 'connection', advice: (model) => check(model, 'URL') },
+  dns: { reason: 'connection', advice: checkUrl },
   tls: { reason: 'tls', advice: () => 'Install a certificate that a public authority issued for this host.' },
   timeout: { reason: 'timeout', advice: () => 'Try again, or choose a faster model.' },
-  too_large: { reason: 'response', advice: (model) => check(model, 'URL') },
-  connection: { reason: 'connection', advice: (model) => `Check that the server runs. ${check(model, 'URL')}` },
+  too_large: { reason: 'response', advice: checkUrl },
+  connection: {
+    reason: 'connection',
+    advice: (model, setting) =>
+      model.source === 'operator' && setting !== 'MODEL_URL'
+        ? checkUrl(model, setting)
+        : `Check that the server runs. ${checkUrl(model, setting)}`,
+  },
 }
 
 /** The library wraps some errors of its fetch, and not others. */

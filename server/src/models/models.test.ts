@@ -2,11 +2,13 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { APICallError } from '@ai-sdk/provider'
 import { LLMock } from '@copilotkit/aimock'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { useTestService } from '../../test/harness.ts'
 import { cert, key } from '../../test/localhost-certificate.ts'
 import { type Config, readConfig } from '../config/config.ts'
+import { SafeFetchError } from '../net/safe-fetch.ts'
 import { createClient } from './clients.ts'
 import { createModels } from './create-models.ts'
 import { type Model, ModelFailed, type Models, type OwnModel } from './models.ts'
@@ -409,8 +411,38 @@ describe('addresses', () => {
     const models = await useModels(configure({ MODEL_URL: 'http://1.1.1.1/v1', MODEL_NAME: 'm', MODEL_KEY: 'k' }))
     expect(await failureOf(models, chooseOne(models))).toMatchObject({
       reason: 'blocked_address',
-      message: "1.1.1.1 can only be reached with https://, not http://. Check the URL in the server's configuration.",
+      message: '1.1.1.1 can only be reached with https://, not http://. Check MODEL_URL.',
     })
+  })
+
+  test.each([
+    [{}, 'HOST requires a key (401). Set MODEL_KEY.'],
+    [{ MODEL_KEY: 'operator-key' }, 'HOST rejected the key (401). Check MODEL_KEY.'],
+  ])('a 401 names the setting to change, with %j', async (env, message) => {
+    const url = await useServer((_, response) => response.writeHead(401).end())
+    const models = await useModels(configure({ MODEL_URL: `${url}/v1`, MODEL_NAME: 'm', ...env }))
+    expect((await failureOf(models, chooseOne(models))).message).toBe(message.replace('HOST', new URL(url).host))
+  })
+
+  test.each([
+    ['ANTHROPIC_API_KEY', 401, 'api.anthropic.com rejected the key (401). Check ANTHROPIC_API_KEY.'],
+    [
+      'OPENAI_API_KEY',
+      302,
+      "api.openai.com redirects to another address (302). Check this server's DNS and internet access.",
+    ],
+  ])('with %s, a %i says what to check', async (setting, statusCode, message) => {
+    const models = await useModels(configure({ [setting]: 'operator-key' }))
+    const refusal = new APICallError({ message: '', url: '', requestBodyValues: {}, statusCode })
+    expect(models.explain(refusal, chooseOne(models)).message).toBe(message)
+  })
+
+  test('a provider that can’t be reached doesn’t make an operator look for a URL', async () => {
+    const models = await useModels(configure({ ANTHROPIC_API_KEY: 'operator-key' }))
+    const failure = new SafeFetchError('connection', 'Could not connect to api.anthropic.com')
+    expect(models.explain(failure, chooseOne(models)).message).toBe(
+      "Could not connect to api.anthropic.com. Check this server's DNS and internet access.",
+    )
   })
 
   test('an untrusted certificate is explained', async () => {
@@ -433,7 +465,7 @@ describe('addresses', () => {
     const models = await useModels(configure({ MODEL_URL: `http://127.0.0.1:${port}/v1`, MODEL_NAME: 'm' }))
     expect(await failureOf(models, chooseOne(models))).toMatchObject({
       reason: 'connection',
-      message: expect.stringMatching(/Check that the server runs\. Check the URL in the server's configuration\.$/),
+      message: expect.stringMatching(/Check that the server runs\. Check MODEL_URL\.$/),
     })
   })
 })

@@ -7,8 +7,10 @@ export class InvalidOrigin extends Error {
 }
 
 /** Returns the canonical form of `https://host[:port]`: lower case, punycode, no default port. */
-export function parseOrigin(text: string): string {
-  const { scheme, host, port } = splitOrigin(text)
+export const parseOrigin = (text: string): string => readOrigin(text, 'Wildcards aren’t allowed here. List each origin')
+
+function readOrigin(text: string, wildcardProblem: string): string {
+  const { scheme, host, port } = splitOrigin(text, wildcardProblem)
   const url = URL.parse(`${scheme}://${host}${port === undefined ? '' : `:${port}`}`)
   if (!url) throw new InvalidOrigin('The host of an origin must be a domain name or an IP address')
   checkHost(host, url.hostname)
@@ -21,8 +23,9 @@ export function parseOrigin(text: string): string {
 /** Like `parseOrigin`, but also accepts a wildcard as the first label: `https://*.preview.example.com`. */
 export function parseOriginPattern(text: string): string {
   const [, scheme, parent] = /^([a-z]+:\/\/)\*\.(.*)$/is.exec(text) ?? []
-  if (scheme === undefined || parent === undefined) return parseOrigin(text)
-  const url = new URL(parseOrigin(scheme + parent))
+  const wildcardProblem = 'A wildcard must be the whole first label of the host'
+  if (scheme === undefined || parent === undefined) return readOrigin(text, wildcardProblem)
+  const url = new URL(readOrigin(scheme + parent, wildcardProblem))
   checkWildcardParent(url.hostname)
   return `${url.protocol}//*.${url.host}`
 }
@@ -44,7 +47,7 @@ export function matchesOrigin(origin: string, patterns: readonly string[]): bool
 /** The wildcard pattern that covers a canonical origin: `https://a.example.com` → `https://*.example.com`. */
 export const wildcardOf = (origin: string): string => origin.replace(/\/\/[^.]+\./, '//*.')
 
-function splitOrigin(text: string) {
+function splitOrigin(text: string, wildcardProblem: string) {
   if (/[\s\p{Cc}]/u.test(text)) throw new InvalidOrigin('An origin must not contain spaces or control characters')
   const [, rawScheme, authority, rest] = /^([a-z][a-z0-9+.-]*):\/\/([^/?#\\]*)(.*)$/i.exec(text) ?? []
   const scheme = rawScheme?.toLowerCase()
@@ -53,7 +56,7 @@ function splitOrigin(text: string) {
   }
   if (rest) throw new InvalidOrigin('An origin must end after the host and port, without a trailing slash')
   if (authority.includes('@')) throw new InvalidOrigin('An origin must not contain a user name or a password')
-  if (authority.includes('*')) throw new InvalidOrigin('A wildcard must be the whole first label of the host')
+  if (authority.includes('*')) throw new InvalidOrigin(wildcardProblem)
 
   const [, host = '', port] = /^(.*?)(?::([^:\]]*))?$/.exec(authority) ?? []
   if (port !== undefined && !(/^[1-9]\d{0,4}$/.test(port) && Number(port) <= 65_535)) {

@@ -375,7 +375,7 @@ test('doctor calls the configured model, and explains what is wrong with it', as
   mock.reset().onMessage('Reply with OK', { error: { message: 'Wrong key: hidden-word' }, status: 401 })
   expect(await examine(env)).toEqual({
     code: 1,
-    line: `✗ model          ${host} rejected the key (401). Check the key in the server's configuration. ${host} says: Wrong key: [removed]`,
+    line: `✗ model          ${host} rejected the key (401). Check MODEL_KEY. ${host} says: Wrong key: [removed]`,
   })
   const production = { INLAY_PUBLIC_URL: 'https://inlay.example.com', INLAY_SECRET: randomBytes(32).toString('base64') }
   expect(await examine(production, useInstallation())).toEqual({
