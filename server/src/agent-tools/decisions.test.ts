@@ -117,7 +117,16 @@ describe('with text of another origin', () => {
       from: bank,
       more: 1,
       to: shop,
+      may_change: true,
     })
+  })
+
+  test.each<[string, Parameters<typeof judge>[0], boolean]>([
+    ['a tool that only reads', { isWriting: false }, false],
+    ['another tool', {}, true],
+    ['a client’s tool, about which nothing is known', { ref: clientTool, isWriting: false }, true],
+  ])('the question says whether %s may change something', (_, given, may_change) => {
+    expect(judge({ ...given, trust: tainted }).data).toMatchObject({ may_change })
   })
 
   test('the question names both origins', () => {

@@ -43,7 +43,10 @@ export function decideCall(
   const policy = policyFor(rules, ref)
   if (policy === 'never') return { verdict: 'refuse', reason: neverReason }
   const strangers = trust.origins.filter((origin) => !mayReach(rules, origin, ref.origin))
-  if (strangers.length > 0 && Object.keys(args).length > 0) return askAboutFlow(strangers, ref.origin)
+  if (strangers.length > 0 && Object.keys(args).length > 0) {
+    // Clients don't say what their tools do.
+    return askAboutFlow(strangers, ref.origin, isWriting || ref.kind === 'client')
+  }
   if (policy === 'ask')
     return ask('Your organization wants you to approve each call of this tool.', { code: 'ALWAYS_ASKED' })
   if (policy === 'auto') return run('Your organization lets the agent use this tool.')
@@ -59,9 +62,9 @@ const ask = (reason: string, data: ReasonData): Verdict => ({ verdict: 'ask', re
 const mayReach = ({ origin_groups }: ToolRules, from: string, to: string): boolean =>
   from === to || origin_groups.some((group) => group.includes(from) && group.includes(to))
 
-function askAboutFlow([first = '', ...others]: readonly string[], to: string): Verdict {
+function askAboutFlow([first = '', ...others]: readonly string[], to: string, may_change: boolean): Verdict {
   const more = others.length
   const from = more === 0 ? first : `${first} and ${more} more`
   const reason = `This conversation contains text from ${from}. Check what the agent sends to ${to || 'this tool'}.`
-  return ask(reason, { code: 'TEXT_FROM_ELSEWHERE', from: first, more, to })
+  return ask(reason, { code: 'TEXT_FROM_ELSEWHERE', from: first, more, to, may_change })
 }

@@ -71,8 +71,8 @@ export type ToolRef =
 /** A reason as a code with the values in its sentence. Clients may have the sentence in another language. */
 export type ReasonData =
   | { code: 'ENDS_ACCESS' | 'ALWAYS_ASKED' | 'MAY_CHANGE' | 'INTERRUPTED_BEFORE' | 'STOPPED' }
-  /** `more` is the number of other origins. */
-  | { code: 'TEXT_FROM_ELSEWHERE'; from: string; more: number; to: string }
+  /** `more` is the number of other origins. `may_change` is false if the tool only reads. */
+  | { code: 'TEXT_FROM_ELSEWHERE'; from: string; more: number; to: string; may_change: boolean }
 
 /** A call that the model asked for: a row of `tool_calls`. */
 export interface ToolCallRow {

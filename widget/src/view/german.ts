@@ -148,13 +148,14 @@ const german: Record<StringKey, string> = {
   wishOnPage: '{client} möchte ein Werkzeug auf dieser Seite nutzen. Die Seite beschreibt es so:',
   wishElsewhere:
     '{client} möchte in Ihrem Namen das Werkzeug {tool} auf dem Server {origin} Ihrer Organisation nutzen. Es läuft nicht auf dieser Seite. Der Server beschreibt es so:',
-  askOnPage: '{client} möchte ein Werkzeug auf dieser Seite nutzen. Es kann hier etwas ändern.',
-  askInTab:
-    '{client} möchte ein Werkzeug auf einer anderen Seite von Ihnen nutzen, {source}. Es kann dort etwas ändern.',
-  askAtConnector:
-    '{client} möchte in Ihrem Namen das Werkzeug {tool} des Dienstes {source} nutzen. Es kann dort etwas ändern.',
+  askOnPage: '{client} möchte ein Werkzeug auf dieser Seite nutzen.',
+  askInTab: '{client} möchte ein Werkzeug auf einer anderen Seite von Ihnen nutzen, {source}.',
+  askAtConnector: '{client} möchte in Ihrem Namen das Werkzeug {tool} des Dienstes {source} nutzen.',
   askBuiltIn: '{client} möchte das eingebaute Werkzeug {tool} nutzen.',
-  askAnywhere: '{client} möchte das Werkzeug {tool} nutzen. Es kann etwas ändern.',
+  askAnywhere: '{client} möchte das Werkzeug {tool} nutzen.',
+  mayChangeHere: 'Es kann hier etwas ändern.',
+  mayChangeThere: 'Es kann dort etwas ändern.',
+  mayChange: 'Es kann etwas ändern.',
   askReason: 'Warum Sie gefragt werden: {reason}',
   reasonAlwaysAsked: 'Ihre Organisation möchte, dass Sie jedem Aufruf dieses Werkzeugs zustimmen.',
   reasonEndsAccess: 'Das beendet den Zugriff des Agenten auf Ihr Konto.',

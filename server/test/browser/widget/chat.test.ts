@@ -104,6 +104,7 @@ test('a question that the user stops is no failure, and the page’s language ap
   await question(page).getByText('Why you’re asked: This conversation contains text from http').waitFor()
   await page.evaluate(`document.documentElement.lang = 'de'`)
   const asked = frameOf(page).getByRole('region', { name: '„Refund an order“ erlauben?' })
+  await asked.getByText('Es kann hier etwas ändern.').waitFor()
   await asked.getByText(/^Warum Sie gefragt werden: Diese Unterhaltung enthält Text von http.* sendet\.$/).waitFor()
   await page.evaluate(`document.documentElement.lang = 'en'`)
   await press(page, 'Stop')

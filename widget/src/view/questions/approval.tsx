@@ -94,17 +94,25 @@ export const LaterApproval = ({ part, place, total }: Pick<ApprovalProps, 'part'
   )
 }
 
-function explain(part: ToolEntryPart, agentName: string, { say }: Texts): string {
+export function explain(part: ToolEntryPart, agentName: string, { say }: Texts): string {
   const values = {
     client: agentName || say('theAgent'),
     tool: plainText(part.name, 120),
     source: plainText(part.source ?? '', 120),
   }
-  if (part.place === 'page') return say('askOnPage', values)
-  if (part.place === 'tab') return say('askInTab', values)
-  if (part.place === 'connector') return say('askAtConnector', values)
-  if (part.place === 'built-in') return say('askBuiltIn', values)
-  return say('askAnywhere', values)
+  const [wish, effect] = wishes[part.place]
+  const mayChange = effect && part.reasonData.may_change !== false
+  return mayChange ? `${say(wish, values)} ${say(effect)}` : say(wish, values)
+}
+
+/** What the agent wants, and what that may do. */
+const wishes: Record<ToolEntryPart['place'], readonly [wish: StringKey, effect?: StringKey]> = {
+  page: ['askOnPage', 'mayChangeHere'],
+  tab: ['askInTab', 'mayChangeThere'],
+  connector: ['askAtConnector', 'mayChangeThere'],
+  'built-in': ['askBuiltIn'],
+  client: ['askAnywhere', 'mayChange'],
+  unknown: ['askAnywhere', 'mayChange'],
 }
 
 const reasons: Record<string, StringKey | undefined> = {
