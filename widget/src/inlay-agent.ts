@@ -13,8 +13,8 @@ const frameLoadMs = 20_000
 /** Doubles with every failure. */
 const loadAgainMs = 10_000
 const longestLoadAgainMs = 300_000
-/** Maximum length of a text that the page sends, in characters. */
-const longestText = 16_384
+/** The protocol's `maxChatMessageLength`, which this package can't import. */
+const longestText = 32_000
 /** Maximum number of requests of the page that wait for the frame. */
 const maxWaiting = 20
 

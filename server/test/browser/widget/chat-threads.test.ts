@@ -235,6 +235,6 @@ test('the page sends messages, starts conversations, and hears of messages and c
   const last = (await heard(page, 'message')).at(-1)
   expect(last?.threadId).not.toBe(sent?.threadId)
   expect(await frameOf(page).getByRole('heading', { level: 1 }).innerText()).toBe(agentName)
-  for (const bad of [`''`, `' '`, `'x'.repeat(20_000)`, 'undefined'])
+  for (const bad of [`''`, `' '`, `'x'.repeat(40_000)`, 'undefined'])
     await expect(page.evaluate(`agent.send(${bad})`)).rejects.toThrow('RangeError')
 })

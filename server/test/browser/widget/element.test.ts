@@ -1,3 +1,4 @@
+import { maxChatMessageLength } from '@inlay/protocol'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { generateKey } from '../../../src/publishable-keys/key-format.ts'
@@ -454,14 +455,16 @@ describe('the page', () => {
     ['an empty text', `''`],
     ['blanks', `'   '`],
     ['an event in place of a text', `new Event('click')`],
-    ['a text that is too long', `'x'.repeat(16385)`],
+    ['a text that is too long', `'x'.repeat(${maxChatMessageLength + 1})`],
   ])('cannot send %s', async (_, text) => {
     const page = await openPage()
     const thrown = `(() => { try { ${agent}.send(${text}) } catch (error) { return String(error) } })()`
-    expect(await page.evaluate(thrown)).toBe('RangeError: send needs a text of 1 to 16384 characters.')
+    expect(await page.evaluate(thrown)).toBe(
+      `RangeError: send needs a text of 1 to ${maxChatMessageLength} characters.`,
+    )
     expect(await told(page, 'send')).toEqual([])
     expect(await page.evaluate(`${agent}.isOpen`)).toBe(false)
-    await page.evaluate(`${agent}.send('x'.repeat(16384))`)
+    await page.evaluate(`${agent}.send('x'.repeat(${maxChatMessageLength}))`)
     expect(await told(page, 'send')).toHaveLength(1)
   })
 
