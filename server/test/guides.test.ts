@@ -91,7 +91,7 @@ test('The agent’s guide has the limits of the program', () => {
   for (const row of [
     `length of a message | ${write(maxChatMessageLength)} characters`,
     `steps of a run | ${runLimits.steps} `,
-    `times that work on a run begins, after questions and interruptions | ${runLimits.beginnings} `,
+    `times that a run starts, including after questions and interruptions | ${runLimits.beginnings} `,
     `working time of a run | ${runLimits.workMs / 60_000} minutes`,
     `tool calls in a step | ${runLimits.callsPerStep} `,
     `length of a reply | ${write(runLimits.outputTokens)} tokens`,
