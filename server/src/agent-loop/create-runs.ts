@@ -9,7 +9,7 @@ import type { Models } from '../models/models.ts'
 import type { Prices } from '../models/prices.ts'
 import { countAhead, loadTokenizer } from '../models/tokens/tokenizer.ts'
 import { describeStory } from '../run-feeds/chunks.ts'
-import { createFeeds } from '../run-feeds/feeds.ts'
+import { createFeeds, feedOf } from '../run-feeds/feeds.ts'
 import { createLateResults, findLateCall, saveLateResult } from '../runs/late-results.ts'
 import { type Abandoned, createLeases, leaseSeconds } from '../runs/leases.ts'
 import { type RunRow, type RunStory, selectStories, selectStory, takePosition } from '../runs/rows.ts'
@@ -79,7 +79,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const { id, thread_id, epoch, attempt, holder, page, client } = story.run
     const run: Run = { id, organizationId, threadId: thread_id, holder, page, client }
     const lease = leases.hold({ organizationId, threadId: thread_id, runId: id, epoch })
-    const feed = feeds.open({ id, threadId: thread_id, attempt }, describeStory(finishedPart(story)))
+    const feed = feeds.open({ id, feed: feedOf(holder, thread_id), attempt }, describeStory(finishedPart(story)))
     const work: Work = {
       run,
       lease,
@@ -262,7 +262,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       return run
     })
     if (active?.status === 'running') feeds.stop(active.id)
-    else if (active) await showRested(speaker.holder.organization_id, active.id)
+    else if (active) await showRested(active)
   }
 
   async function end(speaker: Speaker, threadId: string): Promise<void> {
@@ -277,7 +277,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     })
     if (!ended) return
     feeds.stop(ended.id)
-    await showRested(organization_id, ended.id)
+    await showRested(ended)
   }
 
   async function endAccess(organizationId: string, endUserId?: string): Promise<void> {
@@ -299,7 +299,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       })
       if (!ended) continue
       feeds.stop(ended.id)
-      await showRested(organizationId, ended.id)
+      await showRested(ended)
     }
   }
 
@@ -376,7 +376,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       if (isSaved && outcome.origin !== null) await addOrigins(sql, threadId, [outcome.origin])
       return isSaved
     })
-    if (isSaved) feeds.changed(run)
+    if (isSaved) feeds.changed({ id, feed: feedOf(holder, threadId) })
     // Otherwise, the call has ended or the run was taken over meanwhile: the next attempt finds out which.
     return isSaved
   }
@@ -398,15 +398,15 @@ export async function createRuns(service: Needs): Promise<Runs> {
         where id = ${threadId}`
       return run
     })
-    if (stopped) await showRested(organization_id, stopped.id)
+    if (stopped) await showRested(stopped)
   }
 
-  /** Tells all viewers about a run that ended while no node worked on it. */
-  async function showRested(organizationId: string, runId: string): Promise<void> {
-    const story = await database.asOrg(organizationId, (sql) => selectStory(sql, runId))
+  /** Tells all viewers about a run that ended while no node worked on it. Its row no longer has the holder. */
+  async function showRested({ id, thread_id, holder }: RunRow): Promise<void> {
+    const story = await database.asOrg(holder.organization_id, (sql) => selectStory(sql, id))
     if (!story) return
-    const { id, thread_id, attempt, status, error } = story.run
-    feeds.showEnded({ id, threadId: thread_id, attempt }, describeStory(story), { status, error })
+    const { attempt, status, error } = story.run
+    feeds.showEnded({ id, feed: feedOf(holder, thread_id), attempt }, describeStory(story), { status, error })
   }
 
   const watch: Runs['watch'] = async (speaker, threadId, viewer, have) => {
@@ -418,7 +418,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
         ])
         return last
       })
-    const { last, end } = feeds.watch(threadId, viewer, have, readLast)
+    const { last, end } = feeds.watch(feedOf(speaker.holder, threadId), viewer, have, readLast)
     try {
       return { run: (await last) ?? null, end }
     } catch (error) {

@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { startAgentProcesses } from '../../test/agent-processes.ts'
+import { openElsewhere } from '../../test/agent-shop.ts'
 import { type ChatPage, openChat } from '../../test/chat.ts'
 import { type EngineProxy, startEngineProxy } from '../../test/engine-proxy.ts'
 import { testSecret } from '../../test/engines/engines.ts'
@@ -125,6 +126,20 @@ describe.skipIf(!redisUrl)('a run on another node', { timeout: 120_000 }, () => 
     await there.rest(first)
     const second = await here.say('Second')
     expect(await there.rest(second)).toMatchObject({ texts: ['Answer 2'] })
+  })
+
+  test('is not shown to another organization that has a thread with the same ID', async () => {
+    const { one, two, pageOf, join } = await startNodes((_, count) => ({ text: [`Answer ${count}`] }))
+    const elsewhere = await openElsewhere(one, two.local)
+    const theirs = openChat(elsewhere)
+    await theirs.rest(await theirs.say('Hi'))
+    const here = openChat(await pageOf(one), theirs.thread)
+    await here.rest(await here.say('First'))
+    const there = await join(two, here.thread)
+    const run = await here.say('Second')
+    await there.rest(run)
+    await elsewhere.settled()
+    expect(theirs.run(run)).toMatchObject({ n: 0, end: undefined })
   })
 
   test('can be stopped', async () => {

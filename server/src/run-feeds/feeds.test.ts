@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
+import { type AgentShop, openElsewhere, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
 import type { ScriptedModel } from '../../test/scripted-model.ts'
 import { member } from '../../test/shop.ts'
@@ -16,14 +16,15 @@ beforeAll(async () => {
 afterAll(() => shop.close())
 
 /** A run that goes on until the test ends, or until `release`. */
-async function startRun() {
+async function startRun(thread?: string) {
   const { promise, resolve } = Promise.withResolvers<void>()
   model.follow(() => ({ text: ['One ', promise, 'two'] }))
   onTestFinished(() => resolve())
-  const chat = openChat(await shop.page(member))
+  const page = await shop.page(member)
+  const chat = openChat(page, thread)
   const run = await chat.say('Count')
   await chat.until(run, ({ texts }) => texts[0] === 'One ')
-  return { chat, run, release: () => resolve() }
+  return { page, chat, run, release: () => resolve() }
 }
 
 test('a client that lost its socket gets the rest of a run, and not what it has', async () => {
@@ -60,11 +61,28 @@ test('another user gets nothing of a run', async () => {
   expect(page.unread('chat/end')).toEqual([])
 })
 
+test('another organization that has a thread with the same ID gets nothing of a run', async () => {
+  model.follow(() => ({ text: ['Hello'] }))
+  const elsewhere = await openElsewhere(shop)
+  const theirs = openChat(elsewhere)
+  await theirs.rest(await theirs.say('Hi'))
+  const { page, chat, run, release } = await startRun(theirs.thread)
+  release()
+  await chat.rest(run)
+  await elsewhere.settled()
+  expect(theirs.run(run)).toMatchObject({ n: 0, end: undefined })
+
+  const their = await theirs.say('Count')
+  await theirs.rest(their)
+  await page.settled()
+  expect(chat.run(their)).toMatchObject({ n: 0, end: undefined })
+})
+
 /** A viewer whose thread is read only after a run has ended. The rows don't have the run's notice. */
 async function watchUntilEnd() {
   const feeds = await createFeeds(shop.service)
   onTestFinished(() => feeds.close())
-  const run = { id: randomUUID(), threadId: randomUUID(), attempt: 1 }
+  const run = { id: randomUUID(), feed: randomUUID(), attempt: 1 }
   const seen: unknown[] = []
   const rows = Promise.withResolvers<RunStory>()
   const log = feeds.open(run, [])
@@ -72,7 +90,7 @@ async function watchUntilEnd() {
     chunks: (_run: unknown, n: number, chunks: readonly unknown[]) => void seen.push({ n, chunks }),
     rested: ({ status }: { status: string }) => void seen.push(status),
   }
-  const { last } = feeds.watch(run.threadId, viewer, undefined, () => rows.promise)
+  const { last } = feeds.watch(run.feed, viewer, undefined, () => rows.promise)
   const notice = { type: 'data-notice', data: { text: 'There is no such skill.' }, transient: true } as const
   log.append(notice)
   log.close({ status: 'succeeded', error: null })

@@ -4,8 +4,12 @@ import { createTurnBatch } from '../lib/turn-batch.ts'
 import type { RunStory } from '../runs/rows.ts'
 import type { RunError, RunStatus } from '../runs/run.ts'
 import type { Position, RunRest, Viewer } from '../runs/runs.ts'
+import type { TicketHolder } from '../tickets/signed-tickets.ts'
 import { type Chunk, describeStory } from './chunks.ts'
 import { createRelay, type Relay, type RelayMessage } from './relay.ts'
+
+/** Names a thread's runs among those of all organizations. Clients choose thread IDs, so two organizations can have the same. */
+export const feedOf = ({ organization_id }: TicketHolder, threadId: string): string => `${organization_id}:${threadId}`
 
 /** The chunks of a run on the node that works on it. */
 export interface RunLog {
@@ -18,16 +22,16 @@ export interface RunLog {
 
 /** Shows runs to their viewers on all nodes. */
 export interface Feeds {
-  open(run: { id: string; threadId: string; attempt: number }, chunks: Chunk[]): RunLog
+  open(run: { id: string; feed: string; attempt: number }, chunks: Chunk[]): RunLog
   /** Shows a run that ended while no node worked on it, or that was taken from the node that did. */
   showEnded(
-    run: { id: string; threadId: string; attempt: number },
+    run: { id: string; feed: string; attempt: number },
     chunks: Chunk[],
     rest: { status: RunStatus; error: RunError | null },
   ): void
-  /** Shows the thread's runs from `have` on, until `end` is called. `readLast` reads the last one from the rows. */
+  /** Shows the feed's runs from `have` on, until `end` is called. `readLast` reads the last one from the rows. */
   watch(
-    threadId: string,
+    feed: string,
     viewer: Viewer,
     have: Position | undefined,
     readLast: () => Promise<RunStory | undefined>,
@@ -36,7 +40,7 @@ export interface Feeds {
   stop(runId: string): void
   onStop(handler: (runId: string) => void): void
   /** The run's rows have changed. Its viewers see it, and the node that works on the run is told. */
-  changed(run: { id: string; threadId: string }): void
+  changed(run: { id: string; feed: string }): void
   onChange(handler: (runId: string) => void): void
   close(): Promise<void>
 }
@@ -46,7 +50,7 @@ type LastRun = Pick<RunStory['run'], 'id' | 'status'>
 
 interface Log {
   id: string
-  threadId: string
+  feed: string
   attempt: number
   chunks: Chunk[]
   /** How many of them were passed on. */
@@ -82,7 +86,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   const { clock } = service
   const logs = new Map<string, Log>()
   const viewings = new Map<string, Set<Viewing>>()
-  /** Other nodes that watch a thread, and until when. */
+  /** Other nodes that watch a feed, and until when. */
   const watchers = new Map<string, Map<string, number>>()
   const stopHandlers = new Set<(runId: string) => void>()
   const changeHandlers = new Set<(runId: string) => void>()
@@ -101,33 +105,33 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
 
   function passOn(log: Log): void {
     log.isDirty = false
-    const { id, threadId, attempt, passed } = log
+    const { id, feed, attempt, passed } = log
     if (passed === log.chunks.length) return
     const chunks = log.chunks.slice(passed)
     log.passed = log.chunks.length
-    deliver(threadId, { id, attempt }, passed, chunks)
-    for (const node of watchersOf(threadId)) {
-      relay.send(node, { kind: 'chunks', threadId, run: { id, attempt }, n: passed, chunks })
+    deliver(feed, { id, attempt }, passed, chunks)
+    for (const node of watchersOf(feed)) {
+      relay.send(node, { kind: 'chunks', feed, run: { id, attempt }, n: passed, chunks })
     }
   }
 
-  function* watchersOf(threadId: string): Iterable<string> {
-    const nodes = watchers.get(threadId)
+  function* watchersOf(feed: string): Iterable<string> {
+    const nodes = watchers.get(feed)
     if (!nodes) return
     for (const [node, until] of nodes) {
       if (until > clock()) yield node
       else nodes.delete(node)
     }
-    if (nodes.size === 0) watchers.delete(threadId)
+    if (nodes.size === 0) watchers.delete(feed)
   }
 
-  function deliver(threadId: string, run: { id: string; attempt: number }, n: number, chunks: readonly Chunk[]): void {
-    for (const viewing of viewings.get(threadId) ?? []) give(threadId, viewing, run, n, chunks)
+  function deliver(feed: string, run: { id: string; attempt: number }, n: number, chunks: readonly Chunk[]): void {
+    for (const viewing of viewings.get(feed) ?? []) give(feed, viewing, run, n, chunks)
   }
 
   /** Gives a viewer what it doesn't have yet. A batch from 0 replaces what it has. */
   function give(
-    threadId: string,
+    feed: string,
     viewing: Viewing,
     run: { id: string; attempt: number },
     n: number,
@@ -146,7 +150,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
       return
     }
     if (n > known) {
-      catchUp(threadId, viewing)
+      catchUp(feed, viewing)
       return
     }
     const { id, attempt } = run
@@ -155,17 +159,17 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     viewer.chunks({ id, attempt }, known, chunks.slice(known - n))
   }
 
-  const localLog = (threadId: string): Log | undefined => logs.values().find((log) => log.threadId === threadId)
+  const localLog = (feed: string): Log | undefined => logs.values().find((log) => log.feed === feed)
 
   /** Gives a viewer the chunks that it lacks of a run that goes on, here or on another node. */
-  function catchUp(threadId: string, viewing: Viewing): void {
-    const log = localLog(threadId)
-    if (log) give(threadId, viewing, log, 0, log.chunks.slice(0, log.passed))
-    else relay.broadcast({ kind: 'watch', threadId, have: viewing.have })
+  function catchUp(feed: string, viewing: Viewing): void {
+    const log = localLog(feed)
+    if (log) give(feed, viewing, log, 0, log.chunks.slice(0, log.passed))
+    else relay.broadcast({ kind: 'watch', feed, have: viewing.have })
   }
 
-  function tellRested(threadId: string, rest: RunRest, log?: Log): void {
-    for (const viewing of viewings.get(threadId) ?? []) tellViewer(viewing, rest, log)
+  function tellRested(feed: string, rest: RunRest, log?: Log): void {
+    for (const viewing of viewings.get(feed) ?? []) tellViewer(viewing, rest, log)
   }
 
   function tellViewer(viewing: Viewing, rest: RunRest, log?: Log): void {
@@ -184,19 +188,19 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   }
 
   /** Shows a new viewer what it lacks of the thread's last run. */
-  async function admit(threadId: string, viewing: Viewing): Promise<LastRun | undefined> {
+  async function admit(feed: string, viewing: Viewing): Promise<LastRun | undefined> {
     const story = await viewing.readLast()
     const hasMissedSome = viewing.told > 0
     viewing.isAdmitted = true
-    catchUp(threadId, viewing)
-    const log = localLog(threadId)
+    catchUp(feed, viewing)
+    const log = localLog(feed)
     // What this node works on is newer than the rows, and ends by itself.
     if (log) return { id: log.id, status: 'running' }
     const { missed } = viewing
     viewing.missed = undefined
     // Unless the user has continued the run meanwhile, which makes a new attempt of it.
     if (missed && missed.rest.id === story?.run.id && missed.rest.attempt === story.run.attempt) {
-      give(threadId, viewing, missed.log, 0, missed.log.chunks)
+      give(feed, viewing, missed.log, 0, missed.log.chunks)
       tellViewer(viewing, missed.rest)
       return missed.rest
     }
@@ -237,40 +241,40 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     })
 
   /** For viewers of a run that may have changed hands, or ended, without a message that arrived here. */
-  function seek(threadId: string, viewing: Viewing): void {
+  function seek(feed: string, viewing: Viewing): void {
     if (!viewing.isAdmitted) return
-    catchUp(threadId, viewing)
+    catchUp(feed, viewing)
     void readAgain(viewing)
   }
 
   function receive(message: RelayMessage, from: string): void {
     switch (message.kind) {
       case 'watch':
-        for (const log of logs.values()) if (log.threadId === message.threadId) showTo(from, log, message.have)
+        for (const log of logs.values()) if (log.feed === message.feed) showTo(from, log, message.have)
         break
       case 'working':
-        for (const threadId of message.threadIds) {
-          const [viewing] = viewings.get(threadId) ?? []
-          if (viewing) relay.send(from, { kind: 'watch', threadId, have: viewing.have })
+        for (const feed of message.feeds) {
+          const [viewing] = viewings.get(feed) ?? []
+          if (viewing) relay.send(from, { kind: 'watch', feed, have: viewing.have })
         }
         break
       case 'chunks':
-        deliver(message.threadId, message.run, message.n, message.chunks)
+        deliver(message.feed, message.run, message.n, message.chunks)
         break
       case 'rested':
-        tellRested(message.threadId, message.rest)
+        tellRested(message.feed, message.rest)
         break
       case 'stop':
         for (const handler of stopHandlers) handler(message.runId)
         break
       case 'changed':
-        showChange(message.threadId, message.runId)
+        showChange(message.feed, message.runId)
     }
   }
 
-  function showChange(threadId: string, runId: string): void {
+  function showChange(feed: string, runId: string): void {
     for (const handler of changeHandlers) handler(runId)
-    for (const viewing of viewings.get(threadId) ?? []) {
+    for (const viewing of viewings.get(feed) ?? []) {
       if (viewing.isAdmitted) void readAgain(viewing)
       // The rows are newer.
       else viewing.missed = undefined
@@ -278,25 +282,25 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   }
 
   function showTo(node: string, log: Log, have: Position | undefined): void {
-    const { id, threadId, attempt, chunks, passed } = log
-    const nodes = watchers.get(threadId) ?? new Map<string, number>()
-    watchers.set(threadId, nodes.set(node, clock() + watchedMs))
+    const { id, feed, attempt, chunks, passed } = log
+    const nodes = watchers.get(feed) ?? new Map<string, number>()
+    watchers.set(feed, nodes.set(node, clock() + watchedMs))
     const known = have?.run_id === id && have.attempt === attempt && have.n <= passed ? have.n : 0
     if (known < passed) {
       const missing = chunks.slice(known, passed)
-      relay.send(node, { kind: 'chunks', threadId, run: { id, attempt }, n: known, chunks: missing })
+      relay.send(node, { kind: 'chunks', feed, run: { id, attempt }, n: known, chunks: missing })
     }
   }
 
   // Messages can be lost, so nodes repeat what they work on, and look for runs that they hear nothing of.
   const timer = setInterval(() => {
-    const threadIds = Array.from(logs.values(), ({ threadId }) => threadId)
-    if (threadIds.length > 0) relay.broadcast({ kind: 'working', threadIds })
-    const local = new Set(threadIds)
-    for (const [threadId, set] of viewings) {
-      if (local.has(threadId)) continue
+    const feeds = Array.from(logs.values(), ({ feed }) => feed)
+    if (feeds.length > 0) relay.broadcast({ kind: 'working', feeds })
+    const local = new Set(feeds)
+    for (const [feed, set] of viewings) {
+      if (local.has(feed)) continue
       for (const viewing of set) {
-        if (!viewing.isResting && viewing.told === viewing.toldBefore) seek(threadId, viewing)
+        if (!viewing.isResting && viewing.told === viewing.toldBefore) seek(feed, viewing)
         viewing.toldBefore = viewing.told
       }
     }
@@ -306,15 +310,15 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   const endWatch = service.changes.watch({
     changed: () => undefined,
     missed() {
-      for (const [threadId, set] of viewings) for (const viewing of set) seek(threadId, viewing)
+      for (const [feed, set] of viewings) for (const viewing of set) seek(feed, viewing)
     },
   })
 
   return {
-    open({ id, threadId, attempt }, chunks) {
-      const log: Log = { id, threadId, attempt, chunks, passed: 0, isDirty: false }
+    open({ id, feed, attempt }, chunks) {
+      const log: Log = { id, feed, attempt, chunks, passed: 0, isDirty: false }
       logs.set(id, log)
-      relay.broadcast({ kind: 'working', threadIds: [threadId] })
+      relay.broadcast({ kind: 'working', feeds: [feed] })
       markDirty(log)
       return {
         append(...added) {
@@ -330,34 +334,34 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
           // Unless this node has begun to work on the run again.
           if (logs.get(id) === log) logs.delete(id)
           if (!rest) {
-            for (const viewing of viewings.get(threadId) ?? []) seek(threadId, viewing)
+            for (const viewing of viewings.get(feed) ?? []) seek(feed, viewing)
             return
           }
           const told = { id, attempt: log.attempt, n: log.chunks.length, ...rest }
-          tellRested(threadId, told, log)
-          for (const node of watchersOf(threadId)) relay.send(node, { kind: 'rested', threadId, rest: told })
+          tellRested(feed, told, log)
+          for (const node of watchersOf(feed)) relay.send(node, { kind: 'rested', feed, rest: told })
         },
       }
     },
 
-    showEnded({ id, threadId, attempt }, chunks, rest) {
+    showEnded({ id, feed, attempt }, chunks, rest) {
       const told = { id, attempt, n: chunks.length, ...rest }
-      deliver(threadId, { id, attempt }, 0, chunks)
-      tellRested(threadId, told)
+      deliver(feed, { id, attempt }, 0, chunks)
+      tellRested(feed, told)
       // To all nodes, because none has asked for a run that no node works on.
-      relay.broadcast({ kind: 'chunks', threadId, run: { id, attempt }, n: 0, chunks })
-      relay.broadcast({ kind: 'rested', threadId, rest: told })
+      relay.broadcast({ kind: 'chunks', feed, run: { id, attempt }, n: 0, chunks })
+      relay.broadcast({ kind: 'rested', feed, rest: told })
     },
 
-    watch(threadId, viewer, have, readLast) {
+    watch(feed, viewer, have, readLast) {
       const viewing: Viewing = { viewer, have, readLast, isAdmitted: false, isResting: false, told: 0, toldBefore: 0 }
-      const set = viewings.get(threadId) ?? new Set()
-      viewings.set(threadId, set.add(viewing))
+      const set = viewings.get(feed) ?? new Set()
+      viewings.set(feed, set.add(viewing))
       return {
-        last: admit(threadId, viewing),
+        last: admit(feed, viewing),
         end() {
           set.delete(viewing)
-          if (set.size === 0 && viewings.get(threadId) === set) viewings.delete(threadId)
+          if (set.size === 0 && viewings.get(feed) === set) viewings.delete(feed)
         },
       }
     },
@@ -367,9 +371,9 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
       relay.broadcast({ kind: 'stop', runId })
     },
     onStop: (handler) => void stopHandlers.add(handler),
-    changed({ id: runId, threadId }) {
-      showChange(threadId, runId)
-      relay.broadcast({ kind: 'changed', threadId, runId })
+    changed({ id: runId, feed }) {
+      showChange(feed, runId)
+      relay.broadcast({ kind: 'changed', feed, runId })
     },
     onChange: (handler) => void changeHandlers.add(handler),
     async close() {

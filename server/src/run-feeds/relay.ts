@@ -6,15 +6,15 @@ import type { Chunk } from './chunks.ts'
 
 /** What nodes tell each other about runs. A lost message delays a viewer until the next `watch`. */
 export type RelayMessage =
-  /** The sender has viewers of the thread, and a run of it goes on elsewhere. */
-  | { kind: 'watch'; threadId: string; have?: Position | undefined }
-  /** The sender works on runs of these threads. */
-  | { kind: 'working'; threadIds: string[] }
-  | { kind: 'chunks'; threadId: string; run: { id: string; attempt: number }; n: number; chunks: readonly Chunk[] }
-  | { kind: 'rested'; threadId: string; rest: RunRest }
+  /** The sender has viewers of the feed, whose run goes on elsewhere. */
+  | { kind: 'watch'; feed: string; have?: Position | undefined }
+  /** The sender works on runs of these feeds. */
+  | { kind: 'working'; feeds: string[] }
+  | { kind: 'chunks'; feed: string; run: { id: string; attempt: number }; n: number; chunks: readonly Chunk[] }
+  | { kind: 'rested'; feed: string; rest: RunRest }
   | { kind: 'stop'; runId: string }
   /** The rows of a run were changed by a node that doesn't work on it. */
-  | { kind: 'changed'; threadId: string; runId: string }
+  | { kind: 'changed'; feed: string; runId: string }
 
 export interface Relay {
   send(node: string, message: RelayMessage): void

@@ -11,7 +11,7 @@ export const channels = {
   hubNode: (node: string) => `${channels.hub}:${node}`,
   cancellations: 'mcp:cancel',
   /** To every node; the messages are sealed. See run-feeds/relay.ts. */
-  runs: 'runs:1',
+  runs: 'runs:2',
   runsNode: (node: string) => `${channels.runs}:${node}`,
   attendance: 'ag-ui',
 }
