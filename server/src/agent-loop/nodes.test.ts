@@ -1,7 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { startAgentProcesses } from '../../test/agent-processes.ts'
-import { openElsewhere } from '../../test/agent-shop.ts'
+import { allowVisitors, openElsewhere } from '../../test/agent-shop.ts'
 import { type ChatPage, openChat } from '../../test/chat.ts'
 import { type EngineProxy, startEngineProxy } from '../../test/engine-proxy.ts'
 import { testSecret } from '../../test/engines/engines.ts'
@@ -140,6 +141,22 @@ describe.skipIf(!redisUrl)('a run on another node', { timeout: 120_000 }, () => 
     await there.rest(run)
     await elsewhere.settled()
     expect(theirs.run(run)).toMatchObject({ n: 0, end: undefined })
+  })
+
+  test('is not shown to the visitor whose thread the user has adopted', async () => {
+    const { one, two, pageOf, join } = await startNodes((_, count) => ({ text: [`Answer ${count}`] }))
+    await allowVisitors(one, 'demo')
+    const visitor_secret = randomUUID()
+    const page = await openPage(two.local, await one.ticket(), { hello: { visitor_secret } })
+    const visitor = openChat(page)
+    await visitor.rest(await visitor.say('Hi'))
+    const here = openChat(await pageOf(one), visitor.thread)
+    await here.request({ type: 'chat/adopt', thread_id: here.thread, visitor_secret }, 'chat/done')
+    const there = await join(two, here.thread)
+    const run = await here.say('Hi')
+    await there.rest(run)
+    await page.settled()
+    expect(visitor.run(run)).toMatchObject({ n: 0, end: undefined })
   })
 
   test('can be stopped', async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { type AgentShop, openElsewhere, startAgentShop } from '../../test/agent-shop.ts'
+import { type AgentShop, allowVisitors, openElsewhere, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
 import type { ScriptedModel } from '../../test/scripted-model.ts'
 import { member } from '../../test/shop.ts'
@@ -76,6 +76,21 @@ test('another organization that has a thread with the same ID gets nothing of a 
   await theirs.rest(their)
   await page.settled()
   expect(chat.run(their)).toMatchObject({ n: 0, end: undefined })
+})
+
+test('a visitor gets nothing of a run in a thread that a user has adopted', async () => {
+  await allowVisitors(shop, 'demo')
+  model.follow(() => ({ text: ['Hello'] }))
+  const visitor_secret = randomUUID()
+  const page = await shop.page(undefined, { hello: { visitor_secret } })
+  const visitor = openChat(page)
+  await visitor.rest(await visitor.say('Hi'))
+  const user = openChat(await shop.page(member), visitor.thread)
+  await user.request({ type: 'chat/adopt', thread_id: user.thread, visitor_secret }, 'chat/done')
+  const run = await user.say('Hi')
+  await user.rest(run)
+  await page.settled()
+  expect(visitor.run(run)).toMatchObject({ n: 0, end: undefined })
 })
 
 /** A viewer whose thread is read only after a run has ended. The rows don't have the run's notice. */

@@ -8,8 +8,13 @@ import type { TicketHolder } from '../tickets/signed-tickets.ts'
 import { type Chunk, describeStory } from './chunks.ts'
 import { createRelay, type Relay, type RelayMessage } from './relay.ts'
 
-/** Names a thread's runs among those of all organizations. Clients choose thread IDs, so two organizations can have the same. */
-export const feedOf = ({ organization_id }: TicketHolder, threadId: string): string => `${organization_id}:${threadId}`
+/**
+ * Names a thread's runs among those of all organizations, as their holder may see them. A thread's ID alone would not do:
+ * clients choose it, so that two organizations can have the same, and the end user who adopts a visitor's thread gets a
+ * new feed, which the visitor doesn't see.
+ */
+export const feedOf = ({ organization_id, end_user }: TicketHolder, threadId: string): string =>
+  `${organization_id}:${end_user?.id ?? 'visitor'}:${threadId}`
 
 /** The chunks of a run on the node that works on it. */
 export interface RunLog {
