@@ -39,7 +39,7 @@ import {
   tooManyRuns,
 } from './thread-changes.ts'
 import { addOrigins } from './tool-calls.ts'
-import { type RunParts, type RunRows, runLimits, type Work } from './work.ts'
+import { interruptedTooOften, type RunParts, type RunRows, runLimits, type Work } from './work.ts'
 
 interface Needs extends Service {
   models: Models
@@ -78,8 +78,9 @@ export async function createRuns(service: Needs): Promise<Runs> {
   function begin(organizationId: string, story: RunStory, rows?: RunRows): void {
     const { id, thread_id, epoch, attempt, holder, page, client } = story.run
     const run: Run = { id, organizationId, threadId: thread_id, holder, page, client }
+    const chunks = describeStory(finishedPart(story))
     const lease = leases.hold({ organizationId, threadId: thread_id, runId: id, epoch })
-    const feed = feeds.open({ id, feed: feedOf(holder, thread_id), attempt }, describeStory(finishedPart(story)))
+    const feed = feeds.open({ id, feed: feedOf(holder, thread_id), attempt }, chunks)
     const work: Work = {
       run,
       lease,
@@ -110,16 +111,40 @@ export async function createRuns(service: Needs): Promise<Runs> {
   }
 
   async function takeOver({ organization_id, id }: Abandoned): Promise<void> {
-    const taken = await database.asOrg(organization_id, async (sql) => {
-      const [claimed] = await sql<{ is_stopped: boolean }>`
+    const [claimed] = await database.asOrg(
+      organization_id,
+      (sql) => sql<{ thread_id: string; epoch: number; is_stopped: boolean }>`
         update runs set node = ${leases.node}, epoch = epoch + 1, attempt = attempt + 1,
           lease_until = now() + make_interval(secs => ${leaseSeconds})
         where id = ${id} and status = 'running' and lease_until < now()
-        returning stop_requested_at is not null as is_stopped`
-      return claimed && { ...claimed, story: await selectStory(sql, id) }
+        returning thread_id, epoch, stop_requested_at is not null as is_stopped`,
+    )
+    if (!claimed) return
+    const { thread_id, epoch, is_stopped } = claimed
+    try {
+      // After the claim was saved, so that a run that can't be read comes last, and not forever.
+      const story = await database.asOrg(organization_id, (sql) => selectStory(sql, id))
+      if (story) begin(organization_id, story)
+    } catch (error) {
+      if (epoch > limits.beginnings) await endUnread(organization_id, thread_id, epoch)
+      throw error
+    }
+    if (is_stopped) leases.stop(id)
+  }
+
+  /** Ends a run of which nothing but its row can be read. */
+  async function endUnread(organizationId: string, threadId: string, epoch: number): Promise<void> {
+    await loadTokenizer()
+    const ended = await database.asOrg(organizationId, async (sql) => {
+      const run = await lockActiveRun(sql, threadId)
+      if (run?.epoch !== epoch) return undefined
+      await endRunning(sql, run, now(), interruptedTooOften)
+      return run
     })
-    if (taken?.story) begin(organization_id, taken.story)
-    if (taken?.is_stopped) leases.stop(id)
+    if (!ended) return
+    const rest = { status: 'failed' as const, error: interruptedTooOften }
+    const run = { id: ended.id, feed: feedOf(ended.holder, threadId), attempt: ended.attempt + 1 }
+    feeds.showEnded(run, describeStory({ run: { ...ended, ...rest }, messages: [], steps: [], calls: [] }), rest)
   }
 
   /** Continues a run that waited. Must be the last statement of its transaction, followed by `begin`. */

@@ -1,8 +1,9 @@
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { type ChatPage, openChat } from '../../test/chat.ts'
 import { offer } from '../../test/page.ts'
 import { type Script, useScriptedModel } from '../../test/scripted-model.ts'
 import { member, startShop } from '../../test/shop.ts'
+import { newId } from '../lib/ids.ts'
 import { runLimits } from './work.ts'
 
 async function converse(script: Script) {
@@ -72,6 +73,35 @@ test.each<[string, { worked_ms?: number; epoch?: number }]>([
   )
   await chat.request({ type: 'chat/decide', call_id: calls[0]?.id ?? '', approved: false }, 'chat/done')
   expect((await chat.rest(run, 'failed')).end?.error?.code).toBe('TOO_LONG')
+})
+
+test('a run that can’t be read keeps no other from being taken over, and ends after too many beginnings', async () => {
+  const { shop, chat } = await converse(() => ({ text: ['Hello'] }))
+  const [broken, other] = [await chat.say('Hi'), openChat(await shop.page(member))]
+  await chat.rest(broken)
+  const sound = await other.say('Hi')
+  await other.rest(sound)
+  const organization = await shop.organization('demo')
+  const { database } = shop.service
+  await database.asOrg(organization, async (sql) => {
+    const tool = JSON.stringify('not an object')
+    await sql`
+      insert into tool_calls (organization_id, id, run_id, step, position, name, model_call_id, tool, args, state)
+      values (current_organization(), ${newId()}, ${broken}, 1, 0, 'visit', '1', ${tool}, '{}', 'unknown')`
+    const holder = JSON.stringify({ organization_id: organization, publishable_key_id: newId() })
+    await sql`
+      update runs set status = 'running', holder = ${holder}, epoch = case when id = ${broken} then ${runLimits.beginnings} else 1 end,
+        lease_until = now() - case when id = ${broken} then interval '2 minutes' else interval '1 minute' end
+      where id = any(${[broken, sound]}::uuid[])`
+  })
+  const read = (id: string) =>
+    database.asOrg(
+      organization,
+      (sql) => sql`select status, epoch, error ->> 'code' as code from runs where id = ${id}`,
+    )
+  await vi.waitFor(async () => expect(await read(sound)).toMatchObject([{ status: 'succeeded', epoch: 2 }]))
+  await vi.waitFor(async () => expect(await read(broken)).toMatchObject([{ status: 'failed', code: 'TOO_LONG' }]))
+  expect((await chat.rest(broken, 'failed')).end?.error?.code).toBe('TOO_LONG')
 })
 
 test('a run ends after too many steps', async () => {

@@ -11,7 +11,7 @@ import { takeStep } from './model-step.ts'
 import { showProgress } from './shown-calls.ts'
 import { restRun, saveStatus, stoppedByUser } from './thread-changes.ts'
 import { handleToolCalls } from './tool-calls.ts'
-import { RunFailed, type RunParts, type RunRows, type Work } from './work.ts'
+import { interruptedTooOften, RunFailed, type RunParts, type RunRows, type Work } from './work.ts'
 
 /**
  * Works on a run until it rests: it has ended, or it waits for a person. Everything that the loop decides on is in the
@@ -108,10 +108,7 @@ function requireStanding({ clock }: RunParts, { run }: Work, standing: Standing 
 const clockSkewMs = 60_000
 
 function requireWithinLimits({ limits }: RunParts, { startedAt }: Work, { run, steps }: RunStory): void {
-  // Also if the run itself is what stops the servers that work on it.
-  if (run.epoch > limits.beginnings) {
-    throw new RunFailed('TOO_LONG', 'The agent was interrupted too often, so it stopped. Try again later.')
-  }
+  if (run.epoch > limits.beginnings) throw new RunFailed(interruptedTooOften.code, interruptedTooOften.message)
   if (steps.length >= limits.steps) {
     throw new RunFailed(
       'TOO_MANY_STEPS',

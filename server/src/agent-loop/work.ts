@@ -6,7 +6,7 @@ import type { Prices } from '../models/prices.ts'
 import type { RunLog } from '../run-feeds/feeds.ts'
 import type { Lease } from '../runs/leases.ts'
 import type { Conversation } from '../runs/rows.ts'
-import type { Run, RunFailure } from '../runs/run.ts'
+import type { Run, RunError, RunFailure } from '../runs/run.ts'
 import type { TextSaver } from '../runs/text-saver.ts'
 import type { RunTrace } from '../telemetry/run-trace.ts'
 import type { Standing } from '../tickets/standing.ts'
@@ -76,6 +76,12 @@ export interface Work {
   /** Undefined if telemetry is off. */
   trace: RunTrace | undefined
 }
+
+/** Also if the run itself is what stops the servers that work on it. */
+export const interruptedTooOften = {
+  code: 'TOO_LONG',
+  message: 'The agent was interrupted too often, so it stopped. Try again later.',
+} satisfies RunError
 
 /** Ends a run with an error that the user sees. */
 export class RunFailed extends Error {

@@ -59,3 +59,40 @@ test('a run that a node takes over while it closes is handed over like the other
   const [run] = await asDemo((sql) => sql`select epoch, lease_until <= now() as is_free from runs`)
   expect(run).toEqual({ epoch: 2, is_free: true })
 })
+
+test('neither a run that can’t be taken over nor one that takes long keeps others from it, or from renewals', async () => {
+  const { service, organization } = await useTestService()
+  await service.runs.close()
+  const organizationId = await organization('demo')
+  const [broken, slow, sound, held] = [newId(), newId(), newId(), newId()]
+  const asDemo = <T>(work: (sql: Sql) => Promise<T>) => service.database.asOrg(organizationId, work)
+  const finishing = Promise.withResolvers<void>()
+  const taken: string[] = []
+  const leases = createLeases(service, async ({ id }) => {
+    taken.push(id)
+    if (id === broken) throw new Error('Can’t be read')
+    if (id === slow) await finishing.promise
+  })
+  await asDemo(async (sql) => {
+    for (const [index, id] of [broken, slow, sound, held].entries()) {
+      const [thread, node] = [newId(), id === held ? leases.node : null]
+      await sql`insert into threads (organization_id, id) values (current_organization(), ${thread})`
+      await sql`
+        insert into runs (organization_id, id, thread_id, position, status, epoch, node, holder, lease_until)
+        values (current_organization(), ${id}, ${thread}, 1, 'running', 1, ${node}, '{}',
+                now() + make_interval(mins => ${id === held ? 1 : index - 10}))`
+      if (id === held) leases.hold({ organizationId, threadId: thread, runId: id, epoch: 1 })
+    }
+  })
+  await vi.waitFor(() => expect(taken).toEqual([broken, slow, sound]))
+  // Renewed once more, although a run is still being taken over.
+  await asDemo((sql) => sql`update runs set lease_until = now() + interval '1 hour' where id = ${held}`)
+  await vi.waitFor(async () => {
+    const rows = await asDemo(
+      (sql) => sql`select lease_until < now() + interval '1 minute' as is_renewed from runs where id = ${held}`,
+    )
+    expect(rows).toEqual([{ is_renewed: true }])
+  })
+  finishing.resolve()
+  await leases.close()
+})

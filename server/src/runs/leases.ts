@@ -54,6 +54,8 @@ export interface Leases {
 export const leaseSeconds = 8
 const renewEveryMs = 2_000
 const mostTakenOver = 100
+/** Runs that are taken over at the same time. */
+const mostAtOnce = 4
 
 type HeldLease = Lease & { abort: AbortController; extend(until: number): void }
 
@@ -63,13 +65,23 @@ export function createLeases({ database, log }: Needed, takeOver: (run: Abandone
   const node = newId()
   const held = new Map<string, HeldLease>()
   let isClosed = false
+  /** By organization. */
+  const renewing = new Map<string, Promise<void>>()
+  /** When to try again, for the runs that could not be taken over. */
+  const failed = new Map<string, number>()
 
-  /** Also finds stop requests whose message was lost. */
-  async function renew(): Promise<void> {
-    const byOrganization = Map.groupBy(held.values(), ({ organizationId }) => organizationId)
-    await Promise.all(Array.from(byOrganization, ([id, leases]) => renewOf(id, leases)))
+  /** Each organization on its own, so that none waits for another. */
+  function renew(): void {
+    for (const [id, leases] of Map.groupBy(held.values(), ({ organizationId }) => organizationId)) {
+      if (renewing.has(id)) continue
+      const done = renewOf(id, leases)
+        .catch((error) => log.warn({ err: error }, 'Could not renew the leases of runs'))
+        .finally(() => renewing.delete(id))
+      renewing.set(id, done)
+    }
   }
 
+  /** Also finds stop requests whose message was lost. */
   async function renewOf(organizationId: string, leases: HeldLease[]): Promise<void> {
     const until = performance.now() + leaseSeconds * 1000
     const renewed = await database.asOrg(
@@ -89,27 +101,38 @@ export function createLeases({ database, log }: Needed, takeOver: (run: Abandone
   }
 
   async function findAbandoned(): Promise<void> {
+    for (const [id, retryAt] of failed) if (performance.now() >= retryAt) failed.delete(id)
     const runs = await database.asKeeper(
       (sql) => sql<Abandoned>`
-        select organization_id, id from runs where status = 'running' and lease_until < now()
+        select organization_id, id from runs
+        where status = 'running' and lease_until < now() and id <> all(${[...failed.keys()]}::uuid[])
         order by lease_until limit ${mostTakenOver}`,
     )
-    for (const run of runs) if (!isClosed) await takeOver(run)
-  }
-
-  async function renewAndFind(): Promise<void> {
-    try {
-      if (held.size > 0) await renew()
-      if (!isClosed) await findAbandoned()
-    } catch (error) {
-      log.warn({ err: error }, 'Could not renew the leases of runs')
+    const queue = runs.values()
+    const takeTurns = async () => {
+      for (const run of queue) if (!isClosed) await tryTakeOver(run)
     }
-    busy = undefined
+    await Promise.all(Array.from({ length: mostAtOnce }, takeTurns))
   }
 
-  let busy: Promise<void> | undefined
+  /** A run that can't be taken over must not keep others from it. */
+  async function tryTakeOver(run: Abandoned): Promise<void> {
+    try {
+      await takeOver(run)
+    } catch (error) {
+      failed.set(run.id, performance.now() + leaseSeconds * 1000)
+      log.warn({ err: error, run_id: run.id }, 'Could not take a run over')
+    }
+  }
+
+  let finding: Promise<void> | undefined
   const timer = setInterval(() => {
-    busy ??= renewAndFind()
+    renew()
+    finding ??= findAbandoned()
+      .catch((error) => log.warn({ err: error }, 'Could not find abandoned runs'))
+      .finally(() => {
+        finding = undefined
+      })
   }, renewEveryMs)
   timer.unref()
 
@@ -144,8 +167,8 @@ export function createLeases({ database, log }: Needed, takeOver: (run: Abandone
     async close() {
       isClosed = true
       clearInterval(timer)
-      // It may be taking a run over.
-      await busy
+      // They may be taking runs over, or extend leases that are handed over below.
+      await Promise.all([finding, ...renewing.values()])
       const leases = [...held.values()]
       for (const lease of leases) lease.lose()
       for (const { organizationId, runId, epoch } of leases) {
