@@ -12,6 +12,7 @@ import { describeStory } from '../run-feeds/chunks.ts'
 import { createFeeds, feedOf } from '../run-feeds/feeds.ts'
 import { createLateResults, findLateCall, saveLateResult } from '../runs/late-results.ts'
 import { type Abandoned, createLeases, leaseSeconds } from '../runs/leases.ts'
+import { fitResult } from '../runs/results.ts'
 import { type RunRow, type RunStory, selectStories, selectStory, takePosition } from '../runs/rows.ts'
 import type { Run, RunError, RunHolder, RunPage, ToolCallRow } from '../runs/run.ts'
 import type { Decision, LateResult, NewMessage, Runs, Speaker } from '../runs/runs.ts'
@@ -378,8 +379,9 @@ export async function createRuns(service: Needs): Promise<Runs> {
       if (!run) return undefined
       for (const { call_id, content, is_error } of results) {
         if (!isId(call_id)) continue
+        const result = await fitResult(sql, run.id, content)
         await sql`
-          update tool_calls set state = ${is_error ? 'failed' : 'succeeded'}, result = ${content}, ended_at = now()
+          update tool_calls set state = ${is_error ? 'failed' : 'succeeded'}, result = ${result}, ended_at = now()
           where id = ${call_id} and run_id = ${run.id} and state = 'running' and tool->>'kind' = 'client'`
       }
       return run.status === 'waiting' ? claim(sql, { ...run, holder: holderOf(speaker), client }) : undefined

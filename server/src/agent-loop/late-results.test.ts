@@ -326,6 +326,15 @@ describe('a late result', () => {
     })
   })
 
+  test('is stored up to the limit of results', async () => {
+    const user = await page()
+    await inDemo(async (sql) => {
+      const { id } = await addCall(sql, user, { state: 'unknown' }, 'succeeded')
+      await attempt(sql, speakerOf(user), id, 'x'.repeat(1_000_000))
+      expect(await sql`select length(result) as length from tool_calls where id = ${id}`).toEqual([{ length: 262_144 }])
+    })
+  })
+
   test('waits while a node has the run, and is stored when the node’s lease has ended', async () => {
     const user = await page()
     // In one transaction, so that no node takes the run over.

@@ -155,6 +155,30 @@ describe('a run', () => {
   })
 })
 
+test('a long result is stored up to a limit, shown from its beginning, and read on by the model', async () => {
+  const { page, chat } = await converse(({ messages }) => {
+    const results = messages.filter(({ role }) => role === 'tool')
+    const [, call_id] = /"call_id\\*": \\*"([^"\\]+)/.exec(JSON.stringify(results)) ?? []
+    if (!call_id) return { calls: [{ name: 'dump', args: {} }] }
+    if (results.length === 1) return { calls: [{ name: 'read_result', args: { call_id, from: 16_000 } }] }
+    return { text: ['Done'] }
+  })
+  await offerReading(page, 'dump')
+  allow(page, () => 'dumped '.repeat(100_000))
+  const run = await chat.say('Dump it')
+  const { calls } = await chat.rest(run, 'succeeded')
+  const stored = await rows<{ result: string }>(
+    (sql) => sql`select result from tool_calls where run_id = ${run} and name = 'dump'`,
+  )
+  expect(stored.map(({ result }) => result.length)).toEqual([262_144])
+  const note = '\n\n(These are the first 16000 of 262144 characters.)'
+  expect(calls[0]?.output).toBe('dumped '.repeat(100_000).slice(0, 16_000) + note)
+  expect(calls[1]?.output).toContain('(24000 of 262144 characters; continue from 24000.)')
+  const list = await chat.request({ type: 'chat/messages', thread_id: chat.thread }, 'chat/message-list')
+  expect(JSON.stringify(list).length).toBeLessThan(30_000)
+  expect(JSON.stringify(model.requests.at(-1)).length).toBeLessThan(40_000)
+})
+
 describe('a question', () => {
   const asking: Script = ({ messages }) =>
     messages.at(-1)?.role === 'tool' ? { text: ['Finished'] } : { calls: [{ name: 'empty_cart', args: { id: 7 } }] }

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { AgentTool, Verdict } from '../agent-tools/toolbox.ts'
 import { hasEnded } from '../run-feeds/chunks.ts'
+import { fitResult } from '../runs/results.ts'
 import type { Conversation, RunStory } from '../runs/rows.ts'
 import type { ToolCallRow } from '../runs/run.ts'
 import type { Sql } from '../stores/database.ts'
@@ -141,8 +142,10 @@ async function make({ toolbox }: RunParts, work: Work, call: ToolCallRow): Promi
   toolTrace?.end({ state, result })
   const [ended] = await lease.write(async (sql) => {
     if (origin !== null) await addOrigins(sql, run.threadId, [origin])
+    // The model gets the results of built-in tools whole, such as a skill.
+    const fitting = sending.tool?.kind === 'built_in' ? result : await fitResult(sql, run.id, result)
     return sql<ToolCallRow>`
-      update tool_calls set state = ${state}, result = ${result}, governance = ${governance}, connect_to = ${connectTo},
+      update tool_calls set state = ${state}, result = ${fitting}, governance = ${governance}, connect_to = ${connectTo},
         ended_at = now()
       where id = ${call.id} and state = 'running' returning *`
   })

@@ -1,11 +1,9 @@
 import type { LanguageModelV4FunctionTool, LanguageModelV4Message, LanguageModelV4Prompt } from '@ai-sdk/provider'
 import type { AgentTool } from '../agent-tools/toolbox.ts'
 import { explainEnd, unknownOutcome } from '../run-feeds/chunks.ts'
+import { beginningOf, shownLength } from '../runs/results.ts'
 import type { Conversation, MessageRow, RunStory } from '../runs/rows.ts'
 import type { RunPage, ToolCallRow } from '../runs/run.ts'
-
-/** The longest part of a result that a model gets at once. */
-const longestResult = 16_000
 
 interface Told {
   system: string
@@ -88,14 +86,15 @@ const writeLateResult = (call: ToolCallRow): string =>
   `This is not a message of the user. The outcome of the call ${call.id} of ${call.name} was unknown; its result has arrived now (${call.state}):\n${writeOutcome(call)}`
 
 /** Results of built-in tools are our own text, except for the rest of another tool's result. */
-function writeUntrusted({ id, tool, state }: ToolCallRow, result: string): string {
+function writeUntrusted(call: ToolCallRow, result: string): string {
+  const { id, tool, state } = call
   if (tool?.kind === 'built_in' && tool.name !== 'read_result') return result
   if (state === 'refused') return result
   const origin = tool && 'origin' in tool ? ` origin="${tool.origin}"` : ''
-  const shown = result.slice(0, longestResult).toWellFormed()
+  const { shown, length } = beginningOf(result, call)
   const rest =
-    result.length > longestResult
-      ? `\nThese are the first ${longestResult} of ${result.length} characters. Read on with read_result {"call_id": "${id}", "from": ${longestResult}}.`
+    length > shownLength
+      ? `\nThese are the first ${shownLength} of ${length} characters. Read on with read_result {"call_id": "${id}", "from": ${shownLength}}.`
       : ''
   return `<tool_result${origin}>\n${quote(shown, 'tool_result')}\n</tool_result>${rest}`
 }

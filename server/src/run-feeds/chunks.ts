@@ -1,4 +1,5 @@
 import type { UIMessageChunk } from 'ai'
+import { beginningOf, shownLength } from '../runs/results.ts'
 import type { MessageRow, RunStory } from '../runs/rows.ts'
 import type { ToolCallRow } from '../runs/run.ts'
 
@@ -83,7 +84,7 @@ export function describeProgress(call: ToolCallRow): Chunk[] {
     chunks.push({ type: 'data-timing', id, data: { durationMs } })
   }
   if (call.connect_to !== null) chunks.push({ type: 'data-connect', id, data: { connector: connectorOf(call) } })
-  if (state === 'succeeded') chunks.push({ type: 'tool-output-available', toolCallId: id, output: call.result ?? '' })
+  if (state === 'succeeded') chunks.push({ type: 'tool-output-available', toolCallId: id, output: shownResult(call) })
   else if (state === 'declined') chunks.push({ type: 'tool-output-denied', toolCallId: id })
   else if (hasEnded(call)) chunks.push({ type: 'tool-output-error', toolCallId: id, errorText: explainEnd(call) })
   return chunks
@@ -93,9 +94,18 @@ export function describeProgress(call: ToolCallRow): Chunk[] {
 const connectorOf = ({ tool }: ToolCallRow): string =>
   tool?.kind === 'connector' ? tool.connector : (tool?.name.replace(/^connect_/, '') ?? '')
 
-/** What the model and the user are told about a call without a result. */
-export function explainEnd({ state, result, reason }: ToolCallRow): string {
-  if (result !== null) return result
+function shownResult(call: Outcome): string {
+  const { shown, length } = beginningOf(call.result ?? '', call)
+  return length > shownLength ? `${shown}\n\n(These are the first ${shownLength} of ${length} characters.)` : shown
+}
+
+/** How a call ended, as far as it is shown. */
+type Outcome = Pick<ToolCallRow, 'state' | 'result' | 'result_length' | 'reason'>
+
+/** What the model and the user are told about a call without a result, and the user about one that failed. */
+export function explainEnd(call: Outcome): string {
+  const { state, result, reason } = call
+  if (result !== null) return shownResult(call)
   if (state === 'refused') return reason ?? 'The call was refused.'
   if (state === 'declined') return reason ?? 'The user declined the call. Nothing was done.'
   if (state === 'cancelled') return 'The call was cancelled before it ran. Nothing was done.'

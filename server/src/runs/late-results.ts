@@ -2,6 +2,7 @@ import type { Service } from '../foundation/service.ts'
 import type { Governed } from '../foundation/tool.ts'
 import { isId } from '../lib/ids.ts'
 import type { Sql } from '../stores/database.ts'
+import { fitResult, shownLength } from './results.ts'
 import type { ToolCallRow } from './run.ts'
 import type { LateResult, Speaker } from './runs.ts'
 import { lockThread, ownsThread } from './speakers.ts'
@@ -100,8 +101,11 @@ export async function findLateCall(sql: Sql, speaker: Speaker, callId: string) {
 }
 
 /** The results of these calls of a thread that arrived late. The caller must have checked whose thread it is. */
-export const selectLateResults = (sql: Sql, threadId: string, callIds: readonly string[]) => sql<ToolCallRow>`
-  select c.* from tool_calls c join runs r on r.organization_id = c.organization_id and r.id = c.run_id
+export const selectLateResults = (sql: Sql, threadId: string, callIds: readonly string[]) => sql<
+  Pick<ToolCallRow, 'id' | 'state' | 'reason' | 'result' | 'result_length'>
+>`
+  select c.id, state, reason, left(result, ${shownLength}) as result, length(result) as result_length
+  from tool_calls c join runs r on r.organization_id = c.organization_id and r.id = c.run_id
   where r.thread_id = ${threadId} and c.id = any(${callIds.filter(isId)}::uuid[]) and c.late_step is not null`
 
 /**
@@ -121,8 +125,9 @@ export async function saveLateResult(
   await lockThread(sql, speaker, thread_id)
   const call = await findLateCall(sql, speaker, id)
   if (!call || call.is_early) return false
+  const fitting = result === null ? null : await fitResult(sql, run_id, result)
   await sql`
-    update tool_calls set state = ${state}, result = ${result}, governance = ${governance}, ended_at = now(),
+    update tool_calls set state = ${state}, result = ${fitting}, governance = ${governance}, ended_at = now(),
       late_step = case when state = 'unknown' then (select max(step) from steps where run_id = ${run_id}) end
     where id = ${id}`
   // Clients discard what they have of the run. A node that works on it shows the result itself.

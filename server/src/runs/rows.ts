@@ -1,4 +1,5 @@
 import type { Sql } from '../stores/database.ts'
+import { shownLength } from './results.ts'
 import type { RunClient, RunError, RunHolder, RunPage, RunStatus, ThreadTrust, ToolCallRow } from './run.ts'
 
 export interface ThreadRow extends ThreadTrust {
@@ -120,7 +121,9 @@ async function tellStories(
          'tool', tool, 'title', title, 'definition_hash', definition_hash, 'input_schema', input_schema, 'args', args,
          'edited_args', edited_args, 'state', state, 'reason', reason, 'reason_data', reason_data,
          'asked_at', iso_timestamp(asked_at), 'expires_at', iso_timestamp(expires_at), 'decision', decision,
-         'decided_at', iso_timestamp(decided_at), 'dispatched_at', iso_timestamp(dispatched_at), 'result', result,
+         'decided_at', iso_timestamp(decided_at), 'dispatched_at', iso_timestamp(dispatched_at),
+         'result', case when tool->>'kind' = 'built_in' then result else left(result, ${shownLength}) end,
+         'result_length', case when octet_length(result) > ${shownLength} then length(result) end,
          'ended_at', iso_timestamp(ended_at), 'late_step', late_step, 'connect_to', connect_to)
          order by step, position), '[]')
        from tool_calls where run_id = runs.id) as calls

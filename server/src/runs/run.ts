@@ -102,7 +102,10 @@ export interface ToolCallRow {
   decision: 'not_needed' | 'allowed' | 'always_allowed' | 'declined' | null
   decided_at: string | null
   dispatched_at: string | null
+  /** In a story only its beginning, unless the tool is a built-in one. */
   result: string | null
+  /** Characters of a long result of which a story has the beginning. */
+  result_length?: number | null
   ended_at: string | null
   /** Set if the result arrived after the outcome had been reported as unknown: the run's last step by then. */
   late_step: number | null
