@@ -226,6 +226,35 @@ describe('a conversation with AG-UI’s client', () => {
     ])
   })
 
+  test.each(['succeeded', 'failed', 'stopped'])('leaves nothing of its tools when a run has %s', async (status) => {
+    follow(calling('pick_color', {}))
+    const tools = [{ name: 'pick_color', description: 'Picks', parameters: { type: 'object', properties: {} } }]
+    const { agent, say, run } = await openAgent()
+    const token = await tokenFor()
+    const read = () =>
+      shop.service.database.asOrg(
+        shop.demo,
+        (sql) => sql`select status, client -> 'tools' as tools from runs where thread_id = ${agent.threadId}`,
+      )
+    const { last } = await say('Which color?', { tools })
+    expect(await read()).toMatchObject([{ status: 'waiting', tools: [{ name: 'pick_color' }] }])
+    const [toolCallId = ''] =
+      (last as { outcome?: { pendingToolCallIds?: string[] } }).outcome?.pendingToolCallIds ?? []
+    if (status === 'stopped') await post({ threadId: agent.threadId }, { token, to: `${url}/stop` })
+    else {
+      if (status === 'failed') follow(() => ({ status: 400, error: 'No' }))
+      const content = 'blue '.repeat(100_000)
+      agent.addMessage({ id: randomUUID(), role: 'tool', toolCallId, content })
+      await run({ tools })
+      const stored = await shop.service.database.asOrg(
+        shop.demo,
+        (sql) => sql`select length(result) as length from tool_calls where id = ${toolCallId}`,
+      )
+      expect(stored).toEqual([{ length: 262_144 }])
+    }
+    expect(await read()).toEqual([{ status, tools: null }])
+  })
+
   test('ends with the text of the last attempt if a model breaks off', async () => {
     const { until, release } = hold()
     follow((_, count) =>

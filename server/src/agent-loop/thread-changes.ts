@@ -141,7 +141,7 @@ export async function stopWaiting(
     where run_id = ${id} and state in ('new', 'asking', 'approved', 'running')`
   await sql`
     update runs set status = ${error ? 'failed' : 'stopped'}, error = ${error && JSON.stringify(error)}, ended_at = now(),
-      attempt = attempt + 1, holder = '{}'
+      attempt = attempt + 1, holder = '{}', client = null
     where id = ${id}`
   await countMessage(sql, thread_id, { tokens: 0, at })
 }
@@ -161,7 +161,7 @@ export async function endRunning(sql: Sql, row: RunRow, at: string, error: RunEr
     update messages set run_id = ${id} where thread_id = ${thread_id} and run_id is null and replaced_at is null`
   await sql`
     update runs set status = ${status}, error = ${error && JSON.stringify(error)}, ended_at = now(),
-      attempt = attempt + 1, epoch = epoch + 1, node = null, lease_until = null, holder = '{}'
+      attempt = attempt + 1, epoch = epoch + 1, node = null, lease_until = null, holder = '{}', client = null
     where id = ${id}`
   await countMessage(sql, thread_id, { tokens: 0, at })
   await settleInterruptedCalls(sql, run, interrupted)
@@ -240,7 +240,7 @@ export async function saveStatus(
       update runs set status = ${status}, error = ${error && JSON.stringify(error)}, lease_until = null, node = null,
         worked_ms = worked_ms + ${Math.max(0, Math.round(Date.now() - startedAt))},
         ended_at = case when ${hasEndedNow} then now() end,
-        holder = case when ${hasEndedNow} then '{}' else holder end
+        holder = case when ${hasEndedNow} then '{}' else holder end, client = case when ${hasEndedNow} then null else client end
       where id = ${run.id}`,
     hasEndedNow && countMessage(sql, run.threadId, { tokens: used.prompt_tokens + used.completion_tokens, at }),
   ])

@@ -89,7 +89,7 @@ interface WantedStories {
   limit?: number
 }
 
-/** The last runs of a thread that are part of the conversation, oldest first. */
+/** The last runs of a thread that are part of the conversation, oldest first. Without their clients' tools. */
 export const selectStories = (sql: Sql, threadId: string, wanted: WantedStories): Promise<RunStory[]> =>
   tellStories(sql, { threadId, ...wanted })
 
@@ -108,7 +108,8 @@ async function tellStories(
   { runId, threadId, isAfterSummary = false, before, limit }: WantedStories & { runId?: string; threadId?: string },
 ): Promise<RunStory[]> {
   const rows = await sql<RunRow & Omit<RunStory, 'run'>>`
-    select id, thread_id, position, status, attempt, epoch, holder, page, client, worked_ms, error, created_at,
+    select id, thread_id, position, status, attempt, epoch, holder, page, worked_ms, error, created_at,
+      case when ${runId ?? null}::uuid is not null then client end as client,
       (select coalesce(json_agg(json_build_object(
          'id', id, 'position', position, 'text', text, 'skill', skill, 'run_id', run_id, 'step', step,
          'created_at', iso_timestamp(created_at)) order by position), '[]')

@@ -8,7 +8,7 @@ export interface Run {
   holder: RunHolder
   /** The open page where the user wrote. Null over AG-UI. */
   page: RunPage | null
-  /** Null on the socket. */
+  /** Null on the socket, and once the run has ended. */
   client: RunClient | null
 }
 
