@@ -549,10 +549,16 @@ describe('the request', () => {
     ],
     ['a tool with a long name', input({ tools: [{ ...tool, name: 'x'.repeat(129) }] }), 'tools.0.name'],
     ['two tools with one name', input({ tools: [tool, tool] }), 'tools.1.name'],
+    ['a large tool', input({ tools: [{ ...tool, parameters: { description: 'x'.repeat(64 * 1024) } }] }), 'tools'],
     [
-      'a large schema',
-      input({ tools: [{ ...tool, parameters: { description: 'x'.repeat(64 * 1024) } }] }),
-      'tools.0.parameters',
+      'large tools',
+      input({
+        tools: Array.from({ length: 15 }, (_, index) => ({
+          name: `t${index}`,
+          parameters: { description: 'x'.repeat(5_000) },
+        })),
+      }),
+      'tools',
     ],
     [
       'an approval that isn’t a boolean',

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { maxDescriptionLength, maxNameLength, maxSchemaBytes } from '@inlay/protocol'
+import { maxDescriptionLength, maxNameLength } from '@inlay/protocol'
 import { z } from 'zod'
 import { check } from '../foundation/input.ts'
 import { invalid } from '../lib/errors.ts'
@@ -40,6 +40,8 @@ export type ViewMessage = z.output<typeof Message>
 
 const maxMessages = 2_000
 const maxTools = 64
+/** Maximum size of all tools together, as JSON. They become part of the prompt, and anonymous visitors can declare some. */
+const maxToolBytes = 64 * 1024
 const maxDecisions = 64
 const text = (max: number) => z.string().min(1).max(max)
 
@@ -146,12 +148,13 @@ function textOf({ content }: ViewMessage, index: number): string {
 
 function readTools(tools: z.output<typeof Tool>[]): ClientTool[] {
   const names = new Set<string>()
-  return tools.map(({ name, description, parameters }, index) => {
+  const read = tools.map(({ name, description, parameters }, index) => {
     if (names.has(name)) throw invalid(`tools.${index}.name`, 'Two tools have the same name')
     names.add(name)
-    if (Buffer.byteLength(JSON.stringify(parameters)) > maxSchemaBytes) {
-      throw invalid(`tools.${index}.parameters`, `Must be at most ${maxSchemaBytes} bytes of JSON`)
-    }
     return { name, description: description.slice(0, maxDescriptionLength), inputSchema: parameters }
   })
+  if (Buffer.byteLength(JSON.stringify(read)) > maxToolBytes) {
+    throw invalid('tools', `Must be at most ${maxToolBytes} bytes of JSON in total`)
+  }
+  return read
 }

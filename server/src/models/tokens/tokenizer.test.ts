@@ -3,9 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { countTokens as countHere } from 'gpt-tokenizer/encoding/o200k_base'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { countTokens } from './tokenizer.ts'
 
 test.each([
@@ -23,6 +24,30 @@ test('a long run of letters or spaces is counted in parts, which changes the cou
     expect(long / 1_000 / short).toBeGreaterThan(0.9)
     expect(long / 1_000 / short).toBeLessThan(3)
   }
+})
+
+test('of a very long text, parts are counted', async () => {
+  const post = vi.spyOn(Worker.prototype, 'postMessage')
+  onTestFinished(() => post.mockRestore())
+  const [words, letters] = ['lorem ipsum '.repeat(50_000), 'xq'.repeat(50_000)]
+  const [count, rest] = [await countTokens(words), await countTokens(letters)]
+  const both = await countTokens(words + letters)
+  expect(post.mock.calls.map(([{ text }]) => text.length)).toEqual([32_000, 32_000, 32_000])
+  expect(count / countHere(words)).toBeCloseTo(1, 1)
+  expect(both / (count + rest)).toBeCloseTo(1, 1)
+})
+
+test('short texts overtake long ones', async () => {
+  vi.resetModules()
+  // Its thread isn't loaded yet, so all texts have to wait.
+  const { countTokens } = await import('./tokenizer.ts')
+  const order: number[] = []
+  const count = async (length: number) => {
+    await countTokens('a'.repeat(length))
+    order.push(length)
+  }
+  await Promise.all([30_000, 300, 20_000, 3, 4_000].map(count))
+  expect(order).toEqual([3, 300, 4_000, 20_000, 30_000])
 })
 
 test('any text is counted, also half of a character', async () => {
@@ -52,7 +77,8 @@ test('counting a long text doesn’t block the event loop', async () => {
   const timer = setInterval(() => {
     turns += 1
   }, 1)
-  await countTokens(Array.from({ length: 200_000 }, (_, index) => `word${index}`).join(' '))
+  const texts = Array.from({ length: 50 }, (_, row) => Array.from({ length: 4_000 }, (_, n) => `w${row * n}`).join(' '))
+  await Promise.all(texts.map(countTokens))
   clearInterval(timer)
   expect(turns).toBeGreaterThan(5)
 })

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { LRUCache } from 'lru-cache'
+import type { Asked, Counted } from './tokenizer-thread.ts'
 
 /**
  * Counts of earlier texts by their hash: instructions, tools and the beginning of a conversation are the same in every
@@ -8,16 +9,37 @@ import { LRUCache } from 'lru-cache'
  */
 const known = new LRUCache<string, Promise<number>>({ max: 10_000 })
 
-/** Counts with OpenAI's tokenizer. Other models split text differently, so it's an estimate for them. */
+/** How many characters of a text are counted. The messages of users aren't longer. */
+const mostCounted = 32_000
+const partLength = 500
+
+/**
+ * Counts with OpenAI's tokenizer. Other models split text differently, so it's an estimate for them. The count of a very
+ * long text is estimated from parts of it.
+ */
 export function countTokens(text: string): Promise<number> {
   const key = hash('sha256', text, 'base64')
   let count = known.get(key)
   if (!count) {
-    count = tokenize(text)
+    count = text.length <= mostCounted ? tokenize(text) : estimate(text)
     known.set(key, count)
     count.catch(() => known.delete(key))
   }
   return count
+}
+
+async function estimate(text: string): Promise<number> {
+  return Math.round(((await tokenize(takeParts(text))) / mostCounted) * text.length)
+}
+
+/** Takes parts from all over a text, at random, so that nobody can write a text that seems to have fewer tokens. */
+function takeParts(text: string): string {
+  const distance = (text.length * partLength) / mostCounted
+  const parts = Array.from({ length: mostCounted / partLength }, (_, index) => {
+    const start = Math.floor(index * distance + Math.random() * (distance - partLength))
+    return text.slice(start, start + partLength)
+  })
+  return parts.join('')
 }
 
 /** Counts a text that will be part of a prompt soon, so that the prompt needn't wait for it. */
@@ -40,17 +62,19 @@ export async function loadTokenizer(): Promise<void> {
  */
 interface Tokenizer {
   thread: Worker
-  /** The thread responds in the order in which it was asked. */
-  asked: PromiseWithResolvers<number>[]
+  pending: Map<number, PromiseWithResolvers<number>>
 }
 let tokenizer: Tokenizer | undefined
+let lastId = 0
 
 function tokenize(text: string): Promise<number> {
   tokenizer ??= startTokenizer()
   const count = Promise.withResolvers<number>()
-  tokenizer.asked.push(count)
+  lastId += 1
+  const asked: Asked = { id: lastId, text }
+  tokenizer.pending.set(asked.id, count)
   tokenizer.thread.ref()
-  tokenizer.thread.postMessage(text)
+  tokenizer.thread.postMessage(asked)
   return count.promise
 }
 
@@ -58,17 +82,19 @@ function startTokenizer(): Tokenizer {
   // V8 would otherwise let the garbage of counting grow to 20 MB before it collects it.
   const resourceLimits = { maxYoungGenerationSizeMb: 4 }
   const thread = new Worker(new URL('./tokenizer-thread.ts', import.meta.url), { resourceLimits })
-  const asked: Tokenizer['asked'] = []
+  const pending: Tokenizer['pending'] = new Map()
   const fail = (error: Error) => {
     // The next count starts another thread.
     if (tokenizer?.thread === thread) tokenizer = undefined
-    for (const count of asked.splice(0)) count.reject(error)
+    for (const count of pending.values()) count.reject(error)
+    pending.clear()
   }
-  thread.on('message', (count: number) => {
-    asked.shift()?.resolve(count)
+  thread.on('message', ({ id, count }: Counted) => {
+    pending.get(id)?.resolve(count)
+    pending.delete(id)
     // Lets the process exit when no count is pending.
-    if (asked.length === 0) thread.unref()
+    if (pending.size === 0) thread.unref()
   })
   thread.on('error', fail).on('exit', () => fail(new Error('The thread of the tokenizer ended.')))
-  return { thread, asked }
+  return { thread, pending }
 }

@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest'
+import { Worker } from 'node:worker_threads'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { countPromptTokens, measureTokens, type Prompt } from './tokens.ts'
 
 const prompt: Prompt = { prompt: [{ role: 'user', content: [{ type: 'text', text: 'Hello, world' }] }] }
@@ -43,6 +44,18 @@ test('every part of a prompt counts: instructions, messages, calls, results and 
   const [plain = 0, ...others] = counts
   expect(plain).toBe(7)
   for (const count of others) expect(count).toBeGreaterThan(plain + 5)
+})
+
+test('of many long tools, only a part is counted, and the rest estimated', async () => {
+  const post = vi.spyOn(Worker.prototype, 'postMessage')
+  onTestFinished(() => post.mockRestore())
+  const tools = Array.from({ length: 64 }, (_, index) => ({
+    type: 'function' as const,
+    name: `tool${index}`,
+    inputSchema: { type: 'object' as const, description: 'One of many words. '.repeat(3_000) },
+  }))
+  expect(await countPromptTokens({ prompt: [], tools })).toBeGreaterThan(64 * 3_000 * 4)
+  expect(post.mock.calls.reduce((sum, [{ text }]) => sum + text.length, 0)).toBe(32_000)
 })
 
 test.each([

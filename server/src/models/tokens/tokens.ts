@@ -42,7 +42,8 @@ const tokensPerMessage = 4
 export async function countPromptTokens({ prompt, tools = [] }: Prompt): Promise<number> {
   // Each part by itself: the last message also describes the page, and is counted without it in later steps.
   const texts = prompt.flatMap(({ content }) => (typeof content === 'string' ? content : content.map(textOf)))
-  const definitions = tools.map((tool) => JSON.stringify(tool))
+  // The tools together: pages of visitors may declare many long ones, and only a part of a long text is counted.
+  const definitions = tools.length > 0 ? [JSON.stringify(tools)] : []
   const counts = await Promise.all([...texts, ...definitions].map(countTokens))
   return counts.reduce((sum, count) => sum + count, prompt.length * tokensPerMessage)
 }
