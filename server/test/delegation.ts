@@ -98,8 +98,9 @@ export async function startDelegation(env: Record<string, string> = {}): Promise
       return { userId, idToken }
     },
     async page({ claims = memberClaims, hello, ...options } = {}) {
-      const { ticket } = await exchange(claims, { origin: pageOrigin })
-      return openPage(app.local, ticket, { origin: app.url, ...options, hello: { url: `${pageOrigin}/`, ...hello } })
+      const { url = `${pageOrigin}/` } = hello ?? {}
+      const { ticket } = await exchange(claims, { origin: new URL(url).origin })
+      return openPage(app.local, ticket, { origin: app.url, ...options, hello: { ...hello, url } })
     },
     async addConnector(changes = {}) {
       const { status, body } = await asAdmin('POST', '/connectors', {

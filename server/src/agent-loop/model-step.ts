@@ -101,16 +101,12 @@ async function tryModel<T>(
 }
 
 /** Summarizes the beginning of the conversation. Returns false if that fails, or if there is nothing to summarize. */
-async function makeShorter(
-  parts: RunParts,
-  work: Work,
-  { prompt, conversation }: Step,
-  model: Model,
-  tries: number,
-): Promise<boolean> {
+async function makeShorter(parts: RunParts, work: Work, step: Step, model: Model, tries: number): Promise<boolean> {
+  const { prompt, conversation } = step
   const old = chooseSummarized(conversation)
   if (old.length === 0) return false
-  const write = () => summarize(parts, work, model, conversation, old, prompt.tools ?? [])
+  const tools = { definitions: prompt.tools ?? [], newOrigins: findNewOrigins(work, step) }
+  const write = () => summarize(parts, work, model, conversation, old, tools)
   return !(await tryModel(parts, work, model, tries, write))
 }
 
@@ -317,18 +313,25 @@ function explain(failed: ModelFailed | undefined): RunFailed {
   return new RunFailed('MODEL_FAILED', 'The agent’s model doesn’t respond right now. Try again in a moment.', options)
 }
 
-/** The step begins, and the messages that it answers become part of the run. */
-async function enterStep(sql: Sql, { run }: Work, { number, conversation, tools }: Step): Promise<void> {
-  const { queued, thread } = conversation
+/** Origins whose text the model reads with this step, and that the thread doesn't have yet. */
+function findNewOrigins({ run }: Work, { conversation: { thread }, tools }: Step): string[] {
   const origins = tools.flatMap(({ ref }) => ('origin' in ref ? [ref.origin] : []))
   const page = run.holder.origin ? [run.holder.origin] : []
-  const added = new Set([...page, ...origins]).difference(new Set(thread.origins))
+  return [...new Set([...page, ...origins]).difference(new Set(thread.origins))]
+}
+
+/** The step begins, and the messages that it answers become part of the run. */
+async function enterStep(sql: Sql, work: Work, step: Step): Promise<void> {
+  const { run } = work
+  const { number, conversation } = step
+  const { queued } = conversation
+  const added = findNewOrigins(work, step)
   await Promise.all([
     sql`insert into steps (organization_id, run_id, step) values (current_organization(), ${run.id}, ${number})
         on conflict (organization_id, run_id, step) do nothing`,
     queued.length > 0 &&
       sql`update messages set run_id = ${run.id}, step = ${number} where id = any(${queued.map(({ id }) => id)}::uuid[])`,
-    added.size > 0 && addOrigins(sql, run.threadId, [...added]),
+    added.length > 0 && addOrigins(sql, run.threadId, added),
   ])
 }
 

@@ -5,9 +5,16 @@ import { writeSummaryPrompt } from '../prompts/compaction.ts'
 import { writePrompt } from '../prompts/prompt.ts'
 import type { Conversation, RunStory } from '../runs/rows.ts'
 import { beginModelCall, explainBudget, settleModelCall } from './metering.ts'
+import { addOrigins } from './tool-calls.ts'
 import type { RunParts, Work } from './work.ts'
 
 const summaryTokens = 1_500
+
+interface RequestTools {
+  definitions: NonNullable<Prompt['tools']>
+  /** Origins of the request that the thread doesn't have yet: the summary can contain their text. */
+  newOrigins: readonly string[]
+}
 
 /**
  * Replaces the beginning of a conversation with a summary by the model, which is charged like any other request. Throws a
@@ -19,7 +26,7 @@ export async function summarize(
   model: Model,
   conversation: Conversation,
   old: readonly RunStory[],
-  tools: NonNullable<Prompt['tools']>,
+  { definitions: tools, newOrigins }: RequestTools,
 ): Promise<void> {
   const stories = [...old]
   const whole = writePrompt({ system: '', conversation: { ...conversation, stories }, skills: new Map(), page: null })
@@ -30,7 +37,10 @@ export async function summarize(
   const maxOutputTokens = Math.min(summaryTokens, facts.maxOutputTokens)
   const plan = { step: 0, purpose: 'summary' as const, promptTokens, maxOutputTokens }
   const call = await lease
-    .write((sql, held) => beginModelCall(sql, run, model, facts, plan, held))
+    .write((sql, held) => {
+      const tainting = newOrigins.length > 0 && addOrigins(sql, run.threadId, newOrigins)
+      return beginModelCall(sql, run, model, facts, plan, Promise.all([held, tainting]))
+    })
     .catch((error) => {
       throw explainBudget(error)
     })
