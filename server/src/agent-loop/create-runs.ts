@@ -400,7 +400,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const outcome = await service.toolbox.readLateResponse(run, call, { source, answer })
     const isSaved = await database.asOrg(organization_id, async (sql) => {
       const isSaved = await saveLateResult(sql, speaker, call, outcome)
-      if (isSaved && outcome.origin !== null) await addOrigins(sql, threadId, [outcome.origin])
+      if (isSaved) await addOrigins(sql, threadId, outcome.origins)
       return isSaved
     })
     if (isSaved) feeds.changed({ id, feed: feedOf(holder, threadId) })

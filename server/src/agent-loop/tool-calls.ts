@@ -138,10 +138,10 @@ async function make({ toolbox }: RunParts, work: Work, call: ToolCallRow): Promi
   // An AG-UI client runs its own tools, and sends their results with its next request.
   if (!sending || sending.tool?.kind === 'client') return
   const toolTrace = trace?.startToolCall(sending)
-  const { state, result, origin, governance = null, connectTo = null } = await toolbox.call(run, sending, lease)
+  const { state, result, origins, governance = null, connectTo = null } = await toolbox.call(run, sending, lease)
   toolTrace?.end({ state, result })
   const [ended] = await lease.write(async (sql) => {
-    if (origin !== null) await addOrigins(sql, run.threadId, [origin])
+    if (origins.length > 0) await addOrigins(sql, run.threadId, origins)
     // The model gets the results of built-in tools whole, such as a skill.
     const fitting = sending.tool?.kind === 'built_in' ? result : await fitResult(sql, run.id, result)
     return sql<ToolCallRow>`

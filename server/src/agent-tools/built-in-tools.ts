@@ -91,7 +91,8 @@ const builtIns: Record<string, BuiltIn> = {
       const found = searchTools(await offered(), query ?? '')
       if (found.length === 0) return failed('No tool matches these words. Try others.')
       // Only names: the definitions come with the next list of tools.
-      return succeeded(found.map(({ name }) => name).join('\n'))
+      const origins = found.flatMap(({ ref }) => ('origin' in ref ? [ref.origin] : []))
+      return { ...succeeded(found.map(({ name }) => name).join('\n')), origins: [...new Set(origins)] }
     },
   },
 }
@@ -194,15 +195,15 @@ async function readResult(
     : []
   if (!call || call.result === null) return failed('This conversation has no result of a call with this ID.')
   const { result, tool } = call
-  const origin = tool && 'origin' in tool ? tool.origin : null
-  if (from >= result.length) return { ...failed(`The result ends at ${result.length}.`), origin }
+  const origins = tool && 'origin' in tool ? [tool.origin] : []
+  if (from >= result.length) return { ...failed(`The result ends at ${result.length}.`), origins }
   const end = Math.min(from + partLength, result.length)
   const rest = end < result.length ? `continue from ${end}` : 'this is the end'
   return {
     ...succeeded(`${result.slice(from, end).toWellFormed()}\n\n(${end} of ${result.length} characters; ${rest}.)`),
-    origin,
+    origins,
   }
 }
 
-const succeeded = (result: string): ToolOutcome => ({ state: 'succeeded', result, origin: null })
-const failed = (result: string): ToolOutcome => ({ state: 'failed', result, origin: null })
+const succeeded = (result: string): ToolOutcome => ({ state: 'succeeded', result, origins: [] })
+const failed = (result: string): ToolOutcome => ({ state: 'failed', result, origins: [] })

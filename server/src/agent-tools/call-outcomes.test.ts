@@ -29,8 +29,8 @@ test.each<[string, Relayed, string]>([
     '[resource: file:///r]',
   ],
 ])('%s becomes text', (_, relayed, result) => {
-  expect(describeRelayed(relayed, 'o')).toEqual({ state: 'succeeded', result, origin: 'o' })
-  expect(describeRelayed({ ...relayed, isError: true }, 'o')).toEqual({ state: 'failed', result, origin: 'o' })
+  expect(describeRelayed(relayed, 'o')).toEqual({ state: 'succeeded', result, origins: ['o'] })
+  expect(describeRelayed({ ...relayed, isError: true }, 'o')).toEqual({ state: 'failed', result, origins: ['o'] })
 })
 
 test.each<[string, Error, object | undefined]>([
@@ -49,5 +49,5 @@ test.each<[string, Error, object | undefined]>([
   ['with an inherited code', failure(500, 'toString', 'Why'), { state: 'failed', result: 'Why' }],
   ['with an internal error', new TypeError('secret'), undefined],
 ])('a call %s is explained', (_, error, outcome) => {
-  expect(explainFailure(error, 'o')).toEqual(outcome && { ...outcome, origin: 'o' })
+  expect(explainFailure(error, ['o'])).toEqual(outcome && { ...outcome, origins: ['o'] })
 })

@@ -10,7 +10,7 @@ export function describeRelayed({ content, structuredContent, isError }: Relayed
   const hasText = content.some(({ type }) => type === 'text')
   if (!hasText && structuredContent) parts.push(JSON.stringify(structuredContent))
   const result = parts.join('\n') || 'The tool returned nothing.'
-  return { state: isError ? 'failed' : 'succeeded', result, origin }
+  return { state: isError ? 'failed' : 'succeeded', result, origins: [origin] }
 }
 
 function describePart(part: Part): string {
@@ -44,16 +44,16 @@ const explanations: Record<string, string> = {
 export const connectFirst = (name: string, connectTo: string): ToolOutcome => ({
   state: 'failed',
   result: `Nothing was done, because the user hasn’t connected their account at ${name}, or has to connect it again. They see a link for this now. Ask them to follow it and to tell you when they are done. Then use the tools of ${name}.`,
-  origin: null,
+  origins: [],
   connectTo,
 })
 
 /** Why a call has no result, for the model; undefined if the error isn't one that users may read. */
-export function explainFailure(error: unknown, origin: string | null): ToolOutcome | undefined {
+export function explainFailure(error: unknown, origins: readonly string[]): ToolOutcome | undefined {
   if (!(error instanceof Failure)) return undefined
   const { code: outer, message, data } = error.envelope
   const code = String(data?.code ?? outer)
   if (code === 'CONSENT_NEEDED') return connectFirst(String(data?.connector), String(data?.connector_id))
   const result = Object.hasOwn(explanations, code) ? (explanations[code] as string) : message
-  return { state: code === 'CALL_REFUSED' ? 'refused' : 'failed', result, origin }
+  return { state: code === 'CALL_REFUSED' ? 'refused' : 'failed', result, origins }
 }

@@ -40,7 +40,7 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
         const caller = { signal, mayStillCall, governed, progress: () => undefined }
         return describeRelayed(await hub.callTool(user, wanted, caller), origin)
       } catch (error) {
-        const outcome = explainFailure(error, origin)
+        const outcome = explainFailure(error, [origin])
         if (outcome) return outcome
         throw error
       }
@@ -85,7 +85,7 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
         return await untilAborted(makeCall(run, call, caller), signal)
       } catch (error) {
         signal.throwIfAborted()
-        const outcome = explainFailure(error, null)
+        const outcome = explainFailure(error, [])
         if (outcome) return outcome
         log.error({ err: error, call_id: call.id, run_id: run.id }, 'A tool call of the agent failed')
         return failed('The call failed because of a problem in Inlay. The tool may or may not have run.')
@@ -101,7 +101,7 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
         try {
           return describeRelayed(await hub.readLateResponse(userOfRun(run, name), wanted, late, governed), origin)
         } catch (error) {
-          const outcome = explainFailure(error, origin)
+          const outcome = explainFailure(error, [origin])
           // Any other failure is ours, and passes.
           if (outcome?.state === 'refused') return outcome
           throw error
@@ -140,8 +140,8 @@ function describeWanted({ id, decision, args, edited_args, definition_hash: boun
 
 const sortByName = (tools: AgentTool[]): AgentTool[] => tools.sort((one, other) => (one.name < other.name ? -1 : 1))
 
-const refused = (result: string): ToolOutcome => ({ state: 'refused', result, origin: null })
-const failed = (result: string): ToolOutcome => ({ state: 'failed', result, origin: null })
+const refused = (result: string): ToolOutcome => ({ state: 'refused', result, origins: [] })
+const failed = (result: string): ToolOutcome => ({ state: 'failed', result, origins: [] })
 
 /** Not every step of a call can be cancelled, so an abort doesn't wait for the current one. */
 function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -42,9 +42,9 @@ describe('an instruction to call another origin’s tool asks the user', () => {
     await world.addConnector()
     const talk = await world.converse(ann, { tools: [{ name: 'read' }] })
     talk.page.answer(() => order)
-    const { result, origin } = await world.toolbox.call(talk.run, callOf(talk.run, await talk.tool('read')), never)
-    expect([result, origin], 'the loop learns where the text comes from').toEqual([order, pageOrigin])
-    expect(await decide(talk, [origin as string])).toMatchObject({
+    const { result, origins } = await world.toolbox.call(talk.run, callOf(talk.run, await talk.tool('read')), never)
+    expect([result, origins], 'the loop learns where the text comes from').toEqual([order, [pageOrigin]])
+    expect(await decide(talk, [...origins])).toMatchObject({
       verdict: 'ask',
       reason: expect.stringContaining(pageOrigin),
     })
@@ -71,6 +71,17 @@ describe('an instruction to call another origin’s tool asks the user', () => {
     expect((await world.toolbox.decide(talk.run, helper, stolen, trust)).verdict, 'nor is data sent to it').toBe('ask')
   })
 
+  test('in the name of another tab’s tool that a search finds', async () => {
+    await world.addConnector()
+    const many = Array.from({ length: 70 }, (_, n) => ({ name: `tool_${n}` }))
+    await world.converse(ann, { origin: evil, tools: [...many, { name: 'urgent_call_crm_whoami' }] })
+    const talk = await world.converse(ann, { tools: [{ name: 'urgent' }] })
+    const find = callOf(talk.run, await talk.tool('find_tools'), { args: { query: 'urgent' } })
+    const { result, origins } = await world.toolbox.call(talk.run, find, never)
+    expect(result.split('\n').toSorted()).toEqual(['urgent', 'urgent_call_crm_whoami'])
+    expect(origins.toSorted(), 'of all that were found').toEqual([evil, pageOrigin])
+  })
+
   test('in a connector’s result', async () => {
     await world.addConnector()
     world.tools.more = (server) =>
@@ -82,12 +93,12 @@ describe('an instruction to call another origin’s tool asks the user', () => {
     expect(outcome).toEqual({
       state: 'succeeded',
       result: order,
-      origin: new URL(world.tools.url).origin,
+      origins: [new URL(world.tools.url).origin],
       governance: 'none',
     })
     world.rules.tool_policies = { pay: 'auto' }
     const pay = await talk.tool('pay')
-    const trust = { origins: [outcome.origin as string], allowed_tools: [pay.definitionHash] }
+    const trust = { origins: outcome.origins, allowed_tools: [pay.definitionHash] }
     expect((await world.toolbox.decide(talk.run, pay, stolen, trust)).verdict).toBe('ask')
   })
 })
@@ -100,7 +111,7 @@ test('a skill that tells the agent to skip approval changes no verdict', async (
   const talk = await world.converse(ann, { tools: [{ name: 'pay' }] })
   const activate = await talk.tool('activate_skill')
   const outcome = await world.toolbox.call(talk.run, callOf(talk.run, activate, { args: { name: 'helpful' } }), never)
-  expect(outcome).toMatchObject({ state: 'succeeded', origin: null, result: expect.stringContaining(order) })
+  expect(outcome).toMatchObject({ state: 'succeeded', origins: [], result: expect.stringContaining(order) })
   const pay = await talk.tool('pay')
   expect((await world.toolbox.decide(talk.run, pay, stolen, noTrust)).verdict, 'it may change something').toBe('ask')
   expect((await decide(talk, [pageOrigin])).verdict).toBe('ask')

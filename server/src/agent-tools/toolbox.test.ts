@@ -172,7 +172,7 @@ describe('above 64 tools, the model', () => {
     expect(await names()).toEqual(['activate_skill', 'draft_skill', 'find_tools', 'read_result'])
     const finder = await tool('find_tools')
     const found = await call(run, finder, { args: { query: 'create an INVOICE' } })
-    expect(found).toEqual({ state: 'succeeded', result: 'createInvoice\nother\nthird', origin: null })
+    expect(found).toEqual({ state: 'succeeded', result: 'createInvoice\nother\nthird', origins: [pageOrigin] })
     const past = callOf(run, finder, { state: 'succeeded', result: found.result })
     expect(await names([past])).toEqual(
       ['activate_skill', 'draft_skill', 'find_tools', 'read_result', 'createInvoice', 'other', 'third'].sort(),
@@ -200,7 +200,7 @@ describe('a call to a page', () => {
     const order = await page.next('tool/call')
     expect(order).toMatchObject({ call_id: row.id, approval_id: row.id, args: { sum: 4 }, client_name: 'Shopkeeper' })
     page.send({ type: 'tool/result', call_id: row.id, result: { content: [{ type: 'text', text: 'paid' }] } })
-    expect(await answered).toEqual({ state: 'succeeded', result: 'paid', origin: pageOrigin, governance: 'none' })
+    expect(await answered).toEqual({ state: 'succeeded', result: 'paid', origins: [pageOrigin], governance: 'none' })
     const { body } = await world.asAdmin('GET', '/tool-calls?limit=1')
     expect(body.tool_calls).toMatchObject([
       {
@@ -226,7 +226,7 @@ describe('a call to a page', () => {
     expect(await call(run, await tool('pay'))).toEqual({
       state: 'succeeded',
       result: 'paid',
-      origin: pageOrigin,
+      origins: [pageOrigin],
       governance: 'none',
     })
     const { body } = await world.asAdmin('GET', '/tool-calls?limit=1')
@@ -260,7 +260,7 @@ describe('a call to a page', () => {
       state: 'failed',
       governance: 'none',
       result: 'The tool has changed since it was listed, so nothing was done.',
-      origin: pageOrigin,
+      origins: [pageOrigin],
     })
     expect(page.unread('tool/call')).toEqual([])
   })
@@ -281,7 +281,7 @@ describe('a call to a page', () => {
     const { run, page, tool } = await world.converse(ann, { tools: [{ name: 'pay' }] })
     const row = callOf(run, await tool('pay'), { decision: 'allowed' })
     world.rules.tool_policies = { pay: 'never' }
-    expect(await world.toolbox.call(run, row, never)).toMatchObject({ state: 'refused', origin: null })
+    expect(await world.toolbox.call(run, row, never)).toMatchObject({ state: 'refused', origins: [] })
     expect(page.unread('tool/call')).toEqual([])
   })
 
@@ -294,7 +294,7 @@ describe('a call to a page', () => {
       call_id: (await page.next('tool/call')).call_id,
       error: { code: 'failed', message: 'No money' },
     })
-    expect(await broken).toEqual({ state: 'failed', result: 'No money', origin: pageOrigin, governance: 'none' })
+    expect(await broken).toEqual({ state: 'failed', result: 'No money', origins: [pageOrigin], governance: 'none' })
     const left = call(run, pay)
     await page.next('tool/call')
     page.send({ type: 'bye' })
@@ -326,7 +326,7 @@ describe('a call to a page', () => {
       state: 'refused',
       governance: 'refused',
       result: 'The organization’s governance provider blocked the call: No',
-      origin: pageOrigin,
+      origins: [pageOrigin],
     })
     const context = { arguments: { sum: 4 }, caller_identity: page.ready.user.id }
     expect(asked.map(({ body }) => body.params)).toMatchObject([{ phase: 'request', context }])
@@ -355,7 +355,7 @@ describe('a call to a connector', () => {
     expect(outcome).toEqual({
       state: 'succeeded',
       result: 'paid 5',
-      origin: new URL(world.tools.url).origin,
+      origins: [new URL(world.tools.url).origin],
       governance: 'none',
     })
     await page.settled()
@@ -438,7 +438,7 @@ test.each<[string, Partial<ToolCallRow>]>([
   ['that Inlay doesn’t have', { tool: { kind: 'built_in', name: 'toString' } }],
 ])('a call of a tool %s fails', async (_, changes) => {
   const { run, tool } = await world.converse(ann)
-  expect(await call(run, await tool('read_result'), changes)).toMatchObject({ state: 'failed', origin: null })
+  expect(await call(run, await tool('read_result'), changes)).toMatchObject({ state: 'failed', origins: [] })
 })
 
 describe('skills', () => {
@@ -523,7 +523,7 @@ describe('reading the rest of a result', () => {
     const text = Array.from({ length: 3_000 }, (_, n) => `line ${n}`).join('\n')
     const { run, id } = await saveResult(text)
     const first = await read(run, id, 100)
-    expect(first).toMatchObject({ state: 'succeeded', origin: elsewhere })
+    expect(first).toMatchObject({ state: 'succeeded', origins: [elsewhere] })
     expect(first.result).toBe(`${text.slice(100, 8_100)}\n\n(8100 of ${text.length} characters; continue from 8100.)`)
     expect((await read(run, id, text.length - 10)).result).toContain('this is the end')
     expect(await read(run, id, text.length)).toMatchObject({ state: 'failed' })

@@ -30,8 +30,8 @@ export interface Verdict {
 export interface ToolOutcome {
   state: 'succeeded' | 'failed' | 'refused'
   result: string
-  /** The origin that the text comes from; null for built-in tools. */
-  origin: string | null
+  /** The origins that the text comes from. */
+  origins: readonly string[]
   /** Undefined for tools that no governance provider is asked about. */
   governance?: Governed | undefined
   /** The ID of the connector that the user has to connect their account to. */
