@@ -122,7 +122,7 @@ export class Follower implements Viewer {
       thread_id: thread,
       text,
       page: null,
-      client: { run_id: runId, tools },
+      client: { run_id: runId, origin: this.#speaker.holder.origin ?? '', tools },
     })
     this.#runId = run_id
     await this.#watch({ run_id, attempt: 1, n: 0 })
@@ -145,7 +145,11 @@ export class Follower implements Viewer {
       this.#decided.add(decision.call_id)
     }
     if (settled.length === 0) return
-    await runs.settleClientCalls(this.#speaker, thread, settled, { run_id: runId, tools })
+    await runs.settleClientCalls(this.#speaker, thread, settled, {
+      run_id: runId,
+      origin: this.#speaker.holder.origin ?? '',
+      tools,
+    })
     for (const { call_id } of settled) this.#settled.add(call_id)
   }
 

@@ -101,9 +101,12 @@ function describePages({ page }: Run, sources: readonly FoundSource[]): Unnamed[
   return [...tools.values()]
 }
 
-/** The client runs these tools, and decides when to ask its user. */
+/**
+ * The client runs these tools, and decides when to ask its user. They stay the client's if the run is continued from a
+ * page of another origin.
+ */
 function describeClient(run: Run): Unnamed[] {
-  const origin = originOfRun(run)
+  const origin = run.client?.origin ?? originOfRun(run)
   return (run.client?.tools ?? []).map((tool) => {
     const { name, description, inputSchema } = tool
     const definition = hash('sha256', JSON.stringify(sortMembers(tool)), 'base64url')

@@ -29,6 +29,8 @@ export interface RunPage {
 export interface RunClient {
   /** The client's name for the run. A resumed run has a new one. */
   run_id: string
+  /** The session's origin, empty outside a browser. Older versions didn't store it. */
+  origin?: string
   /** Tools that run in the client. */
   tools: ClientTool[]
 }
@@ -65,7 +67,7 @@ export type ToolRef =
   /** `name` is `<connector>.<tool>`. */
   | { kind: 'connector'; name: string; origin: string; connector: string }
   | { kind: 'built_in'; name: string }
-  /** Declared by an AG-UI client, and run there. `origin` is the session's. */
+  /** Declared by an AG-UI client, and run there. `origin` is the client's. */
   | { kind: 'client'; name: string; origin: string }
 
 /** A reason as a code with the values in its sentence. Clients may have the sentence in another language. */
