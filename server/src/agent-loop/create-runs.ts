@@ -363,9 +363,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
   async function requireFit(call: ToolCallRow, row: RunRow, args: Record<string, unknown>): Promise<void> {
     const { holder, page, client } = row
     const run = { id: row.id, organizationId: holder.organization_id, threadId: row.thread_id, holder, page, client }
-    const tool = (await service.toolbox.list(run, [])).find(
-      ({ definitionHash }) => definitionHash === call.definition_hash,
-    )
+    const tool = await service.toolbox.find(run, call)
     if (!tool) throw failure(409, 'TOOL_CHANGED', 'The tool is no longer there, or has changed. Decline the call.')
     const problem = service.toolbox.findProblem(tool, args)
     if (problem) throw invalid('edited_args', problem)

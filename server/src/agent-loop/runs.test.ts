@@ -236,6 +236,28 @@ describe('a question', () => {
     expect(JSON.stringify(model.requests[1]?.messages.at(-1))).toContain('{\\"id\\":8}')
   })
 
+  test('can be answered with other arguments if the model had to search for the tool', async () => {
+    const { page, chat } = await converse(({ messages }) => {
+      const found = messages.filter(({ role }) => role === 'tool').length
+      const calls = [
+        { name: 'find_tools', args: { query: 'cart' } },
+        { name: 'empty_cart', args: { id: 7 } },
+      ]
+      return found < 2 ? { calls: calls.slice(found, found + 1) } : { text: ['Done'] }
+    })
+    const names = ['empty_cart', ...Array.from({ length: 70 }, (_, n) => `tool_${n}`)]
+    const inputSchema = { type: 'object', properties: { id: { type: 'integer' } } }
+    page.send({ type: 'tools/list', tools: names.map((name) => ({ name, description: 'Works', inputSchema })) })
+    await page.next('tools/accepted')
+    const run = await chat.say('Empty it')
+    const { calls } = await chat.rest(run, 'waiting')
+    const decide = { type: 'chat/decide' as const, call_id: calls[1]?.id ?? '', approved: true }
+    expect(await chat.refusal({ ...decide, edited_args: { id: 'eight' } })).toMatchObject({ code: 'VALIDATION_ERROR' })
+    allow(page, ({ id }) => `emptied ${id}`)
+    await chat.request({ ...decide, edited_args: { id: 8 } }, 'chat/done')
+    expect((await chat.rest(run, 'succeeded')).calls[1]).toMatchObject({ output: 'emptied 8' })
+  })
+
   test('is declined by a message instead of an answer', async () => {
     const { page, chat } = await converse(({ messages }) =>
       JSON.stringify(messages).includes('Never mind') ? { text: ['All right'] } : asking({ messages, model: '' }, 1),

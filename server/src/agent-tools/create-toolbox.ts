@@ -72,6 +72,11 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
       return sortByName([...withFinder, ...offered.filter(({ name }) => found.has(name))])
     },
 
+    async find(run, call) {
+      const offered = await offeredTo(run, await readRules(run.organizationId))
+      return offered.find(({ definitionHash }) => definitionHash === call.definition_hash)
+    },
+
     async decide(run, tool, args, trust) {
       return decideCall(await readRules(run.organizationId), tool, args, trust)
     },
