@@ -30,8 +30,8 @@ const usageOf = async (runId: string) =>
       from usage_events u join model_calls m on m.id = u.id where m.run_id = ${runId} order by m.id`,
   )
 
-/** Faults, what they are called in the log, and whether the provider began to answer, so that it may charge. */
-const faults: [string, ScriptedReply, string, boolean][] = [
+/** Faults, what they are called in the log, and whether the provider may charge, because it didn't refuse the request. */
+const faults: [string, ScriptedReply | Promise<never>, string, boolean][] = [
   ['a rate limit', { status: 429, headers: { 'retry-after': '1' } }, 'rate_limit', false],
   ['an error of the provider', { status: 500 }, 'provider', false],
   ['garbage', { text: ['Hal'], ending: 'garbage' }, 'response', true],
@@ -42,6 +42,7 @@ const faults: [string, ScriptedReply, string, boolean][] = [
     true,
   ],
   ['a stream that ends without a finish', { text: ['Hal'], ending: 'end' }, 'response', true],
+  ['a model that never responds', new Promise<never>(() => {}), 'timeout', true],
   ['a stream that stalls', { text: ['Hal'], ending: 'stall' }, 'timeout', true],
 ]
 
@@ -169,6 +170,18 @@ test('a run whose conversation almost fills the window continues if the summary 
   model.follow((request) => ({ text: [asksForSummary(request) ? 'They counted.' : 'Five'] }))
   expect(await chat.rest(await chat.say('Five'))).toMatchObject({ texts: ['Five'], end: { status: 'succeeded' } })
   expect(JSON.stringify(model.requests.at(-1)), 'the next run asks again').toContain('They counted.')
+})
+
+test('a model that can’t be reached costs nothing', async () => {
+  const away = await startScriptedModel(() => ({ text: ['Not asked'] }))
+  away.close()
+  const token = await shop.tokenFor('admin@demo.test', 'demo')
+  const set = (own: unknown) => shop.request('PATCH', '/agent/config', { token, body: { model: own } })
+  await set({ provider: 'openai_compatible', url: away.url, name: 'away', key: 'sk-for-tests-1234' })
+  const { run } = await ask(() => ({ text: ['Not asked'] }))
+  await set(null)
+  const uncharged = { prompt_tokens: 0, completion_tokens: 0, is_estimated: false, finish_reason: 'failed: connection' }
+  expect(await usageOf(run)).toEqual([uncharged, uncharged])
 })
 
 test('a message that is too long for the model is refused with advice', async () => {

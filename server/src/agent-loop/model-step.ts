@@ -210,7 +210,7 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
   try {
     await stream(parts, work, step, model, call, reply)
   } catch (error) {
-    const usage = reply.hasBegun ? await measureTokens(undefined, step.prompt, writtenBy(reply)) : noTokens
+    const usage = reply.isRefused ? noTokens : await measureTokens(undefined, step.prompt, writtenBy(reply))
     const isStopped = lease.signal.reason instanceof Stopped
     const failed = lease.signal.aborted ? undefined : parts.models.explain(error, model)
     const failure = isStopped ? undefined : (failed?.reason ?? 'interrupted')

@@ -293,6 +293,24 @@ describe('a question', () => {
 })
 
 describe('stopping', () => {
+  test('before the reply begins charges the prompt, as estimated', async () => {
+    const sent = hold()
+    const { chat } = await converse(() => {
+      sent.release()
+      return new Promise<never>(() => {})
+    })
+    const run = await chat.say('Hi')
+    await sent.until
+    await chat.request({ type: 'chat/abort', thread_id: chat.thread }, 'chat/done')
+    await chat.rest(run, 'stopped')
+    const [call] = await rows<{ estimated_prompt_tokens: number }>(
+      (sql) => sql`select estimated_prompt_tokens from model_calls where run_id = ${run}`,
+    )
+    expect(await usageOf(run)).toMatchObject([
+      { prompt_tokens: call?.estimated_prompt_tokens, completion_tokens: 0, is_estimated: true },
+    ])
+  })
+
   test('ends the request to the model at once, keeps what it wrote, and charges the tokenizer’s estimate', async () => {
     const { until, release } = hold()
     const { chat } = await converse(() => ({ text: ['One two three', until, ' four'] }))

@@ -53,7 +53,7 @@ export async function summarize(
     await readReply(model, options, reply, { silenceMs, signal })
     if (reply.text.trim() === '') throw new Error('The summary is empty')
   } catch (error) {
-    const tokens = reply.hasBegun ? await measureTokens(undefined, prompt, reply.text) : noTokens
+    const tokens = reply.isRefused ? noTokens : await measureTokens(undefined, prompt, reply.text)
     const failed = lease.signal.aborted ? undefined : parts.models.explain(error, model)
     trace?.end({ ...reply, tokens, finish: 'error', failure: failed?.reason ?? 'interrupted' })
     await lease.write((sql) => settleModelCall(sql, run, call, tokens, 'failed: summary'))

@@ -38,8 +38,7 @@ export function explainModelFailure(error: unknown, model: Model, { key, setting
   const { status, retryAfter, said } = readFailure(error)
   const safe = key ? said.replaceAll(key, '[removed]') : said
   const quote = safe ? ` ${host} says: ${cleanLine(safe, longestQuote)}` : ''
-  const isError = status !== undefined && (status < 200 || status > 299)
-  if (!isError) {
+  if (!isErrorStatus(status)) {
     const expected = `The response from ${host} is incomplete, or not from ${apis[model.provider]}.`
     return fail('response', `${expected} ${check(model, 'URL', setting)}${quote}`)
   }
@@ -68,6 +67,23 @@ export function explainModelFailure(error: unknown, model: Model, { key, setting
     return fail('context', `The prompt is too long for the model "${model.name}" (${status}).${quote}`)
   }
   return fail('refused', `${host} rejected the request (${status}).${quote}`)
+}
+
+const isErrorStatus = (status: number | undefined): status is number =>
+  status !== undefined && (status < 200 || status > 299)
+
+const reasonsBeforeSending = new Set<SafeFetchReason>(['invalid_url', 'blocked_address', 'dns', 'tls'])
+const codesBeforeSending = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'])
+
+/**
+ * Whether the provider refused a request, or never received it. If it was only slow, or the request was aborted, it may
+ * charge for it.
+ */
+export function isRefusal(error: unknown): boolean {
+  const network = findSafeFetchError(error)
+  if (!network) return isErrorStatus(readFailure(error).status)
+  const { code = '' } = (network.cause ?? {}) as { code?: string }
+  return reasonsBeforeSending.has(network.reason) || codesBeforeSending.has(code)
 }
 
 /** How providers say that a prompt exceeds the model's window. They have no common code for it. */

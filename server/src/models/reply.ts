@@ -1,18 +1,19 @@
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart, LanguageModelV4ToolCall } from '@ai-sdk/provider'
 import { textListeners } from './event-pace.ts'
+import { isRefusal } from './failures.ts'
 import type { Model } from './models.ts'
 
 /** What has arrived of a model's reply. */
 export interface ModelReply {
-  /** Whether the provider has accepted the request, so that it may charge for it. */
-  hasBegun: boolean
+  /** Whether the provider refused the request or never received it, so that it doesn't charge for it. */
+  isRefused: boolean
   text: string
   calls: LanguageModelV4ToolCall[]
   /** Undefined if the stream ended without a finish. */
   finish: Extract<LanguageModelV4StreamPart, { type: 'finish' }> | undefined
 }
 
-export const noReply = (): ModelReply => ({ hasBegun: false, text: '', calls: [], finish: undefined })
+export const noReply = (): ModelReply => ({ isRefused: false, text: '', calls: [], finish: undefined })
 
 interface Listener {
   /** How long the model may be silent. */
@@ -42,9 +43,11 @@ export async function readReply(
   const listener = { take, endsWith: (text: string) => reply.text.endsWith(text) }
   try {
     const abortSignal = AbortSignal.any([signal, silence.signal])
-    const call = () => model.language.doStream({ ...options, abortSignal })
-    const { stream } = await textListeners.run(listener, call)
-    reply.hasBegun = true
+    const call = async () => model.language.doStream({ ...options, abortSignal })
+    const { stream } = await textListeners.run(listener, call).catch((error) => {
+      reply.isRefused = isRefusal(error)
+      throw error
+    })
     for await (const part of stream) {
       timer.refresh()
       if (part.type === 'text-delta') take(part.delta)
