@@ -16,8 +16,8 @@ import type { Tokens } from '../models/tokens/tokens.ts'
 import type { Chunk } from '../run-feeds/chunks.ts'
 import type { Run } from '../runs/run.ts'
 import type { Sql, Transaction } from '../stores/database.ts'
-import { addUsage } from '../usage/record.ts'
-import { RunFailed } from './work.ts'
+import { addUsage, checkUsage, type UsageRecord } from '../usage/record.ts'
+import { RunFailed, type RunParts } from './work.ts'
 
 /** A request to a model that is reserved and not yet settled. */
 export interface ModelCall {
@@ -85,6 +85,14 @@ const spenderOf = ({ end_user, subjects, publishable_key_id }: Run['holder']): S
   shares: subjects && { ...subjects, key: publishable_key_id },
 })
 
+/** For `measureTokens`: tells the operator about a provider that reports impossible numbers. */
+export const warnOfUsage =
+  ({ log }: Pick<RunParts, 'log'>, { id, organizationId }: Run, model: Model) =>
+  (reported: object): void => {
+    const about = { reported, model: model.name, run_id: id, organization_id: organizationId }
+    log.warn(about, 'A model reported an impossible number of tokens, so its usage was estimated')
+  }
+
 /**
  * Charges a request, once: a second attempt to settle it changes nothing. Must be the last statement of its transaction,
  * because it may write an audit row. Returns what the user should know about their budget.
@@ -110,19 +118,20 @@ type Spending = Pick<Run, 'holder' | 'threadId'>
 
 /** A request that is settled, but not charged yet. */
 interface Settled extends Tokens {
-  cost_micro_usd: number | null
-  settled_at: string
-  finishReason: string
+  event: UsageRecord
   limits: SpenderLimits
   /** Whether nothing follows when it is charged. */
   isLast: boolean
 }
 
-/** The first half of `settleModelCall`, which locks nothing that other runs need. Undefined if it was settled before. */
+/**
+ * The first half of `settleModelCall`, which locks nothing that other runs need. Undefined if it was settled before. The
+ * usage event is checked here, because the second half may be committed without waiting for it.
+ */
 export async function markSettled(
   sql: Sql,
-  { holder }: Spending,
-  { id, price }: ModelCall,
+  { holder, threadId }: Spending,
+  { id, model, price }: ModelCall,
   tokens: Tokens,
   finishReason: string,
 ): Promise<Settled | undefined> {
@@ -137,17 +146,7 @@ export async function markSettled(
       where id = ${id} and settled_at is null returning settled_at`,
     selectLimits(sql, spender.endUserId),
   ])
-  return settled && { ...tokens, ...settled, cost_micro_usd, finishReason, limits, isLast: isFree(spender, limits) }
-}
-
-/** The second half, except for the total of the thread. */
-export async function charge(
-  sql: Sql,
-  { holder, threadId }: Spending,
-  { id, model, reserved, started_at }: ModelCall,
-  { prompt_tokens, completion_tokens, is_estimated, cost_micro_usd, settled_at, finishReason, limits }: Settled,
-): Promise<string[]> {
-  const used = { tokens: prompt_tokens + completion_tokens, cost_micro_usd }
+  if (!settled) return undefined
   const event = {
     id,
     organization_id: holder.organization_id,
@@ -158,10 +157,22 @@ export async function charge(
     completion_tokens,
     model,
     finish_reason: finishReason,
-    created_at: settled_at,
+    created_at: settled.settled_at,
     cost_micro_usd,
     is_estimated,
   }
+  checkUsage(event)
+  return { ...tokens, event, limits, isLast: isFree(spender, limits) }
+}
+
+/** The second half, except for the total of the thread. */
+export async function charge(
+  sql: Sql,
+  { holder }: Spending,
+  { reserved, started_at }: ModelCall,
+  { event, limits }: Settled,
+): Promise<string[]> {
+  const used = { tokens: event.prompt_tokens + event.completion_tokens, cost_micro_usd: event.cost_micro_usd }
   // Sent together, because they lock totals that all runs of the organization change.
   const [, { warnings }] = await Promise.all([
     addUsage(sql, [event]),

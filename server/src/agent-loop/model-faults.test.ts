@@ -172,6 +172,20 @@ test('a run whose conversation almost fills the window continues if the summary 
   expect(JSON.stringify(model.requests.at(-1)), 'the next run asks again').toContain('They counted.')
 })
 
+test.each([
+  { prompt_tokens: -1, completion_tokens: 5 },
+  { prompt_tokens: 10, completion_tokens: -9_000 },
+  { prompt_tokens: 10.5, completion_tokens: 5 },
+  { prompt_tokens: 3_000_000_000, completion_tokens: 5 },
+  { prompt_tokens: 10, completion_tokens: 2_000_000_000 },
+])('impossible numbers of tokens are estimated, and the operator is warned once: %o', async (usage) => {
+  const { shown, run } = await ask(() => ({ text: ['Hello'], usage }))
+  expect(shown).toMatchObject({ texts: ['Hello'], end: { status: 'succeeded' } })
+  expect(await usageOf(run)).toMatchObject([{ finish_reason: 'stop', completion_tokens: 1, is_estimated: true }])
+  const lines = shop.logged().split('\n')
+  expect(lines.filter((line) => line.includes(run) && line.includes('impossible'))).toHaveLength(1)
+})
+
 test('a model that can’t be reached costs nothing', async () => {
   const away = await startScriptedModel(() => ({ text: ['Not asked'] }))
   away.close()

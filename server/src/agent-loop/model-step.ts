@@ -23,6 +23,7 @@ import {
   type ModelCall,
   markSettled,
   settleModelCall,
+  warnOfUsage,
 } from './metering.ts'
 import { noteShown, showNew } from './shown-calls.ts'
 import { summarize } from './summary.ts'
@@ -224,7 +225,8 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
     await discard(work, step)
     throw failed
   }
-  const usage = await measureTokens(reply.finish?.usage, step.prompt, writtenBy(reply))
+  const onWrong = warnOfUsage(parts, run, model)
+  const usage = await measureTokens(reply.finish?.usage, step.prompt, writtenBy(reply), onWrong)
   const finish = reply.finish?.finishReason.unified ?? 'other'
   trace?.end({ ...reply, tokens: usage, finish })
   // It is part of the next prompt.

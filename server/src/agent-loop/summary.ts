@@ -4,7 +4,7 @@ import { countPromptTokens, measureTokens, noTokens, type Prompt } from '../mode
 import { writeSummaryPrompt } from '../prompts/compaction.ts'
 import { writePrompt } from '../prompts/prompt.ts'
 import type { Conversation, RunStory } from '../runs/rows.ts'
-import { beginModelCall, explainBudget, settleModelCall } from './metering.ts'
+import { beginModelCall, explainBudget, settleModelCall, warnOfUsage } from './metering.ts'
 import { addOrigins } from './tool-calls.ts'
 import type { RunParts, Work } from './work.ts'
 
@@ -59,7 +59,7 @@ export async function summarize(
     await lease.write((sql) => settleModelCall(sql, run, call, tokens, 'failed: summary'))
     throw failed ?? error
   }
-  const tokens = await measureTokens(reply.finish?.usage, prompt, reply.text)
+  const tokens = await measureTokens(reply.finish?.usage, prompt, reply.text, warnOfUsage(parts, run, model))
   trace?.end({ ...reply, tokens, finish: reply.finish?.finishReason.unified ?? 'other' })
   await lease.write(async (sql) => {
     await sql`

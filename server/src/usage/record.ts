@@ -8,6 +8,7 @@ import { type Sql, violatedConstraint } from '../stores/database.ts'
 const Uuid = z.string().refine(isId, 'Must be an ID')
 /** Far above what any model reads or writes: a higher count is a mistake that would corrupt the totals. */
 const TokenCount = z.int().min(0).max(1_000_000_000)
+export const isTokenCount = (value: unknown): value is number => TokenCount.safeParse(value).success
 /** Ten million USD. */
 const Cost = z.int().min(0).max(10_000_000_000_000)
 const Word = z

@@ -74,6 +74,9 @@ test.each([
   ['no numbers', usage(undefined, undefined), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
   ['half of the numbers', usage(11, undefined), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
   ['a prompt of 0 tokens', usage(0, 2), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
+  ['a negative number', usage(11, -1), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
+  ['a fraction', usage(10.5, 2), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
+  ['a number above any model’s', usage(11, 2e9), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
   ['a stream that broke off', undefined, { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
 ])('%s', async (_, reported, expected) => {
   expect(await measureTokens(reported, prompt, 'OK')).toEqual(expected)

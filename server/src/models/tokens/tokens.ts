@@ -1,4 +1,5 @@
 import type { LanguageModelV4CallOptions, LanguageModelV4Usage } from '@ai-sdk/provider'
+import { isTokenCount } from '../../usage/record.ts'
 import { countTokens } from './tokenizer.ts'
 
 /** The tokens of one call to a model. */
@@ -17,18 +18,24 @@ export type Prompt = Pick<LanguageModelV4CallOptions, 'prompt' | 'tools'>
 /** A provider that refuses a request doesn't charge for it. */
 export const noTokens: Tokens = { prompt_tokens: 0, completion_tokens: 0, is_estimated: false }
 
-/** Takes the provider's numbers, or estimates them if it reported none. Every prompt has tokens, so 0 isn't one. */
+/**
+ * Takes the provider's numbers, or estimates them if it reported none. Every prompt has tokens, so 0 isn't one. Numbers
+ * that can't be right are passed to `onWrong`, and estimated too.
+ */
 export async function measureTokens(
   usage: LanguageModelV4Usage | undefined,
   prompt: Prompt,
   completion: string,
+  onWrong: (reported: object) => void = () => {},
 ): Promise<Tokens> {
   const { total: prompt_tokens, cacheRead = 0 } = usage?.inputTokens ?? {}
   const { total: completion_tokens } = usage?.outputTokens ?? {}
-  if (prompt_tokens && completion_tokens !== undefined) {
+  const isReported = prompt_tokens && completion_tokens !== undefined
+  if (isReported && isTokenCount(prompt_tokens) && isTokenCount(completion_tokens)) {
     const cached_tokens = Math.min(Math.max(0, cacheRead), prompt_tokens)
     return { prompt_tokens, completion_tokens, ...(cached_tokens > 0 && { cached_tokens }), is_estimated: false }
   }
+  if (isReported) onWrong({ prompt_tokens, completion_tokens })
   return {
     prompt_tokens: await countPromptTokens(prompt),
     completion_tokens: await countTokens(completion),
