@@ -90,8 +90,10 @@ test('a run that can’t be read keeps no other from being taken over, and ends 
       values (current_organization(), ${newId()}, ${broken}, 1, 0, 'visit', '1', ${tool}, '{}', 'unknown')`
     const holder = JSON.stringify({ organization_id: organization, publishable_key_id: newId() })
     await sql`
-      update runs set status = 'running', holder = ${holder}, epoch = case when id = ${broken} then ${runLimits.beginnings} else 1 end,
-        lease_until = now() - case when id = ${broken} then interval '2 minutes' else interval '1 minute' end
+      update runs set status = 'running', epoch = case when id = ${broken} then ${runLimits.beginnings} else 1 end,
+        lease_until = now() - case when id = ${broken} then interval '2 minutes' else interval '1 minute' end,
+        holder = ${holder}::jsonb || jsonb_build_object('end_user', (
+          select jsonb_build_object('id', end_user_id) from threads where id = thread_id))
       where id = any(${[broken, sound]}::uuid[])`
   })
   const read = (id: string) =>
