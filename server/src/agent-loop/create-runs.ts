@@ -411,7 +411,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const { organization_id, end_user } = holder
     if (!end_user) throw failure(403, 'SIGN_IN_NEEDED', 'Sign in to keep the conversation.')
     const stopped = await database.asOrg(organization_id, async (sql) => {
-      await requireThread(sql, { ...speaker, holder: { ...holder, end_user: undefined }, visitor }, threadId)
+      await lockThread(sql, { ...speaker, holder: { ...holder, end_user: undefined }, visitor }, threadId)
       const run = await lockActiveRun(sql, threadId)
       if (run?.status === 'running') {
         throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Wait for it, or stop it first.')

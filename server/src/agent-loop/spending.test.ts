@@ -140,6 +140,34 @@ describe('anonymous visitors', () => {
     expect(thread).toEqual({ origins: ['https://shop.example'], allowed_tools: [], visitor_fingerprint: null })
   })
 
+  test('can give a conversation to one user only', async () => {
+    await change('/agent/config', { anonymous: { is_enabled: true, runs_per_minute: 6 } })
+    const visitor_secret = secret()
+    const chat = await visit(visitor_secret)
+    await chat.rest(await chat.say('Hi'))
+    const users = await Promise.all(['one', 'two'].map(async (sub) => openChat(await shop.page({ sub }))))
+    const adopt = { type: 'chat/adopt' as const, thread_id: chat.thread, visitor_secret }
+    const { asOrg } = shop.service.database
+    // Each in a transaction of its own, because PostgreSQL keeps what a transaction has read of this view.
+    const waiting = () =>
+      asOrg(
+        shop.demo,
+        (sql) => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+    // Both ask before either can have the thread.
+    const adopting = await asOrg(shop.demo, async (sql) => {
+      await sql`select from threads where id = ${chat.thread} for no key update`
+      const requests = users.map((user) => user.request(adopt, 'chat/done'))
+      await expect.poll(waiting).toHaveLength(2)
+      return { results: Promise.allSettled(requests) }
+    })
+    const results = await adopting.results
+    expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(results.find(({ status }) => status === 'rejected')).toMatchObject({
+      reason: { message: expect.stringMatching(/^RESOURCE_NOT_FOUND/) },
+    })
+  })
+
   test('need a secret', async () => {
     const chat = openChat(await shop.page(undefined))
     const refused = await chat.refusal({ type: 'chat/send', thread_id: chat.thread, message: message() })
