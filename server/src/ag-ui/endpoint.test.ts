@@ -486,6 +486,15 @@ describe('a client that disconnects', () => {
   })
 })
 
+test('a stream ends when its end user is deleted', async () => {
+  follow(() => ({ text: ['One'], ending: 'stall' }))
+  const leaving = { sub: randomUUID() }
+  const answer = await post(input(), { token: await tokenFor(leaving) })
+  const { userId } = await shop.exchange(leaving)
+  await shop.request('DELETE', `/end-users/${userId}`, { token: shop.admin })
+  expect((await readEvents(answer)).at(-1)).toMatchObject({ type: 'RUN_FINISHED' })
+})
+
 test('a server that shuts down tells its clients, and stops nothing', async () => {
   const { until, release } = hold()
   follow(() => ({ text: ['One', until, ' two'] }))

@@ -241,9 +241,18 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   const readAgain = (viewing: Viewing) =>
     showLast(viewing).catch((error) => {
       // The thread was deleted, or is no longer the viewer's.
-      if (error instanceof Failure && error.envelope.status === 404) viewing.isResting = true
+      if (error instanceof Failure && error.envelope.status === 404) tellGone(viewing)
       else service.log.warn({ err: error }, 'Could not read a run for its viewers')
     })
+
+  function tellGone(viewing: Viewing): void {
+    const { have, isResting, viewer } = viewing
+    if (isResting) return
+    viewing.isResting = true
+    if (!have) return
+    const { run_id: id, attempt, n } = have
+    viewer.rested({ id, attempt, n, status: 'stopped', error: null })
+  }
 
   /** For viewers of a run that may have changed hands, or ended, without a message that arrived here. */
   function seek(feed: string, viewing: Viewing): void {
