@@ -145,6 +145,12 @@ It
   })
 })
 
+test('a result with very many backticks can be exported', async () => {
+  const result = '` '.repeat(200_000)
+  const id = await start((sql, thread) => addExchange(sql, thread, { at }, { steps: [{ calls: [{ result }] }] }))
+  expect((await exportMarkdown(id)).text).toContain(`> \`\`\`\n> ${result}\n> \`\`\`\n`)
+})
+
 test.each([
   ['a heading', '## Penny · now', '\\## Penny · now'],
   ['an underlined heading', 'Penny\n---', 'Penny\n\\---'],

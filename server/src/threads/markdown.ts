@@ -55,7 +55,7 @@ const quote = (text: string): string => text.replace(/^/gm, '> ').replace(/^> $/
 
 /** A code block whose fence is longer than any in the text. */
 function fence(text: string, language: string): string {
-  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length))
+  const longest = text.matchAll(/`+/g).reduce((most, [ticks]) => Math.max(most, ticks.length), 2)
   const mark = '`'.repeat(longest + 1)
   return `${mark}${language}\n${text}\n${mark}`
 }
