@@ -4,6 +4,7 @@ import { openChat } from '../../test/chat.ts'
 import { startModelServer } from '../../test/model-server.ts'
 import { type Script, type ScriptedModel, type ScriptedReply, startScriptedModel } from '../../test/scripted-model.ts'
 import { member } from '../../test/shop.ts'
+import { runLimits } from './work.ts'
 
 let shop: AgentShop
 let model: ScriptedModel
@@ -86,6 +87,15 @@ test.each<[string, ScriptedReply, RegExp]>([
   const { shown } = await ask(({ messages }) => (messages.at(-1)?.role === 'tool' ? { text: ['Sorry'] } : reply))
   expect(shown.end?.status).toBe('succeeded')
   expect(shown.calls[0]?.error).toMatch(expected)
+})
+
+test('of very many calls, one more than can be made is stored, with the reason', async () => {
+  const calls = Array.from({ length: 1_000 }, (_, n) => ({ name: 'activate_skill', args: { name: `skill-${n}` } }))
+  const { shown } = await ask(({ messages }) => (messages.at(-1)?.role === 'tool' ? { text: ['Sorry'] } : { calls }))
+  expect(shown.end?.status).toBe('succeeded')
+  expect(shown.calls).toHaveLength(runLimits.callsPerStep + 1)
+  expect(shown.calls.at(-2)?.error).toMatch(/no skill named skill-15/)
+  expect(shown.calls.at(-1)?.error).toMatch(/Too many calls at once/)
 })
 
 const asksForSummary: (request: Parameters<Script>[0]) => boolean = ({ messages }) =>

@@ -276,7 +276,9 @@ async function stream(
     log.append({ type: 'text-delta', id, delta })
   }
   try {
-    const listener = { silenceMs: limits.silenceMs, signal: lease.signal, onText }
+    // The first call that is too many tells the model so, for all that follow.
+    const mostCalls = limits.callsPerStep + 1
+    const listener = { mostCalls, silenceMs: limits.silenceMs, signal: lease.signal, onText }
     await readReply(model, { ...prompt, maxOutputTokens }, reply, listener)
   } finally {
     texts.forget(run.organizationId, growing)
@@ -395,6 +397,6 @@ function findProblem({ tool, args, finish, isTooMany }: Asked): string | undefin
   if (finish === 'length') return 'The reply was cut off at its limit, so none of its calls were made.'
   if (!tool) return 'There is no tool with this name. Use one from the list.'
   if (!args) return 'The arguments aren’t a valid JSON object. Nothing was done.'
-  if (isTooMany) return 'Too many calls at once. This one was not made.'
+  if (isTooMany) return 'Too many calls at once. This one and those after it were not made.'
   return undefined
 }

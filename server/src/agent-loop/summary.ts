@@ -50,7 +50,7 @@ export async function summarize(
     const { silenceMs, summaryMs } = parts.limits
     const signal = AbortSignal.any([lease.signal, AbortSignal.timeout(summaryMs)])
     const options = { ...prompt, maxOutputTokens, toolChoice: { type: 'none' as const } }
-    await readReply(model, options, reply, { silenceMs, signal })
+    await readReply(model, options, reply, { mostCalls: 0, silenceMs, signal })
     if (reply.text.trim() === '') throw new Error('The summary is empty')
   } catch (error) {
     const tokens = reply.isRefused ? noTokens : await measureTokens(undefined, prompt, reply.text)

@@ -92,6 +92,7 @@ test.each<Provider>(['openai_compatible', 'anthropic'])('a reply is read as it w
       const reply = noReply()
       const heard: (string | number)[] = []
       const reading = readReply({ language } as Model, { prompt: [] }, reply, {
+        mostCalls: parts.length,
         silenceMs: 1_000_000,
         signal: new AbortController().signal,
         onText: (text) => heard.push(text),

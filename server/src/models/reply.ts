@@ -16,6 +16,8 @@ export interface ModelReply {
 export const noReply = (): ModelReply => ({ isRefused: false, text: '', calls: [], finish: undefined })
 
 interface Listener {
+  /** Further calls are dropped as they arrive. */
+  mostCalls: number
   /** How long the model may be silent. */
   silenceMs: number
   signal: AbortSignal
@@ -27,7 +29,7 @@ export async function readReply(
   model: Model,
   options: LanguageModelV4CallOptions,
   reply: ModelReply,
-  { silenceMs, signal, onText }: Listener,
+  { mostCalls, silenceMs, signal, onText }: Listener,
 ): Promise<void> {
   const silence = new AbortController()
   const timer = setTimeout(
@@ -51,8 +53,9 @@ export async function readReply(
     for await (const part of stream) {
       timer.refresh()
       if (part.type === 'text-delta') take(part.delta)
-      else if (part.type === 'tool-call') reply.calls.push(part)
-      else if (part.type === 'error') throw part.error
+      else if (part.type === 'tool-call') {
+        if (reply.calls.length < mostCalls) reply.calls.push(part)
+      } else if (part.type === 'error') throw part.error
       else if (part.type === 'finish') reply.finish = part
     }
     abortSignal.throwIfAborted()
