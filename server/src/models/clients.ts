@@ -44,15 +44,16 @@ export function createModelClients({ mode, allowedPrivateNetworks }: Config): Mo
   }
 }
 
-/** Lets `fetch` read event streams at the given pace. */
+/** Lets `fetch` read replies at the given pace. */
 export const paceEvents =
   (fetch: typeof globalThis.fetch, pace: EventPace): typeof globalThis.fetch =>
   async (input, init) => {
     const listener = textListeners.getStore()
     // The request's timers and connection outlive the reply, and would keep its listener.
     const response = await textListeners.run(undefined, () => fetch(input, init))
-    const { body, headers, status, statusText } = response
-    if (!body || !headers.get('content-type')?.startsWith('text/event-stream')) return response
+    const { body, headers, ok, status, statusText } = response
+    // The AI SDK reads every successful response as an event stream, whatever its type.
+    if (!body || !ok) return response
     return new Response(pace.follow(body, listener), { headers, status, statusText })
   }
 

@@ -1,4 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { createLineEnds, dropOtherLines } from '../net/event-lines.ts'
 import { isAlike, joinEvents, type TextEvent, writeEvents } from './join-events.ts'
 
 /**
@@ -11,6 +13,8 @@ const longestPauseMs = 120
 const turnMs = 2
 /** A turn doesn't make up for more lost time than this, because everything else on the server waits for it. */
 const longestTurnMs = 10
+/** The AI SDK reads all events that it gets at once before anything else on the server runs. */
+const mostBytesAtOnce = 8 * 1024
 
 /**
  * Takes a reply's text directly, where the AI SDK would only pass it on. Its streams, and its check of each event, took a
@@ -61,6 +65,8 @@ export function createEventPace(): EventPace {
       const readChunk = createChunkReader(listener)
       /** The beginning of a reply doesn't wait. */
       let startedAt: number | undefined
+      /** What the AI SDK gets next. */
+      let rest: Uint8Array = new Uint8Array()
 
       async function read() {
         open.add(reader)
@@ -80,12 +86,14 @@ export function createEventPace(): EventPace {
       return new ReadableStream<Uint8Array>(
         {
           async pull(controller) {
-            for (;;) {
+            if (rest.length > 0) await nextTurn()
+            while (rest.length === 0) {
               const { done, value, hasWaited } = await read()
               if (done) return controller.close()
-              const rest = readChunk(value, hasWaited)
-              if (rest) return controller.enqueue(rest)
+              rest = readChunk(value, hasWaited)
             }
+            controller.enqueue(rest.subarray(0, mostBytesAtOnce))
+            rest = rest.subarray(mostBytesAtOnce)
           },
           cancel(reason) {
             open.delete(reader)
@@ -102,6 +110,7 @@ const newline = 0x0a
 
 /** Returns a function that joins the events of a chunk and returns what isn't for the listener. */
 function createChunkReader(listener: TextListener | undefined) {
+  const endLines = createLineEnds()
   let startsLine = true
   /** The event at the end of what was passed on, if it adds text. */
   let last: TextEvent | undefined
@@ -119,17 +128,19 @@ function createChunkReader(listener: TextListener | undefined) {
     return isReply ? readString(event.text) : undefined
   }
 
-  return (chunk: Uint8Array, hasWaited: boolean): Uint8Array | undefined => {
+  return (received: Uint8Array, hasWaited: boolean): Uint8Array => {
+    const chunk = endLines(received)
+    if (chunk.length === 0) return chunk
     const start = startsLine ? 0 : chunk.indexOf(newline) + 1
     const end = chunk.lastIndexOf(newline) + 1
     const hasWholeLines = start === 0 && end === chunk.length
     startsLine = end === chunk.length
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
-    const events = joinEvents(bytes.toString('utf8', start, end))
+    const events = joinEvents(dropOtherLines(bytes.toString('utf8', start, end)))
     const text = hasWholeLines && hasWaited ? readContinuation(events) : undefined
     if (text !== undefined) {
       listener?.take(text)
-      return undefined
+      return new Uint8Array()
     }
     const [event, blank] = events.slice(-2)
     const latest = startsLine && blank === '' && typeof event === 'object' ? event : undefined

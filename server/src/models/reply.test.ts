@@ -82,10 +82,12 @@ async function* cut(text: string, cuts: readonly { bytes: number; ms: number }[]
   }
 }
 
+const LineEnd = fc.constantFrom('\n', '\r\n', '\r')
+
 test.each<Provider>(['openai_compatible', 'anthropic'])('a reply is read as it was sent: %s', async (provider) => {
   await fc.assert(
-    fc.asyncProperty(Parts, Cuts, async (parts, cuts) => {
-      const body = ReadableStream.from(cut(write[provider](parts), cuts))
+    fc.asyncProperty(Parts, Cuts, LineEnd, async (parts, cuts, lineEnd) => {
+      const body = ReadableStream.from(cut(write[provider](parts).replaceAll('\n', lineEnd), cuts))
       const response = new Response(body, { headers: { 'content-type': 'text/event-stream' } })
       const fetch = paceEvents(async () => response, createEventPace())
       const language = createClient({ provider, url: 'https://model.example.com/v1', name: 'm', key: 'k' }, fetch)
@@ -110,6 +112,16 @@ test.each<Provider>(['openai_compatible', 'anthropic'])('a reply is read as it w
       )
     }),
   )
+})
+
+test('a successful response is paced whatever its type, because the AI SDK reads it as an event stream', async () => {
+  const respond = (status: number) =>
+    paceEvents(
+      async () => new Response('data: a\r\n\r\n', { status, headers: { 'content-type': 'text/plain' } }),
+      createEventPace(),
+    )('https://model.example.com/v1')
+  expect(await (await respond(200)).text()).toBe('data: a\n\n')
+  expect(await (await respond(400)).text()).toBe('data: a\r\n\r\n')
 })
 
 test('a request doesn’t keep what its reply refers to, because its timers outlive the reply', async () => {
