@@ -64,7 +64,7 @@ export class Follower implements Viewer {
       runId,
       view,
       publicUrl: service.config.publicUrl,
-      origin: speaker.holder.origin,
+      origin: speaker.holder.origin ?? '',
     })
     this.#thread = `${speaker.holder.organization_id}:${request.thread}`
   }

@@ -20,8 +20,8 @@ export interface ProjectedRequest {
   view: readonly ViewMessage[]
   /** Inlay's own URL. */
   publicUrl: string
-  /** The session's origin. Questions about tools of other origins can't be answered over AG-UI. */
-  origin: string | undefined
+  /** The session's, empty outside a browser. Questions about tools of other origins can't be answered over AG-UI. */
+  origin: string
 }
 
 interface RunPosition {
@@ -315,7 +315,7 @@ export class Projection {
 
   #describeInterrupt(id: string, { name, question, origin }: SeenCall): Interrupt {
     const message = question ?? `The agent wants to use ${name}.`
-    const isOwn = origin !== undefined && origin === this.#request.origin
+    const isOwn = origin === this.#request.origin
     return {
       id,
       reason: 'approval',

@@ -166,6 +166,27 @@ test('a client’s tool stays the client’s in a run that is continued from a p
   expect(calls[1]).toMatchObject({ name: 'show_receipt', question: expect.stringContaining(`sends to ${evil}.`) })
 })
 
+test('a client without an origin approves its own tools, and no others', async () => {
+  await org.asAdmin('PATCH', '/agent/config', { tool_policies: { show_receipt: 'ask' } })
+  const steps = [{ name: 'show_receipt', args: {} }, search]
+  model.follow(({ messages }) => {
+    const call = steps[messages.filter(({ role }) => role === 'tool').length]
+    return call ? { calls: [call] } : { text: ['Done'] }
+  })
+  const client = await openClient({ sub: 'server', email: 'server@example.com', email_verified: true })
+  const approve = ({ outcome }: { outcome: { interrupts: { id: string }[] } }) => ({
+    resume: [{ interruptId: outcome.interrupts[0]?.id, status: 'resolved', payload: { approved: true } }],
+  })
+  const asked = await client.send()
+  expect(asked.outcome.interrupts[0].message).not.toContain('panel')
+  const { outcome } = await client.send(approve(asked))
+  const [toolCallId] = outcome.pendingToolCallIds
+  const shown = { id: '2', role: 'tool', toolCallId, content: 'shown' }
+  const next = await client.send({ messages: [shown] })
+  expect(next.outcome.interrupts[0].message).toContain('panel')
+  expect(await client.send(approve(next))).toMatchObject({ code: 'APPROVE_IN_PANEL' })
+})
+
 test('titles, descriptions and results are data for the model, apart from its instructions', async () => {
   const { chat, run } = await converse([{ name: 'read_page', args: {} }])
   await chat.rest(run, 'succeeded')

@@ -186,7 +186,7 @@ export async function requireQuestion(
   }
   if (call.is_expired) throw failure(409, 'QUESTION_EXPIRED', 'This question has expired. Ask the agent again.')
   const origin = call.tool && 'origin' in call.tool ? call.tool.origin : undefined
-  if (is_approved && !speaker.is_own_frame && origin !== speaker.holder.origin) {
+  if (is_approved && !speaker.is_own_frame && origin !== (speaker.holder.origin ?? '')) {
     throw failure(403, 'APPROVE_IN_PANEL', 'This tool belongs to another site, so it is approved in the agent’s panel.')
   }
   return { call, run }
