@@ -28,14 +28,14 @@ export async function workOn(parts: RunParts, work: Work, known?: RunRows): Prom
       const story = ownStory(conversation, work)
       showProgress(work, story.calls)
       if (openCalls(story).length > 0) {
-        if (openCalls(story).some(isNext)) requireStanding(parts, work, standing)
+        if (openCalls(story).some(isNext)) await requireStanding(parts, work, standing)
         await handleToolCalls(parts, work, conversation, story)
         if (await rest(parts, work)) return leave(work, { status: 'waiting', error: null })
       } else if (isAnswered(conversation, story)) {
         const end = await endAnswered(parts, work)
         if (end) return leaveAnswered(work, end)
       } else {
-        requireStanding(parts, work, standing)
+        await requireStanding(parts, work, standing)
         requireWithinLimits(parts, work, story)
         const end = await takeStep(parts, work, rows, story)
         if (end) return leaveAnswered(work, end)
@@ -97,11 +97,18 @@ async function forgetInterrupted({ run, lease }: Work): Promise<void> {
   })
 }
 
-function requireStanding({ clock }: RunParts, { run }: Work, standing: Standing | undefined): void {
+async function requireStanding(
+  { clock, settingsOf }: RunParts,
+  { run }: Work,
+  standing: Standing | undefined,
+): Promise<void> {
   const expiresAt = run.holder.end_user?.identity_expires_at ?? Number.POSITIVE_INFINITY
   if (standing !== 'stands' || expiresAt + clockSkewMs < clock()) {
     throw new RunFailed('ACCESS_ENDED', 'Your access has ended or expired. Sign in again, then continue.')
   }
+  if (run.holder.end_user) return
+  const { anonymous } = await settingsOf(run.organizationId)
+  if (!anonymous.is_enabled) throw new RunFailed('ACCESS_ENDED', 'Sign in to talk to the assistant.')
 }
 
 /** The same tolerance as for sessions. */

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
+import { offer } from '../../test/page.ts'
 import { member } from '../../test/shop.ts'
 import type { RunStatus } from '../runs/run.ts'
 import type { Speaker } from '../runs/runs.ts'
@@ -119,6 +120,28 @@ describe('anonymous visitors', () => {
     expect(await other.refusal(read)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
     const signedIn = openChat(await shop.page(member))
     expect(await signedIn.refusal(read)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  })
+
+  test('cannot continue a run once the organization no longer allows it', async () => {
+    await change('/agent/config', { anonymous: { is_enabled: true, runs_per_minute: 6 } })
+    const page = await shop.page(undefined, { hello: { visitor_secret: secret() } })
+    await offer(page, 'pay')
+    shop.model.follow(() => ({ calls: [{ name: 'pay', args: {} }] }))
+    onTestFinished(() => shop.model.follow(() => ({ text: ['Hello'] })))
+    const chat = openChat(page)
+    const run = await chat.say('Pay')
+    const { calls } = await chat.rest(run, 'waiting')
+    await change('/agent/config', { anonymous: { is_enabled: false } })
+    const asked = shop.model.requests.length
+    await chat.request({ type: 'chat/decide', call_id: calls[0]?.id, approved: true }, 'chat/done')
+    const { end } = await chat.until(run, ({ end }) => end !== undefined && end.status !== 'waiting')
+    expect(end).toMatchObject({
+      status: 'failed',
+      error: { code: 'ACCESS_ENDED', message: expect.stringMatching(/Sign in/) },
+    })
+    expect(shop.model.requests).toHaveLength(asked)
+    await page.settled()
+    expect(page.unread('tool/call'), 'nor is the call made').toEqual([])
   })
 
   test('who sign in can keep the conversation, without its questions and permissions', async () => {
