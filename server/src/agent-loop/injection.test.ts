@@ -219,8 +219,20 @@ describe('text of another tab that is gone when the model asks for a call', () =
       tab.send({ type: 'tools/list', tools: names.map((name) => ({ name, description: attack })) })
       await tab.next('tools/accepted')
     }
-    return { page, chat: openChat(page), offer }
+    return { page, claims, chat: openChat(page), offer }
   }
+
+  test('makes the call ask if it was a message of a script, which no step has read yet', async () => {
+    const { page, claims } = await openTabs('scripted')
+    const none = { day_tokens: null, month_tokens: null, day_cost_micro_usd: null, month_cost_micro_usd: null }
+    await org.asAdmin('PATCH', '/budgets', { organization: { ...none, day_tokens: 0 } })
+    const script = openChat(await org.page({ claims, origin: evil, hello: { url: `${evil}/` } }))
+    expect((await script.rest(await script.say(attack))).end?.status).toBe('failed')
+    await org.asAdmin('PATCH', '/budgets', { organization: none })
+    model.follow(() => ({ calls: [search] }))
+    const chat = openChat(page, script.thread)
+    await expectQuestion(chat, await chat.say('Hello'), 'crm_search')
+  })
 
   test('makes the call ask if it was the description of a tool in the request for a summary', async () => {
     const { chat, offer } = await openTabs('summarized')

@@ -317,11 +317,14 @@ function explain(failed: ModelFailed | undefined): RunFailed {
   return new RunFailed('MODEL_FAILED', 'The agent’s model doesn’t respond right now. Try again in a moment.', options)
 }
 
-/** Origins whose text the model reads with this step, and that the thread doesn't have yet. */
+/**
+ * Origins whose text the model reads with this step, and that the thread doesn't have yet. Scripts can write messages
+ * where the thread was started.
+ */
 function findNewOrigins({ run }: Work, { conversation: { thread }, tools }: Step): string[] {
   const origins = tools.flatMap(({ ref }) => ('origin' in ref ? [ref.origin] : []))
-  const page = run.holder.origin ? [run.holder.origin] : []
-  return [...new Set([...page, ...origins]).difference(new Set(thread.origins))]
+  const pages = [run.holder.origin, thread.origin].flatMap((origin) => origin || [])
+  return [...new Set([...pages, ...origins]).difference(new Set(thread.origins))]
 }
 
 /** The step begins, and the messages that it answers become part of the run. */
