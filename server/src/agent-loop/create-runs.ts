@@ -306,7 +306,20 @@ export async function createRuns(service: Needs): Promise<Runs> {
     await showRested(ended)
   }
 
-  async function endAccess(organizationId: string, endUserId?: string): Promise<void> {
+  const endAccess = (organizationId: string, endUserId?: string) =>
+    endMany(organizationId, endUserId, async (sql, { holder }) => {
+      const [standing] = await findStanding(sql, service.config, [holder])
+      return standing !== 'stands'
+    })
+
+  const endAllOf = (organizationId: string, endUserId: string) => endMany(organizationId, endUserId, async () => true)
+
+  /** Ends runs of an end user, or of everyone, each in a transaction of its own. */
+  async function endMany(
+    organizationId: string,
+    endUserId: string | undefined,
+    mustEnd: (sql: Sql, run: RunRow) => Promise<boolean>,
+  ): Promise<void> {
     const threads = await database.asOrg(
       organizationId,
       (sql) => sql<{ id: string }>`
@@ -317,8 +330,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     for (const { id } of threads) {
       const ended = await database.asOrg(organizationId, async (sql) => {
         const run = await lockActiveRun(sql, id)
-        const [standing] = run ? await findStanding(sql, service.config, [run.holder]) : []
-        if (!run || standing === 'stands') return undefined
+        if (!run || !(await mustEnd(sql, run))) return undefined
         if (run.status === 'running') await endRunning(sql, run, now(), accessEnded)
         else await stopWaiting(sql, run, now(), accessEnded)
         return run
@@ -458,6 +470,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     stop,
     end,
     endAccess,
+    endAllOf,
     decide,
     settleClientCalls,
     addLateResult: lateResults.add,

@@ -5,10 +5,15 @@ import type { Service } from '../foundation/service.ts'
 import { notFound } from '../lib/errors.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import type { Sql } from '../stores/database.ts'
-import { eraseEndUserThreads } from '../threads/threads.ts'
+import { eraseThreads, lockEndUserThreads } from '../threads/threads.ts'
 import { eraseEndUserContents } from '../tool-calls/contents.ts'
-import { eraseEndUserUsage } from '../usage/usage.ts'
+import { eraseEndUserUsage, lockEvents } from '../usage/usage.ts'
 import type * as contract from './contract.ts'
+
+/** The part of the runs that an erasure needs. Runs import this folder, so it can't import theirs. */
+export interface RunEnder {
+  endAllOf(organizationId: string, endUserId: string): Promise<void>
+}
 
 type EndUser = Output<typeof contract.getEndUser>
 
@@ -72,25 +77,43 @@ export async function getEndUser(
 
 /**
  * Deletes the end user, their threads and the contents of their tool calls. Keeps their usage without the identity.
- * Repeating the request succeeds.
+ * Repeating the request succeeds. The user's runs end first, so that what they have used is charged; those that begin
+ * meanwhile end too, before another attempt.
  */
 export async function eraseEndUser(
-  { database, departures }: Service & { departures: Departures },
+  { database, departures, runs }: Service & { departures: Departures; runs: RunEnder },
   caller: OrgCaller,
   { id }: Input<typeof contract.eraseEndUser>,
 ): Promise<Output<typeof contract.eraseEndUser>> {
   const organizationId = caller.organization.id
-  await database.asOrg(organizationId, async (sql) => {
+  const erase = async (sql: Sql) => {
+    // In the same order as the transactions of runs, so that they can't deadlock: threads, then the end user.
+    await lockEvents(sql)
+    const threadIds = await lockEndUserThreads(sql, id)
     const [known] = await sql`select from end_users where id = ${id} for update`
-    if (!known && (await isDeparting(sql, id))) return
+    if (!known && (await isDeparting(sql, id))) return true
     if (!known) throw notFound('end_user', id)
+    if (await isActive(sql, id, threadIds)) return false
     await eraseEndUserUsage(sql, id)
-    await eraseEndUserThreads(sql, id)
+    await eraseThreads(sql, threadIds)
     await eraseEndUserContents(sql, id)
     await sql`delete from end_users where id = ${id}`
     await recordDeparture(sql, id)
     await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
-  })
+    return true
+  }
+  do await runs.endAllOf(organizationId, id)
+  while (!(await database.asOrg(organizationId, erase)))
   await departures.finish(organizationId, id)
   return { success: true }
+}
+
+/** Whether a run of the end user is active, or a thread began after their threads were locked. */
+async function isActive(sql: Sql, id: string, threadIds: string[]): Promise<boolean> {
+  const [active] = await sql`
+    select from runs
+    where organization_id = (select current_organization()) and thread_id = any(${threadIds})
+      and status in ('running', 'waiting')
+    union all select from threads where end_user_id = ${id} and id <> all(${threadIds}::uuid[])`
+  return active !== undefined
 }

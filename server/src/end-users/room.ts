@@ -7,7 +7,9 @@ import * as contract from './contract.ts'
 import * as endUsers from './end-users.ts'
 import { exportEndUser } from './export.ts'
 
-export const endUsersRoom: Room<Service & { departures: Departures; toolCalls: ToolCallRecorder }> = {
+export const endUsersRoom: Room<
+  Service & { departures: Departures; runs: endUsers.RunEnder; toolCalls: ToolCallRecorder }
+> = {
   tags: {
     'End users': 'Signed-in users of the pages that embed the widget.',
   },

@@ -86,6 +86,8 @@ export interface Runs {
   end(speaker: Speaker, threadId: string): Promise<void>
   /** Ends the runs of an end user, or of everyone, whose access has ended, whichever nodes work on them. */
   endAccess(organizationId: string, endUserId?: string): Promise<void>
+  /** Ends all runs of an end user, whichever nodes work on them. */
+  endAllOf(organizationId: string, endUserId: string): Promise<void>
   decide(speaker: Speaker, decision: Decision): Promise<void>
   /** Continues a run that waits for its AG-UI client, with the results of calls that run there. */
   settleClientCalls(

@@ -140,11 +140,15 @@ export async function countMessage(sql: Sql, id: string, message: { tokens: numb
   if (!thread) throw notFound('thread', id)
 }
 
-/** Erases an end user's conversations. The caller must lock the end user and erase their usage first. */
-export async function eraseEndUserThreads(sql: Sql, endUserId: string): Promise<void> {
+/** Keeps runs from beginning and from being settled in an end user's threads. Returns the threads' IDs. */
+export async function lockEndUserThreads(sql: Sql, endUserId: string): Promise<string[]> {
   const threads = await sql<{ id: string }>`
-    select id from threads where end_user_id = ${endUserId} order by id for update`
-  const ids = threads.map(({ id }) => id)
+    select id from threads where end_user_id = ${endUserId} order by id for no key update`
+  return threads.map(({ id }) => id)
+}
+
+/** Erases an end user's conversations. The caller must lock the end user and erase their usage first. */
+export async function eraseThreads(sql: Sql, ids: string[]): Promise<void> {
   // In batches: a statement times out after eight seconds, and deleting a thread deletes all of its rows.
   while (await eraseRuns(sql, ids, 1_000));
   for (let first = 0; first < ids.length; first += 1_000) {

@@ -172,7 +172,7 @@ export async function moveUsageOffSite(sql: Sql, siteId: string): Promise<void> 
 }
 
 /** Serializes transactions that rewrite an organization's events: two could lock the same rows in different orders. */
-const lockEvents = (sql: Sql) =>
+export const lockEvents = (sql: Sql) =>
   sql`select pg_advisory_xact_lock(hashtextextended('usage_events:' || current_organization(), 0))`
 
 async function detachEvents(sql: Sql, siteId: string, most: number): Promise<number> {
