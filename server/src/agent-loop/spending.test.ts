@@ -83,6 +83,19 @@ describe('a budget', () => {
     expect(end?.error).toMatchObject({ code: 'NOT_CONFIGURED', message: expect.stringMatching(/price/) })
   })
 
+  test('that is used up doesn’t make the agent forget the message that it refused', async () => {
+    await change('/budgets', { end_user_default: { ...none, day_tokens: 10 } })
+    const chat = openChat(await shop.page({ sub: randomUUID(), email: 'patient@demo.test' }))
+    const refused = await chat.rest(await chat.say('My order is 1041, please cancel it'))
+    expect(refused.end?.error?.code).toBe('BUDGET_REACHED')
+    await change('/budgets', { end_user_default: none })
+    shop.model.requests.length = 0
+    await chat.rest(await chat.say('Try again'))
+    const [request] = shop.model.requests
+    expect(request?.messages.map(({ role }) => role)).toEqual(['system', 'user', 'user'])
+    expect(JSON.stringify(request?.messages[1])).toContain('My order is 1041')
+  })
+
   test('releases what a failed request had reserved', async () => {
     await change('/budgets', { end_user_default: { ...none, day_tokens: Math.round(1.5 * runLimits.outputTokens) } })
     const person = { sub: randomUUID(), email: 'unlucky@demo.test' }

@@ -64,6 +64,11 @@ function* writeStory(
     if (own.length > 0) yield { role: 'tool', content: own.map(writeResult) }
     for (const call of calls) if (call.late_step === step) yield user(writeLateResult(call))
   }
+  // The run failed before their step began.
+  const begun = new Set(steps.map(({ step }) => step))
+  for (const message of messages) {
+    if (message.step !== null && !begun.has(message.step)) yield user(writeMessage(message, skills))
+  }
 }
 
 function writeMessage({ text, skill }: MessageRow, skills: ReadonlyMap<string, string>): string {
