@@ -192,10 +192,10 @@ export async function createRuns(service: Needs): Promise<Runs> {
           lockRunOf(sql, thread_id),
         ])
       // Independent of each other if the thread exists, so that they travel together.
-      const [thread, found, hasRoom] = await Promise.all([
+      const [hasRoom, thread, found] = await Promise.all([
+        findRoom(sql, speaker),
         findOrStartThread(sql, speaker, thread_id),
         look(),
-        findRoom(sql, speaker),
       ])
       const [[known], active] = thread.wasMissing ? await look() : found
       if (known && known.thread_id !== thread_id) {
@@ -209,9 +209,9 @@ export async function createRuns(service: Needs): Promise<Runs> {
         throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it before you edit the message.')
       }
       requireSpace(thread)
+      if (active?.status !== 'running' && !hasRoom) throw tooManyRuns()
       if (active) return addToActive(sql, speaker, active, thread, message)
       if (message.is_edit) await replaceLast(sql, thread_id, { withMessages: true })
-      if (!hasRoom) throw tooManyRuns()
       const run = { id: newId(), threadId: thread_id, position: thread.last_position + 2, page, client }
       const { id, threadId } = run
       const created = { id, threadId, organizationId: organization_id, holder: holderOf(speaker), page, client }
@@ -261,13 +261,13 @@ export async function createRuns(service: Needs): Promise<Runs> {
     await admit(speaker)
     const { organization_id } = speaker.holder
     const { id, started } = await database.asOrg(organization_id, async (sql) => {
-      await lockThread(sql, speaker, threadId)
+      const [hasRoom] = await Promise.all([findRoom(sql, speaker), lockThread(sql, speaker, threadId)])
       if (await lockActiveRun(sql, threadId)) {
         throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it first.')
       }
       const replaced = await replaceLast(sql, threadId, { withMessages: false })
       if (!replaced) throw failure(409, 'NOTHING_TO_REGENERATE', 'The thread has no answer yet.')
-      if (!(await findRoom(sql, speaker))) throw tooManyRuns()
+      if (!hasRoom) throw tooManyRuns()
       const id = newId()
       const position = await takePosition(sql, threadId)
       const started = await insertRun(sql, speaker, { id, threadId, position, page, client: null })
@@ -349,7 +349,11 @@ export async function createRuns(service: Needs): Promise<Runs> {
       await requireFit(call, run, decision.edited_args)
     }
     const started = await database.asOrg(organization_id, async (sql) => {
-      const { call, run } = await requireQuestion(sql, speaker, decision)
+      const [hasRoom, { call, run }] = await Promise.all([
+        findRoom(sql, speaker),
+        requireQuestion(sql, speaker, decision),
+      ])
+      if (run.status === 'waiting' && !hasRoom) throw tooManyRuns()
       const state = decision.is_approved ? 'approved' : 'declined'
       const how = decision.is_approved ? (decision.is_always ? 'always_allowed' : 'allowed') : 'declined'
       const edited = decision.is_approved && decision.edited_args ? JSON.stringify(decision.edited_args) : null
@@ -384,9 +388,10 @@ export async function createRuns(service: Needs): Promise<Runs> {
   async function settleClientCalls(...[speaker, threadId, results, client]: Parameters<Runs['settleClientCalls']>) {
     const { organization_id } = speaker.holder
     const started = await database.asOrg(organization_id, async (sql) => {
-      await lockThread(sql, speaker, threadId)
+      const [hasRoom] = await Promise.all([findRoom(sql, speaker), lockThread(sql, speaker, threadId)])
       const run = await lockActiveRun(sql, threadId)
       if (!run) return undefined
+      if (run.status === 'waiting' && !hasRoom) throw tooManyRuns()
       for (const { call_id, content, is_error } of results) {
         if (!isId(call_id)) continue
         const result = await fitResult(sql, run.id, content)

@@ -419,6 +419,48 @@ describe('threads', () => {
     })
   })
 
+  test('of one user that begin at the same time are five', async () => {
+    const { until, release } = hold()
+    const { page } = await converse(() => ({ text: ['One', until] }), { sub: randomUUID(), email: 'eager@demo.test' })
+    const chats = Array.from({ length: 8 }, () => openChat(page))
+    const sent = await Promise.allSettled(chats.map((chat) => chat.say('Count')))
+    release()
+    expect(sent.filter(({ status }) => status === 'fulfilled')).toHaveLength(5)
+    const refused = sent.flatMap((each) => (each.status === 'rejected' ? [String(each.reason)] : []))
+    for (const reason of refused) expect(reason).toContain('TOO_MANY_RUNS')
+  })
+
+  test('of one user that wait continue five at a time', async () => {
+    const { until, release } = hold()
+    const { page } = await converse(
+      ({ messages }) =>
+        messages.at(-1)?.role === 'tool' ? { text: ['Done', until] } : { calls: [{ name: 'empty_cart', args: {} }] },
+      { sub: randomUUID(), email: 'approver@demo.test' },
+    )
+    await offer(page, 'empty_cart')
+    allow(page, () => 'empty')
+    const questions = []
+    for (let n = 0; n < 6; n += 1) {
+      const chat = openChat(page)
+      const run = await chat.say('Empty it')
+      const { calls } = await chat.rest(run, 'waiting')
+      questions.push({ chat, run, decide: { type: 'chat/decide' as const, call_id: calls[0]?.id, approved: true } })
+    }
+    for (const { chat, decide } of questions.slice(0, 5)) await chat.request(decide, 'chat/done')
+    const sixth = questions[5] as (typeof questions)[number]
+    expect(await sixth.chat.refusal(sixth.decide)).toMatchObject({ code: 'TOO_MANY_RUNS' })
+    const message = { id: randomUUID(), text: 'Go on' }
+    const send = { type: 'chat/send' as const, thread_id: sixth.chat.thread, message }
+    expect(await sixth.chat.refusal(send)).toMatchObject({ code: 'TOO_MANY_RUNS' })
+    release()
+    await vi.waitFor(async () => {
+      const { threads } = await sixth.chat.request({ type: 'chat/threads' }, 'chat/thread-list')
+      expect(threads.filter(({ status }) => status === 'succeeded')).toHaveLength(5)
+    })
+    await sixth.chat.request(sixth.decide, 'chat/done')
+    await sixth.chat.rest(sixth.run, 'succeeded')
+  })
+
   test('of one user are worked on five at a time', async () => {
     const { until, release } = hold()
     const { page } = await converse(() => ({ text: ['One', until] }))

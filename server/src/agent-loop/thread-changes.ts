@@ -109,8 +109,20 @@ export async function replaceLast(
   return run?.id
 }
 
-/** Whether the user can have another run. */
-export async function findRoom(sql: Sql, { holder, visitor }: Speaker): Promise<boolean> {
+/**
+ * Whether the user can have another run that goes on. Until the transaction ends, others of the same user wait here, so
+ * that they can't exceed the limit together. They haven't locked a thread yet, so that they can't deadlock.
+ */
+export async function findRoom(sql: Sql, speaker: Speaker): Promise<boolean> {
+  const user = speaker.holder.end_user?.id ?? speaker.visitor ?? null
+  const [, hasRoom] = await Promise.all([
+    sql`select pg_advisory_xact_lock(hashtextextended('runs:' || current_organization() || ${user}::text, 0))`,
+    isBelowLimit(sql, speaker),
+  ])
+  return hasRoom
+}
+
+async function isBelowLimit(sql: Sql, { holder, visitor }: Speaker): Promise<boolean> {
   // Two statements, because one for both would read all threads. Both name the organization; see selectStories.
   const [running] = holder.end_user
     ? await sql<{ count: number }>`
