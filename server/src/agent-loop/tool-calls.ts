@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { AgentTool, Verdict } from '../agent-tools/toolbox.ts'
 import { hasEnded } from '../run-feeds/chunks.ts'
-import { fitResult } from '../runs/results.ts'
 import type { Conversation, RunStory } from '../runs/rows.ts'
 import type { ToolCallRow } from '../runs/run.ts'
 import type { Sql } from '../stores/database.ts'
+import { fitResult } from '../untrusted/long-results.ts'
 import { showProgress } from './shown-calls.ts'
 import { RunFailed, type RunParts, type Work } from './work.ts'
 

@@ -1,9 +1,9 @@
 import type { LanguageModelV4FunctionTool, LanguageModelV4Message, LanguageModelV4Prompt } from '@ai-sdk/provider'
 import type { AgentTool } from '../agent-tools/toolbox.ts'
 import { explainEnd, unknownOutcome } from '../run-feeds/chunks.ts'
-import { beginningOf, shownLength } from '../runs/results.ts'
 import type { Conversation, MessageRow, RunStory } from '../runs/rows.ts'
 import type { RunPage, ToolCallRow } from '../runs/run.ts'
+import { beginningOf, shownLength } from '../untrusted/long-results.ts'
 
 interface Told {
   system: string

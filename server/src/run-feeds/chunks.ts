@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from 'ai'
-import { beginningOf, shownLength } from '../runs/results.ts'
 import type { MessageRow, RunStory } from '../runs/rows.ts'
 import type { ToolCallRow } from '../runs/run.ts'
+import { beginningOf, shownLength } from '../untrusted/long-results.ts'
 
 export type Chunk = UIMessageChunk
 

@@ -1,5 +1,5 @@
 import type { Sql } from '../stores/database.ts'
-import { shownLength } from './results.ts'
+import { shownLength } from '../untrusted/long-results.ts'
 import type { RunClient, RunError, RunHolder, RunPage, RunStatus, ThreadTrust, ToolCallRow } from './run.ts'
 
 export interface ThreadRow extends ThreadTrust {

@@ -1,5 +1,4 @@
 import type { Sql } from '../stores/database.ts'
-import type { ToolCallRow } from './run.ts'
 
 /** Characters of a result that models and clients get at once. Models can read on. */
 export const shownLength = 16_000
@@ -27,6 +26,6 @@ function shorten(result: string, length: number): string {
 }
 
 /** The beginning of a result, and the length of the whole. */
-export function beginningOf(result: string, { result_length }: Pick<ToolCallRow, 'result_length'>) {
+export function beginningOf(result: string, { result_length }: { result_length?: number | null }) {
   return { shown: result.slice(0, shownLength).toWellFormed(), length: Math.max(result.length, result_length ?? 0) }
 }

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { addExchange } from '../../test/conversation-rows.ts'
 import { useTestService } from '../../test/harness.ts'
 import { newId } from '../lib/ids.ts'
-import { fitResult, shownLength } from './results.ts'
-import { selectStory } from './rows.ts'
+import { selectStory } from '../runs/rows.ts'
+import { fitResult, shownLength } from './long-results.ts'
 
 const long = 'é'.repeat(1_000_000)
 
