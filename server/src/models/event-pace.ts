@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { createLineEnds, dropOtherLines } from '../net/event-lines.ts'
+import { createLineReader, mostBytesAtOnce } from '../net/event-lines.ts'
 import { isAlike, joinEvents, type TextEvent, writeEvents } from './join-events.ts'
 
 /**
@@ -13,8 +13,6 @@ const longestPauseMs = 120
 const turnMs = 2
 /** A turn doesn't make up for more lost time than this, because everything else on the server waits for it. */
 const longestTurnMs = 10
-/** The AI SDK reads all events that it gets at once before anything else on the server runs. */
-const mostBytesAtOnce = 8 * 1024
 
 /**
  * Takes a reply's text directly, where the AI SDK would only pass it on. Its streams, and its check of each event, took a
@@ -106,12 +104,9 @@ export function createEventPace(): EventPace {
   }
 }
 
-const newline = 0x0a
-
 /** Returns a function that joins the events of a chunk and returns what isn't for the listener. */
 function createChunkReader(listener: TextListener | undefined) {
-  const endLines = createLineEnds()
-  let startsLine = true
+  const readLines = createLineReader()
   /** The event at the end of what was passed on, if it adds text. */
   let last: TextEvent | undefined
   /** Whether the AI SDK takes the text of events like the last one for the reply's text. */
@@ -128,25 +123,21 @@ function createChunkReader(listener: TextListener | undefined) {
     return isReply ? readString(event.text) : undefined
   }
 
-  return (received: Uint8Array, hasWaited: boolean): Uint8Array => {
-    const chunk = endLines(received)
-    if (chunk.length === 0) return chunk
-    const start = startsLine ? 0 : chunk.indexOf(newline) + 1
-    const end = chunk.lastIndexOf(newline) + 1
-    const hasWholeLines = start === 0 && end === chunk.length
-    startsLine = end === chunk.length
-    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
-    const events = joinEvents(dropOtherLines(bytes.toString('utf8', start, end)))
+  return (chunk: Uint8Array, hasWaited: boolean): Uint8Array => {
+    const { end, lines, beginning } = readLines(chunk)
+    if (end.length + lines.length + beginning.length === 0) return end
+    const events = joinEvents(lines)
+    const hasWholeLines = end.length === 0 && beginning.length === 0
     const text = hasWholeLines && hasWaited ? readContinuation(events) : undefined
     if (text !== undefined) {
       listener?.take(text)
       return new Uint8Array()
     }
     const [event, blank] = events.slice(-2)
-    const latest = startsLine && blank === '' && typeof event === 'object' ? event : undefined
+    const latest = beginning.length === 0 && blank === '' && typeof event === 'object' ? event : undefined
     isReply &&= latest !== undefined && isAlike(latest, last)
     last = latest
-    return Buffer.concat([bytes.subarray(0, start), Buffer.from(writeEvents(events)), bytes.subarray(end)])
+    return Buffer.concat([end, Buffer.from(writeEvents(events)), beginning])
   }
 }
 

@@ -14,6 +14,7 @@ import {
 import { LRUCache } from 'lru-cache'
 import { type Step, StepFailed } from '../connectors/steps.ts'
 import type { Service } from '../foundation/service.ts'
+import { readInParts } from '../net/event-lines.ts'
 import { createSafeFetch, SafeFetchError } from '../net/safe-fetch.ts'
 import type { AccessTokens } from './connector-tokens.ts'
 import { type Delegate, delegateKey } from './delegates.ts'
@@ -157,7 +158,8 @@ export async function connectClient(serverUrl: string, fetch: typeof globalThis.
     },
   )
   const transport = new RemoteTransport(new URL(serverUrl), {
-    fetch: async (input, init) => (init?.method === 'GET' ? new Response(null, { status: 405 }) : fetch(input, init)),
+    fetch: async (input, init) =>
+      init?.method === 'GET' ? new Response(null, { status: 405 }) : readInParts(await fetch(input, init)),
     requestInit: { redirect: 'manual' },
     reconnectionOptions: {
       maxRetries: 0,
