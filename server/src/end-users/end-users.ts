@@ -17,6 +17,9 @@ export interface RunEnder {
 
 type EndUser = Output<typeof contract.getEndUser>
 
+/** A user who keeps writing can't put off the erasure: the last attempt also erases runs that go on. */
+const mostAttempts = 10
+
 export async function listEndUsers(
   { database }: Service,
   { organization }: OrgCaller,
@@ -78,7 +81,7 @@ export async function getEndUser(
 /**
  * Deletes the end user, their threads and the contents of their tool calls. Keeps their usage without the identity.
  * Repeating the request succeeds. The user's runs end first, so that what they have used is charged; those that begin
- * meanwhile end too, before another attempt.
+ * meanwhile end before another attempt.
  */
 export async function eraseEndUser(
   { database, departures, runs }: Service & { departures: Departures; runs: RunEnder },
@@ -86,14 +89,14 @@ export async function eraseEndUser(
   { id }: Input<typeof contract.eraseEndUser>,
 ): Promise<Output<typeof contract.eraseEndUser>> {
   const organizationId = caller.organization.id
-  const erase = async (sql: Sql) => {
+  const erase = async (sql: Sql, isLastAttempt: boolean) => {
     // In the same order as the transactions of runs, so that they can't deadlock: threads, then the end user.
     await lockEvents(sql)
     const threadIds = await lockEndUserThreads(sql, id)
     const [known] = await sql`select from end_users where id = ${id} for update`
     if (!known && (await isDeparting(sql, id))) return true
     if (!known) throw notFound('end_user', id)
-    if (await isActive(sql, id, threadIds)) return false
+    if (!isLastAttempt && (await isActive(sql, id, threadIds))) return false
     await eraseEndUserUsage(sql, id)
     await eraseThreads(sql, threadIds)
     await eraseEndUserContents(sql, id)
@@ -102,8 +105,10 @@ export async function eraseEndUser(
     await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
     return true
   }
-  do await runs.endAllOf(organizationId, id)
-  while (!(await database.asOrg(organizationId, erase)))
+  for (let left = mostAttempts - 1, isErased = false; !isErased; left -= 1) {
+    await runs.endAllOf(organizationId, id)
+    isErased = await database.asOrg(organizationId, (sql) => erase(sql, left === 0))
+  }
   await departures.finish(organizationId, id)
   return { success: true }
 }
