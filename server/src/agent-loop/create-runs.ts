@@ -5,6 +5,7 @@ import type { AnonymousLimits } from '../budgets/anonymous.ts'
 import type { Service } from '../foundation/service.ts'
 import { failure, invalid, notFound } from '../lib/errors.ts'
 import { isId, newId } from '../lib/ids.ts'
+import { InvalidJson, parseJson } from '../lib/json.ts'
 import type { Models } from '../models/models.ts'
 import type { Prices } from '../models/prices.ts'
 import { countAhead, loadTokenizer } from '../models/tokens/tokenizer.ts'
@@ -345,6 +346,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const { organization_id } = speaker.holder
     if (!isId(decision.call_id)) throw notFound('tool_call', decision.call_id)
     if (decision.is_approved && decision.edited_args) {
+      checkStorable(decision.edited_args)
       const { call, run } = await database.asOrg(organization_id, (sql) => requireQuestion(sql, speaker, decision))
       await requireFit(call, run, decision.edited_args)
     }
@@ -491,12 +493,22 @@ export async function createRuns(service: Needs): Promise<Runs> {
   }
 }
 
-function checkMessage({ id, thread_id, text }: NewMessage): void {
+function checkMessage({ id, thread_id, text, skill }: NewMessage): void {
   if (!isId(id)) throw invalid('id', 'Must be a UUID')
   if (!isId(thread_id)) throw invalid('thread_id', 'Must be a UUID')
   if (text.trim() === '') throw invalid('text', 'Must not be empty')
   if (text.length > maxChatMessageLength) throw invalid('text', `Must have at most ${maxChatMessageLength} characters`)
   if (text.includes('\0')) throw invalid('text', 'Must not contain NUL')
+  if (skill?.includes('\0')) throw invalid('skill', 'Must not contain NUL')
+}
+
+/** The same rules as for the arguments that a model writes. */
+function checkStorable(args: Record<string, unknown>): void {
+  try {
+    parseJson(JSON.stringify(args))
+  } catch (error) {
+    throw error instanceof InvalidJson ? invalid('edited_args', error.message) : error
+  }
 }
 
 /** What is left of a run when its unfinished step is repeated. */

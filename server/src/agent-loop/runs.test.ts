@@ -95,6 +95,19 @@ describe('a run', () => {
     expect(JSON.stringify(model.requests[1]?.messages.at(-1))).toContain('<tool_result origin=')
   })
 
+  test('replaces NUL, which can’t be stored, in what the model and a page say', async () => {
+    const { page, chat } = await converse(({ messages }) =>
+      messages.at(-1)?.role === 'tool'
+        ? { text: ['It ', 'has \0 3'] }
+        : { text: ['\0'], calls: [{ name: 'read_cart', args: { id: 7 } }] },
+    )
+    await offerReading(page, 'read_cart')
+    allow(page, () => 'cart \0')
+    const shown = await chat.rest(await chat.say('What is in cart 7?'))
+    expect(shown).toMatchObject({ texts: ['\ufffd', 'It has \ufffd 3'], end: { status: 'succeeded' } })
+    expect(shown.calls).toMatchObject([{ output: 'cart \ufffd' }])
+  })
+
   test('runs several calls of one step at the same time', async () => {
     const { page, chat } = await converse(({ messages }) =>
       messages.at(-1)?.role === 'tool'
@@ -407,6 +420,21 @@ describe('threads', () => {
     expect((await panel.request(read, 'chat/message-list')).messages).toHaveLength(2)
     expect((await panel.request({ type: 'chat/threads' }, 'chat/thread-list')).threads).toHaveLength(1)
     expect(page.unread('bye')).toEqual([])
+  })
+
+  test('take no NUL, wherever it is in a request', async () => {
+    const { page, chat } = await converse(() => ({ calls: [{ name: 'empty_cart', args: {} }] }))
+    await offer(page, 'empty_cart')
+    const { calls } = await chat.rest(await chat.say('Empty it'), 'waiting')
+    const decide = { type: 'chat/decide' as const, call_id: calls[0]?.id, approved: true, edited_args: { a: ['\0'] } }
+    const refused = (field: string) => ({
+      code: 'VALIDATION_ERROR',
+      message: expect.stringMatching(`^${field}: .*NUL`),
+    })
+    expect(await chat.refusal(decide)).toMatchObject(refused('edited_args'))
+    const message = { id: randomUUID(), text: 'Hi', skill: '\0' }
+    expect(await chat.refusal({ type: 'chat/send', thread_id: chat.thread, message })).toMatchObject(refused('skill'))
+    expect(await chat.refusal({ type: 'chat/threads', query: '\0' })).toMatchObject(refused('query'))
   })
 
   test('take 10 000 messages', async () => {

@@ -1,5 +1,6 @@
 import type { Relayed } from '../foundation/tool.ts'
 import { Failure } from '../lib/errors.ts'
+import { replaceNul } from '../untrusted/page-text.ts'
 import type { ToolOutcome } from './toolbox.ts'
 
 type Part = Relayed['content'][number]
@@ -9,7 +10,7 @@ export function describeRelayed({ content, structuredContent, isError }: Relayed
   const parts = content.map(describePart)
   const hasText = content.some(({ type }) => type === 'text')
   if (!hasText && structuredContent) parts.push(JSON.stringify(structuredContent))
-  const result = parts.join('\n') || 'The tool returned nothing.'
+  const result = replaceNul(parts.join('\n')) || 'The tool returned nothing.'
   return { state: isError ? 'failed' : 'succeeded', result, origins: [origin] }
 }
 
@@ -54,6 +55,6 @@ export function explainFailure(error: unknown, origins: readonly string[]): Tool
   const { code: outer, message, data } = error.envelope
   const code = String(data?.code ?? outer)
   if (code === 'CONSENT_NEEDED') return connectFirst(String(data?.connector), String(data?.connector_id))
-  const result = Object.hasOwn(explanations, code) ? (explanations[code] as string) : message
+  const result = Object.hasOwn(explanations, code) ? (explanations[code] as string) : replaceNul(message)
   return { state: code === 'CALL_REFUSED' ? 'refused' : 'failed', result, origins }
 }

@@ -30,6 +30,7 @@ export async function listThreads(
   const { organization_id } = speaker.holder
   const owner = ownerOf(speaker)
   const wanted = { status: archived ? 'archived' : 'regular', ids: null, offset }
+  if (query.includes('\0')) throw invalid('query', 'Must not contain NUL')
   if (query.trim() === '') return database.asOrg(organization_id, (sql) => selectPage(sql, owner, wanted))
   const searching = (sql: Sql) =>
     searchThreads(sql, query.trim(), { statuses: [wanted.status], withContents: true, owner })

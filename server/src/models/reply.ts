@@ -1,4 +1,5 @@
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart, LanguageModelV4ToolCall } from '@ai-sdk/provider'
+import { replaceNul } from '../untrusted/page-text.ts'
 import { textListeners } from './event-pace.ts'
 import { isRefusal } from './failures.ts'
 import type { Model } from './models.ts'
@@ -36,13 +37,14 @@ export async function readReply(
     () => silence.abort(new DOMException('The model was silent for too long', 'TimeoutError')),
     silenceMs,
   )
-  function take(text: string): void {
+  function take(said: string): void {
     timer.refresh()
-    if (text === '') return
+    if (said === '') return
+    const text = replaceNul(said)
     reply.text += text
     onText?.(text)
   }
-  const listener = { take, endsWith: (text: string) => reply.text.endsWith(text) }
+  const listener = { take, endsWith: (text: string) => reply.text.endsWith(replaceNul(text)) }
   try {
     const abortSignal = AbortSignal.any([signal, silence.signal])
     const call = async () => model.language.doStream({ ...options, abortSignal })
@@ -54,7 +56,7 @@ export async function readReply(
       timer.refresh()
       if (part.type === 'text-delta') take(part.delta)
       else if (part.type === 'tool-call') {
-        if (reply.calls.length < mostCalls) reply.calls.push(part)
+        if (reply.calls.length < mostCalls) reply.calls.push({ ...part, toolCallId: replaceNul(part.toolCallId) })
       } else if (part.type === 'error') throw part.error
       else if (part.type === 'finish') reply.finish = part
     }

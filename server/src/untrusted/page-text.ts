@@ -11,6 +11,9 @@ export function cleanText(text: string, maxLength = Number.POSITIVE_INFINITY): s
   return shown.length > maxLength ? `${shown.slice(0, maxLength - 1).toWellFormed()}…` : shown
 }
 
+/** For text that is kept as it is otherwise: PostgreSQL can't store NUL. */
+export const replaceNul = (text: string): string => text.replaceAll('\0', '\ufffd')
+
 /** Cleans text that is shown on one line, such as a title. */
 export const cleanLine = (text: string, maxLength: number): string => cleanText(text.replace(/\s+/g, ' '), maxLength)
 
