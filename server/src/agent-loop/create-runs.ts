@@ -263,9 +263,12 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const { organization_id } = speaker.holder
     const { id, started } = await database.asOrg(organization_id, async (sql) => {
       const [hasRoom] = await Promise.all([findRoom(sql, speaker), lockThread(sql, speaker, threadId)])
-      if (await lockActiveRun(sql, threadId)) {
-        throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it first.')
-      }
+      const [active, [thread]] = await Promise.all([
+        lockActiveRun(sql, threadId),
+        sql<ThreadCounts>`select last_position, message_count from threads where id = ${threadId}`,
+      ])
+      if (active) throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it first.')
+      if (thread) requireSpace(thread)
       const replaced = await replaceLast(sql, threadId, { withMessages: false })
       if (!replaced) throw failure(409, 'NOTHING_TO_REGENERATE', 'The thread has no answer yet.')
       if (!hasRoom) throw tooManyRuns()

@@ -442,9 +442,11 @@ describe('threads', () => {
     await chat.rest(await chat.say('First'))
     await rows((sql) => sql`update threads set message_count = 10000 where id = ${chat.thread}`)
     const message = { id: randomUUID(), text: 'Last' }
-    expect(await chat.refusal({ type: 'chat/send', thread_id: chat.thread, message })).toMatchObject({
-      code: 'THREAD_FULL',
-    })
+    for (const change of [{ message }, { trigger: 'regenerate-message' }]) {
+      expect(await chat.refusal({ type: 'chat/send', thread_id: chat.thread, ...change })).toMatchObject({
+        code: 'THREAD_FULL',
+      })
+    }
   })
 
   test('of one user that begin at the same time are five', async () => {
