@@ -1,7 +1,7 @@
 import type { components } from '@inlay/client'
 
 export type Budgets = components['schemas']['Budgets']
-export type Budget = components['schemas']['Budget']
+type Budget = components['schemas']['Budget']
 export type Period = components['schemas']['BudgetPeriod']
 export type LimitName = keyof Budget | keyof Budgets['anonymous_shares']
 export type Scope = 'organization' | 'end_user_default' | 'anonymous' | 'anonymous_shares'
