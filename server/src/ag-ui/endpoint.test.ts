@@ -492,7 +492,7 @@ test('a stream ends when its end user is deleted', async () => {
   const answer = await post(input(), { token: await tokenFor(leaving) })
   const { userId } = await shop.exchange(leaving)
   await shop.request('DELETE', `/end-users/${userId}`, { token: shop.admin })
-  expect((await readEvents(answer)).at(-1)).toMatchObject({ type: 'RUN_FINISHED' })
+  expect((await readEvents(answer)).at(-1)).toMatchObject({ type: 'RUN_ERROR', code: 'ACCESS_ENDED' })
 })
 
 test('a server that shuts down tells its clients, and stops nothing', async () => {

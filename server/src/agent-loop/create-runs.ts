@@ -54,7 +54,7 @@ interface Needs extends Service {
 
 const accessEnded: RunError = {
   code: 'ACCESS_ENDED',
-  message: 'Your access has ended: your organization has deactivated your account.',
+  message: 'Your access has ended: your organization has deactivated or deleted your account.',
 }
 
 /** Messages that can wait while a run goes on. */
