@@ -495,6 +495,14 @@ test('a stream ends when its end user is deleted', async () => {
   expect((await readEvents(answer)).at(-1)).toMatchObject({ type: 'RUN_ERROR', code: 'ACCESS_ENDED' })
 })
 
+test('a stream ends when its thread is gone', async () => {
+  follow(() => ({ text: ['One'], ending: 'stall' }))
+  const body = input()
+  const answer = await post(body)
+  await shop.service.database.asOrg(shop.demo, (sql) => sql`delete from threads where id = ${body.threadId}`)
+  expect((await readEvents(answer)).at(-1)).toMatchObject({ type: 'RUN_FINISHED', outcome: { type: 'cancelled' } })
+})
+
 test('a server that shuts down tells its clients, and stops nothing', async () => {
   const { until, release } = hold()
   follow(() => ({ text: ['One', until, ' two'] }))
