@@ -32,6 +32,7 @@ let provider = await makeProvider()
 process.send?.({ issuer })
 
 interface Message {
+  id: number
   ask: string
   claims: Record<string, unknown>
   person: typeof person
@@ -55,7 +56,9 @@ const answers: Record<string, (message: Message) => object | Promise<object>> = 
 }
 // The test that started this process has ended without stopping it.
 process.on('disconnect', () => process.exit())
-process.on('message', async (message: Message) => process.send?.(await answers[message.ask]?.(message)))
+process.on('message', async (message: Message) =>
+  process.send?.({ id: message.id, answer: await answers[message.ask]?.(message) }),
+)
 
 async function makeKey(): Promise<JWK> {
   const { privateKey } = await generateKeyPair('RS256', { extractable: true })

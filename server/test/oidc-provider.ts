@@ -25,6 +25,7 @@ export async function startTestProvider({ lean = false, tls = false } = {}): Pro
   const traits = [...(lean ? ['lean'] : []), ...(tls ? ['tls'] : [])]
   const child = fork(new URL('./oidc-provider-process.ts', import.meta.url), traits, { stdio: 'ignore' })
   const [ready] = (await once(child, 'message')) as [{ issuer: string }]
+  child.setMaxListeners(0)
   let stopped = false
   return {
     issuer: ready.issuer,
@@ -44,10 +45,21 @@ export async function startTestProvider({ lean = false, tls = false } = {}): Pro
   }
 }
 
-async function ask<T>(child: ChildProcess, message: Record<string, unknown>): Promise<T> {
-  const answered = once(child, 'message') as Promise<[T]>
-  child.send(message)
-  return (await answered)[0]
+let lastId = 0
+
+/** Tests may ask several things at once, so each answer has the ID of its question. */
+function ask<T>(child: ChildProcess, message: Record<string, unknown>): Promise<T> {
+  lastId += 1
+  const id = lastId
+  return new Promise((resolve) => {
+    const read = (reply: { id: number; answer: T }) => {
+      if (reply.id !== id) return
+      child.off('message', read)
+      resolve(reply.answer)
+    }
+    child.on('message', read)
+    child.send({ id, ...message })
+  })
 }
 
 async function followUntilElsewhere(issuer: string, start: string): Promise<string> {

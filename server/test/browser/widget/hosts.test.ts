@@ -51,7 +51,7 @@ test('works as a component in a React application', async () => {
   await page.getByRole('button', { name: 'Open the agent' }).click()
   expect(await page.evaluate('window.reference.current.isOpen'), 'the user opened it').toBe(true)
   await page.evaluate('window.show(null)')
-  expect(await page.evaluate('window.reference.current')).toBeNull()
+  await expect.poll(() => page.evaluate('window.reference.current')).toBeNull()
   expect(await page.locator('inlay-agent').count()).toBe(0)
 })
 
