@@ -63,7 +63,7 @@ describe.runIf(process.env.TAKE_PICTURES)('screenshots of the dashboard', () => 
     await page.getByRole('button', { name: 'Read the page' }).click()
     await page.getByRole('region', { name: 'Trace' }).getByText('read_page').first().waitFor()
     const field = chat.getByRole('textbox', { name: /message/i })
-    await field.fill('Set the page color to blue')
+    await field.fill('Change the page color to blue')
     await field.press('Enter')
     await chat.getByRole('button', { name: 'Allow once' }).waitFor()
     await page.getByRole('region', { name: 'Trace' }).getByText('Waiting for approval').waitFor()
