@@ -112,6 +112,18 @@ describe('anonymous visitors', () => {
   const secret = () => randomUUID() + randomUUID()
   const visit = async (visitor_secret: string) => openChat(await shop.page(undefined, { hello: { visitor_secret } }))
   const message = () => ({ id: randomUUID(), text: 'Hi' })
+  const speak = (visitor: string, address: string): Speaker => ({
+    holder: {
+      organization_id: shop.demo,
+      publishable_key_id: shop.keyId,
+      origin: 'https://shop.example',
+      site_id: undefined,
+      end_user: undefined,
+    },
+    visitor,
+    address,
+    is_own_frame: false,
+  })
 
   test('cannot talk to the agent by default', async () => {
     const chat = await visit(secret())
@@ -223,13 +235,6 @@ describe('anonymous visitors', () => {
     // Room for two requests: their prompts, and the longest answers that they may get.
     const cap = 3 * runLimits.outputTokens
     await change('/budgets', { anonymous: { ...none, day_tokens: cap } })
-    const holder = {
-      organization_id: shop.demo,
-      publishable_key_id: shop.keyId,
-      origin: 'https://shop.example',
-      site_id: undefined,
-      end_user: undefined,
-    }
     // The answers end after all others were refused, so that all hundred are there at the same time.
     const { promise: refusals, resolve: onAllRefused } = Promise.withResolvers<void>()
     shop.model.follow(() => ({ text: ['Hello', refusals] }))
@@ -238,7 +243,7 @@ describe('anonymous visitors', () => {
     let refused = 0
 
     async function converse(n: number): Promise<{ end: Promise<RunStatus> }> {
-      const speaker: Speaker = { holder, visitor: `visitor ${n}`, address: `192.0.2.${n}`, is_own_frame: false }
+      const speaker = speak(`visitor ${n}`, `192.0.2.${n}`)
       const thread_id = randomUUID()
       await shop.service.runs.send(speaker, { ...message(), thread_id, page: null, client: null })
       const { promise, resolve } = Promise.withResolvers<RunStatus>()
@@ -281,14 +286,7 @@ describe('anonymous visitors', () => {
 
     /** How a run of a new visitor ends. */
     async function converseFrom(address: string) {
-      const holder = {
-        organization_id: shop.demo,
-        publishable_key_id: shop.keyId,
-        origin: 'https://shop.example',
-        site_id: undefined,
-        end_user: undefined,
-      }
-      const speaker: Speaker = { holder, visitor: secret(), address, is_own_frame: false }
+      const speaker = speak(secret(), address)
       const thread_id = randomUUID()
       await shop.service.runs.send(speaker, { ...message(), thread_id, page: null, client: null })
       const { promise, resolve } = Promise.withResolvers<unknown>()
