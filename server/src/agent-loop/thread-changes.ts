@@ -110,8 +110,8 @@ export async function replaceLast(
 }
 
 /**
- * Whether the user can have another run that goes on. Until the transaction ends, others of the same user wait here, so
- * that they can't exceed the limit together. They haven't locked a thread yet, so that they can't deadlock.
+ * Whether the user may start or continue a run. Other transactions of the same user wait here until this one has ended,
+ * so that they can't exceed the limit together. Call it before the thread is locked, so that they can't deadlock.
  */
 export async function findRoom(sql: Sql, speaker: Speaker): Promise<boolean> {
   const user = speaker.holder.end_user?.id ?? speaker.visitor ?? null

@@ -6,7 +6,7 @@ import type { Chunk } from './chunks.ts'
 
 /** What nodes tell each other about runs. A lost message delays a viewer until the next `watch`. */
 export type RelayMessage =
-  /** The sender has viewers of the feed, whose run goes on elsewhere. */
+  /** The sender has viewers of the feed, and asks the node that works on its run for chunks. */
   | { kind: 'watch'; feed: string; have?: Position | undefined }
   /** The sender works on runs of these feeds. */
   | { kind: 'working'; feeds: string[] }
