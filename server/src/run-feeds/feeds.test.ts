@@ -61,21 +61,22 @@ test('another user gets nothing of a run', async () => {
   expect(page.unread('chat/end')).toEqual([])
 })
 
-test('another organization that has a thread with the same ID gets nothing of a run', async () => {
+test('a visitor of another organization that has a thread with the same ID gets nothing of a run', async () => {
   model.follow(() => ({ text: ['Hello'] }))
-  const elsewhere = await openElsewhere(shop)
-  const theirs = openChat(elsewhere)
-  await theirs.rest(await theirs.say('Hi'))
-  const { page, chat, run, release } = await startRun(theirs.thread)
-  release()
-  await chat.rest(run)
-  await elsewhere.settled()
-  expect(theirs.run(run)).toMatchObject({ n: 0, end: undefined })
-
-  const their = await theirs.say('Count')
-  await theirs.rest(their)
-  await page.settled()
-  expect(chat.run(their)).toMatchObject({ n: 0, end: undefined })
+  await allowVisitors(shop, 'demo')
+  const pages = [await openElsewhere(shop), await shop.page(undefined, { hello: { visitor_secret: randomUUID() } })]
+  const thread = randomUUID()
+  const chats = pages.map((page) => openChat(page, thread))
+  for (const chat of chats) await chat.rest(await chat.say('Hi'))
+  for (const chat of chats) {
+    const run = await chat.say('Again')
+    await chat.rest(run)
+    for (const [index, other] of chats.entries()) {
+      if (other === chat) continue
+      await pages[index]?.settled()
+      expect(other.run(run)).toMatchObject({ n: 0, end: undefined })
+    }
+  }
 })
 
 test('a visitor gets nothing of a run in a thread that a user has adopted', async () => {
