@@ -129,14 +129,19 @@ describe.skipIf(!redisUrl)('a run on another node', { timeout: 120_000 }, () => 
     expect(await there.rest(second)).toMatchObject({ texts: ['Answer 2'] })
   })
 
-  test('is not shown to another organization that has a thread with the same ID', async () => {
-    const { one, two, pageOf, join } = await startNodes((_, count) => ({ text: [`Answer ${count}`] }))
+  test('is not shown to a visitor of another organization that has a thread with the same ID', async () => {
+    const { one, two } = await startNodes((_, count) => ({ text: [`Answer ${count}`] }))
     const elsewhere = await openElsewhere(one, two.local)
     const theirs = openChat(elsewhere)
     await theirs.rest(await theirs.say('Hi'))
-    const here = openChat(await pageOf(one), theirs.thread)
+    await allowVisitors(one, 'demo')
+    const visitor_secret = randomUUID()
+    const visit = async (node: HttpService) =>
+      openChat(await openPage(node.local, await one.ticket(), { hello: { visitor_secret } }), theirs.thread)
+    const here = await visit(one)
     await here.rest(await here.say('First'))
-    const there = await join(two, here.thread)
+    const there = await visit(two)
+    await there.request({ type: 'chat/resume', thread_id: there.thread }, 'chat/no-active')
     const run = await here.say('Second')
     await there.rest(run)
     await elsewhere.settled()
