@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ClientMessage, maxChatMessageLength, ServerMessage } from '@inlay/protocol'
 import { uiMessageChunkSchema } from 'ai'
@@ -99,4 +99,32 @@ test('The agent’s guide has the limits of the program', () => {
   ]) {
     expect(limits).toContain(`| ${row}`)
   }
+})
+
+describe('The risks of agents', () => {
+  const guide = read('docs/security.md')
+  /** A file, and the titles of tests in it that are quoted after it. */
+  const named = [...guide.matchAll(/`([\w/.-]+\.test\.tsx?)`(?:: ((?:“[^”]+”[,\s]*)+))?/g)].map(
+    ([, file = '', titles = '']) => ({
+      file,
+      titles: [...titles.matchAll(/“([^”]+)”/g)].map(([, title = '']) => title.replace(/\s+/g, ' ')),
+    }),
+  )
+
+  test('are the ten of OWASP’s list, each with tests and limits', () => {
+    const sections = guide.split(/^## ASI/m).slice(1)
+    expect(sections.map((section) => section.slice(0, 2))).toEqual(
+      Array.from({ length: 10 }, (_, n) => String(n + 1).padStart(2, '0')),
+    )
+    for (const section of sections) {
+      expect(section).toMatch(/\nTests:\n\n- `[^`]+\.test\.tsx?`: “/)
+      expect(section).toContain('**Limits.**')
+    }
+  })
+
+  test.each(named)('name tests that exist in $file', ({ file, titles }) => {
+    const text = existsSync(join(import.meta.dirname, '../..', file)) ? read(file) : ''
+    expect(text).not.toBe('')
+    expect(titles.filter((title) => !text.includes(title))).toEqual([])
+  })
 })
