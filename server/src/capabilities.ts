@@ -30,6 +30,7 @@ import { createRuntime, type Runtime } from './runtime/runtime.ts'
 import type { Billing } from './subscriptions/billing-provider.ts'
 import { createTelemetry } from './telemetry/telemetry.ts'
 import { keepErasing } from './threads/retention.ts'
+import { createHeldAccess, type HeldAccess } from './tickets/held-access.ts'
 import { createPreviewTokens, type PreviewTokens } from './tickets/preview-tokens.ts'
 import { createTickets, type Tickets } from './tickets/signed-tickets.ts'
 import { createContentsDays, keepExpiring } from './tool-calls/contents.ts'
@@ -41,6 +42,7 @@ export interface Capabilities extends Service, Billing {
   keyLookup: KeyLookup
   identities: Identities
   tickets: Tickets
+  heldAccess: HeldAccess
   previewTokens: PreviewTokens
   agentSessions: AgentSessions
   models: Models
@@ -64,6 +66,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)
   const tickets = createTickets(service)
+  const heldAccess = createHeldAccess(service)
   const previewTokens = createPreviewTokens(service)
   const agentSessions = createAgentSessions(service)
   const models = await createModels(service)
@@ -85,7 +88,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   })
   const agUi = await createAgUi({ ...service, runs, agentSessions })
   const chat = createChat({ ...service, runs, agentSettings, models })
-  const runtime = await createRuntime(service, tickets, hub, chat, runs, toolCalls)
+  const runtime = await createRuntime(service, tickets, heldAccess, hub, chat, runs, toolCalls)
   const expiry = keepExpiring(service)
   const erasure = keepErasing(service)
   const budgetExpiry = keepExpiringBudgets(service)
@@ -104,6 +107,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     keyLookup,
     identities,
     tickets,
+    heldAccess,
     previewTokens,
     agentSessions,
     models,
@@ -134,6 +138,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
       await billing?.close()
       await runtime.close()
       await agUi.close()
+      heldAccess.stop()
       await runs.close()
       await telemetry?.close()
       await hub.close()

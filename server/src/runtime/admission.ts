@@ -2,15 +2,10 @@ import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { subprotocol, ticketSubprotocolPrefix } from '@inlay/protocol'
 import type { Service } from '../foundation/service.ts'
+import type { Held, HeldAccess } from '../tickets/held-access.ts'
 import type { TicketHolder, Tickets } from '../tickets/signed-tickets.ts'
 import { checkStanding, type Standing } from '../tickets/standing.ts'
 import type { Places } from './places.ts'
-
-/** A redeemed ticket that is being checked. */
-export interface Arrival {
-  holder: TicketHolder
-  hasEnded: boolean
-}
 
 /** Thrown when a socket isn't opened, with the HTTP response. */
 export class SocketRefused extends Error {
@@ -55,21 +50,22 @@ export function readTicket({ headers }: IncomingMessage): string {
 
 /** Admits the ticket's holder atomically: no revocation can slip in between. */
 export async function admit(
-  service: Service & { tickets: Tickets; arrivals: Set<Arrival> },
+  service: Service & { tickets: Tickets; heldAccess: HeldAccess },
   ticket: string,
   letIn: (holder: TicketHolder) => void,
 ): Promise<void> {
-  const { tickets, arrivals } = service
+  const { tickets, heldAccess } = service
   const holder = await tickets.redeem(ticket)
   if (!holder) throw new SocketRefused(401, 'INVALID_TICKET', 'The ticket is unknown, used or expired')
-  const arrival: Arrival = { holder, hasEnded: false }
-  arrivals.add(arrival)
+  let hasEnded = false
+  const arrival: Held = { accessEnded: () => (hasEnded = true) }
+  heldAccess.hold(holder, arrival)
   try {
     const [standing = 'stands'] = await checkStanding(service, holder.organization_id, [holder])
-    if (standing !== 'stands' || arrival.hasEnded) throw new SocketRefused(401, 'INVALID_TICKET', voidTicket[standing])
+    if (standing !== 'stands' || hasEnded) throw new SocketRefused(401, 'INVALID_TICKET', voidTicket[standing])
     letIn(holder)
   } finally {
-    arrivals.delete(arrival)
+    heldAccess.release(holder, arrival)
   }
 }
 

@@ -3,10 +3,11 @@ import type { Service } from '../foundation/service.ts'
 import type { Hub } from '../hub/hub.ts'
 import { KeptDefinitions } from '../hub/kept-definitions.ts'
 import type { Runs } from '../runs/runs.ts'
+import type { HeldAccess } from '../tickets/held-access.ts'
 import { bearerOf, type TicketHolder, type Tickets } from '../tickets/signed-tickets.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { findRecentCalls } from '../tool-calls/tool-calls.ts'
-import { type Arrival, admit, recordOverLimit, SocketRefused } from './admission.ts'
+import { admit, recordOverLimit, SocketRefused } from './admission.ts'
 import { closeFailed, type Hello, ProtocolError } from './messages.ts'
 import type { Places } from './places.ts'
 import { Session, type Taken } from './session.ts'
@@ -19,20 +20,21 @@ type GreetingService = Service & {
   chat: Chat
   runs: Runs
   toolCalls: ToolCallRecorder
-  arrivals: Set<Arrival>
+  heldAccess: HeldAccess
   guests: Set<RuntimeSocket>
   sessions: Map<string, Session>
 }
 
 /** Returns a function that gives a socket its session after hello. A new session takes one of the `tabs`. */
 export function createGreeting(service: GreetingService, tabs: Places) {
-  const { activity, chat, clock, guests, hub, log, runs, secrets, sessions } = service
+  const { activity, chat, clock, guests, heldAccess, hub, log, runs, secrets, sessions } = service
 
   const context = {
     clock,
     hub,
     chat,
     runs,
+    heldAccess,
     definitions: new KeptDefinitions(),
     receipts: createReceipts(secrets),
     async redeem(ticket: string, letIn: (holder: TicketHolder) => void) {
@@ -48,6 +50,7 @@ export function createGreeting(service: GreetingService, tabs: Places) {
     },
     ended(session: Session) {
       sessions.delete(session.id)
+      heldAccess.release(session.holder, session)
       tabs.free(session.holder)
     },
   }
@@ -91,6 +94,7 @@ export function createGreeting(service: GreetingService, tabs: Places) {
     const session = new Session(context, holder, hello, taken)
     tabs.take(holder)
     sessions.set(session.id, session)
+    heldAccess.hold(holder, session)
     guests.delete(socket)
     session.attach(socket, taken !== undefined)
     if (!taken && holder.end_user) tellRecentCalls(session)

@@ -14,13 +14,13 @@ import type { Service } from '../foundation/service.ts'
 import { splitAddress } from '../http/connections.ts'
 import type { Hub } from '../hub/hub.ts'
 import type { Runs } from '../runs/runs.ts'
+import type { HeldAccess } from '../tickets/held-access.ts'
 import type { TicketHolder, Tickets } from '../tickets/signed-tickets.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
-import { type Arrival, admit, checkOrigin, readTicket, refuse, requirePlace, SocketRefused } from './admission.ts'
+import { admit, checkOrigin, readTicket, refuse, requirePlace, SocketRefused } from './admission.ts'
 import { createGreeting } from './greeting.ts'
 import { closeFailed, ProtocolError, readMessage, TooSlow } from './messages.ts'
 import { Places } from './places.ts'
-import { watchRevocations } from './revocations.ts'
 import type { Session } from './session.ts'
 import { RuntimeSocket } from './socket.ts'
 
@@ -58,6 +58,7 @@ const refusedForRestart = () => new SocketRefused(503, 'SERVICE_UNAVAILABLE', re
 export async function createRuntime(
   service: Service,
   tickets: Tickets,
+  heldAccess: HeldAccess,
   hub: Hub,
   chat: Chat,
   runs: Runs,
@@ -66,17 +67,15 @@ export async function createRuntime(
   const { clock, config, log, metrics } = service
   const server = new WebSocketServer<typeof RuntimeSocket>(options)
   const places = { sockets: new Places('sockets'), tabs: new Places('tabs') }
-  // Every connection is always in one of these, so that revocations and restarts reach it.
+  // Every connection is always in one of these, so that restarts reach it.
   const connecting = new Set<Duplex>()
-  const arrivals = new Set<Arrival>()
   /** Sockets without a session: before hello, or while another node hands over the session. */
   const guests = new Set<RuntimeSocket>()
   const sessions = new Map<string, Session>()
   let isDraining = false
 
-  const parts = { ...service, tickets, hub, chat, runs, toolCalls, arrivals, guests, sessions }
+  const parts = { ...service, tickets, heldAccess, hub, chat, runs, toolCalls, guests, sessions }
   const greet = createGreeting(parts, places.tabs)
-  const revocations = watchRevocations(parts)
 
   function requireRunning(): void {
     if (isDraining) throw refusedForRestart()
@@ -87,6 +86,7 @@ export async function createRuntime(
     socket.opened = { holder, address: service.clientAddress(request), at: clock(), saidHello: false, isOwnFrame }
     places.sockets.take(holder)
     guests.add(socket)
+    heldAccess.hold(holder, socket)
     socket.on('message', onMessage)
     socket.on('ping', onPing)
     socket.on('pong', onPong)
@@ -141,7 +141,10 @@ export async function createRuntime(
     const socket = this as RuntimeSocket
     guests.delete(socket)
     const { opened, session } = socket
-    if (opened) places.sockets.free(opened.holder)
+    if (opened) {
+      places.sockets.free(opened.holder)
+      heldAccess.release(opened.holder, socket)
+    }
     socket.session = undefined
     if (code === closeCodes.normal || code === closeCodes.goingAway) session?.leave()
     else session?.dropped()
@@ -155,7 +158,7 @@ export async function createRuntime(
       if (!opened || opened.saidHello || now - opened.at < helloWithinMs) continue
       closeFailed(service, socket, new ProtocolError(`No hello within ${helloWithinMs / 1000} seconds`))
     }
-    revocations.recheckIfDue(now)
+    heldAccess.recheckIfDue(now)
   }
 
   metrics.countSockets(() => sessions.size + guests.size)
@@ -206,7 +209,6 @@ export async function createRuntime(
       clearInterval(timer)
       for (const session of sessions.values()) session.leave()
       for (const socket of guests) socket.terminate()
-      revocations.stop()
     },
   }
 }

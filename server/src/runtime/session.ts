@@ -20,13 +20,14 @@ import { fingerprint } from '../lib/secrets.ts'
 import type { RunPage } from '../runs/run.ts'
 import type { Runs, Speaker } from '../runs/runs.ts'
 import type { Asker, CallOrder, Claim, Handover, KeptTool, Owner, PageResponse, Sight } from '../stores/bus-messages.ts'
+import type { EndOfAccess, Held, HeldAccess } from '../tickets/held-access.ts'
 import { bearerOf, type TicketHolder } from '../tickets/signed-tickets.ts'
 import { addDefinitions, type Refused } from '../untrusted/definitions.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
 import { type Hello, messageLimits, ProtocolError } from './messages.ts'
 import { PageView } from './page-view.ts'
 import { type Receipts, SessionCalls } from './session-calls.ts'
-import type { Farewell, RuntimeSocket } from './socket.ts'
+import { type Farewell, farewells, type RuntimeSocket } from './socket.ts'
 
 /** Dependencies that all sessions share. */
 interface SessionContext {
@@ -36,6 +37,7 @@ interface SessionContext {
   runs: Pick<Runs, 'addLateResult'>
   definitions: KeptDefinitions
   receipts: Receipts
+  heldAccess: HeldAccess
   /** Throws a ProtocolError if the ticket is invalid, and another error if it can't be checked right now. */
   redeem(ticket: string, use: (holder: TicketHolder) => void): Promise<void>
   /** Reports that definitions were refused because the memory budget is used up. */
@@ -57,7 +59,7 @@ const clockSkewMs = 60_000
  * One page in one tab, from its hello until it leaves: a source of the hub. It outlives its socket for a while, so that
  * pending calls survive when the page reconnects.
  */
-export class Session implements LocalSource, ChatClient {
+export class Session implements LocalSource, ChatClient, Held {
   readonly id: string
   readonly owner: Owner
   holder: TicketHolder
@@ -180,6 +182,10 @@ export class Session implements LocalSource, ChatClient {
 
   /** Extends the session with a newer ticket. */
   renew(holder: TicketHolder): void {
+    if (this.#hasEnded) return
+    const { heldAccess } = this.#context
+    heldAccess.release(this.holder, this)
+    heldAccess.hold(holder, this)
     this.holder = holder
     this.#expiresAt = expiryOf(holder, this.#context.clock())
     this.#askForTicketAt = this.#expiresAt - reauthLeadMs
@@ -262,8 +268,13 @@ export class Session implements LocalSource, ChatClient {
     this.seen()
   }
 
+  accessEnded(why: EndOfAccess): void {
+    if (why === 'terms_changed') this.#demandTicket()
+    else this.end(farewells[why])
+  }
+
   /** The key or identity provider has changed, so the ticket exchange must decide whether the page may stay. */
-  demandTicket(): void {
+  #demandTicket(): void {
     const now = this.#context.clock()
     this.#expiresAt = Math.min(this.#expiresAt, now + reauthWithinMs)
     this.#askForTicket(now)

@@ -1,6 +1,7 @@
 import { type ClientMessage, closeCodes, maxMessageBytes, type ServerMessage } from '@inlay/protocol'
 import { WebSocket } from 'ws'
 import { createTurnBatch } from '../lib/turn-batch.ts'
+import type { EndOfAccess, Held } from '../tickets/held-access.ts'
 import type { TicketHolder } from '../tickets/signed-tickets.ts'
 
 /** Why the server closes a socket, and how long the page waits before it reconnects, if it may. */
@@ -8,6 +9,14 @@ export interface Farewell {
   code: (ServerMessage & { type: 'bye' })['code']
   reason: string
   retryAfterMs?: number
+}
+
+export const farewells: Record<EndOfAccess, Farewell> = {
+  key_revoked: { code: 'key_revoked', reason: 'The publishable key was revoked' },
+  user_removed: { code: 'user_removed', reason: 'The end user was deleted' },
+  member_left: { code: 'user_removed', reason: 'The member’s access has ended' },
+  user_deactivated: { code: 'user_removed', reason: 'The organization’s directory has deactivated the user' },
+  terms_changed: { code: 'identity_expired', reason: 'A new ticket is needed', retryAfterMs: 0 },
 }
 
 const closeCodeOf: Record<Farewell['code'], number> = {
@@ -56,7 +65,7 @@ interface SocketSession {
 }
 
 /** A socket and its session. All sockets share their listeners, because a node may hold very many. */
-export class RuntimeSocket extends WebSocket {
+export class RuntimeSocket extends WebSocket implements Held {
   session: SocketSession | undefined
   /** The redeemed ticket, and how the socket was opened. */
   opened: { holder: TicketHolder; address: string; at: number; saidHello: boolean; isOwnFrame: boolean } | undefined
@@ -84,6 +93,10 @@ export class RuntimeSocket extends WebSocket {
   say(message: ServerMessage): void {
     if (this.readyState !== WebSocket.OPEN) return
     unsent.add({ socket: this, text: JSON.stringify(message) })
+  }
+
+  accessEnded(why: EndOfAccess): void {
+    this.endWith(farewells[why])
   }
 
   endWith({ code, reason, retryAfterMs }: Farewell): void {

@@ -26,6 +26,27 @@ interface Watcher {
 /** Maximum age of a cached value before a node reads it from the database again. */
 export const recheckMs = 30_000
 
+/** Finds what depends on a topic without looking at anything else. */
+export class TopicIndex<T> {
+  readonly #dependents = new Map<string, Set<T>>()
+
+  add(dependent: T, topics: readonly string[]): void {
+    for (const topic of topics) this.#dependents.getOrInsertComputed(topic, () => new Set()).add(dependent)
+  }
+
+  delete(dependent: T, topics: readonly string[]): void {
+    for (const topic of topics) {
+      const dependents = this.#dependents.get(topic)
+      if (dependents?.delete(dependent) && dependents.size === 0) this.#dependents.delete(topic)
+    }
+  }
+
+  /** Returns a copy, because the caller may change the index while it goes through them. */
+  of(topic: string): T[] {
+    return [...(this.#dependents.get(topic) ?? [])]
+  }
+}
+
 const topicsAtOnce = 500
 
 /** Announces any number of changes, in messages of a limited size. */

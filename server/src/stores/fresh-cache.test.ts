@@ -143,6 +143,71 @@ test('never uses a value after its change was received, nor for longer than 30 s
   )
 })
 
+const anyTopics = fc.subarray(['x', 'y', 'z'])
+
+test('a change drops exactly the values that depend on it, also after others were replaced or evicted', async () => {
+  const step = fc.oneof(
+    fc.record({ load: fc.constantFrom('a', 'b', 'c', 'd', 'e'), topics: anyTopics }),
+    fc.record({ change: fc.constantFrom('x', 'y', 'z') }),
+    fc.constant('missed' as const),
+    fc.constant('wait' as const),
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      const limit = 3
+      const bus = openUnreliableBus()
+      const changes = await openChanges(bus.receiver, createLog('silent'))
+      let now = 0
+      const cache = new FreshCache<{ topics: string[] }>({
+        changes,
+        clock: () => now,
+        limit,
+        topicsOf: ({ topics }) => topics,
+      })
+      /** The entries, the least recently used first. Outdated ones stay until they are replaced. */
+      const entries = new Map<string, { value: { topics: string[] }; isFresh: boolean }>()
+      for (const next of steps) {
+        if (next === 'missed') {
+          bus.reconnect()
+          entries.clear()
+        } else if (next === 'wait') {
+          now += recheckMs
+          for (const entry of entries.values()) entry.isFresh = false
+        } else if ('change' in next) {
+          changes.announce(next.change)
+          for (const [key, { value }] of entries) if (value.topics.includes(next.change)) entries.delete(key)
+        } else {
+          const value = (await cache.load(next.load, async () => ({ topics: next.topics }))) as { topics: string[] }
+          entries.delete(next.load)
+          entries.set(next.load, { value, isFresh: true })
+          if (entries.size > limit) entries.delete(entries.keys().next().value as string)
+        }
+        for (const [key, { value, isFresh }] of entries) expect(cache.get(key)).toBe(isFresh ? value : undefined)
+        for (const key of ['a', 'b', 'c', 'd', 'e']) if (!entries.has(key)) expect(cache.get(key)).toBeUndefined()
+      }
+    }),
+    { numRuns: 500 },
+  )
+})
+
+test('a change reads only the entries that depend on it, however many there are', async () => {
+  const { changes } = await openCache()
+  const read = new Set<string>()
+  const topicsOf = (value: string) =>
+    new Proxy([value, 'of all'], {
+      get(target, name, receiver) {
+        read.add(value)
+        return Reflect.get(target, name, receiver)
+      },
+    })
+  const cache = new FreshCache<string>({ changes, clock: () => 0, limit: 1_000, topicsOf })
+  for (let number = 0; number < 1_000; number += 1) await cache.load(`${number}`, async () => `topic ${number}`)
+  read.clear()
+  changes.announce('topic 7', 'unknown')
+  expect([...read]).toEqual(['topic 7'])
+  expect([cache.get('7'), cache.get('8')]).toEqual([undefined, 'topic 8'])
+})
+
 async function openCache(options: { isUnavailable?: (error: unknown) => boolean } = {}) {
   const clock = { now: 0 }
   const bus = openUnreliableBus()

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../lib/clock.ts'
-import { type Changes, recheckMs } from './changes.ts'
+import { type Changes, recheckMs, TopicIndex } from './changes.ts'
 
 export interface FreshCacheOptions<V> {
   changes: Pick<Changes, 'watch'>
@@ -50,17 +50,23 @@ export const upTo = (entries: number) => ({ maxSize: entries, sizeCalculation: (
 export class FreshCache<V> {
   readonly #options: FreshCacheOptions<V>
   readonly #entries: LRUCache<string, Entry<V>>
+  /** The keys of the entries. */
+  readonly #dependents = new TopicIndex<string>()
   readonly #loads = new Set<Load>()
   /** Callers with the same key share one load. */
   readonly #pending = new Map<string, Promise<V | undefined>>()
 
   constructor(options: FreshCacheOptions<V>) {
     this.#options = options
-    this.#entries = new LRUCache(upTo(options.limit))
+    this.#entries = new LRUCache({
+      ...upTo(options.limit),
+      // Called for every entry that is deleted, evicted or about to be replaced.
+      dispose: ({ topics }, key) => this.#dependents.delete(key, topics),
+    })
     options.changes.watch({
       changed: (topic) => {
         for (const load of this.#loads) load.changed.add(topic)
-        for (const [key, entry] of this.#entries.entries()) if (entry.topics.includes(topic)) this.#entries.delete(key)
+        for (const key of this.#dependents.of(topic)) this.#entries.delete(key)
       },
       missed: () => {
         for (const load of this.#loads) load.hasMissed = true
@@ -98,7 +104,7 @@ export class FreshCache<V> {
         if (value === undefined) return undefined
         const topics = topicsOf(value)
         if (under.hasMissed || topics.some((topic) => under.changed.has(topic))) continue
-        if (isKept?.(value) ?? true) this.#entries.set(key, { value, topics, since, retryAt: 0 })
+        if (isKept?.(value) ?? true) this.#keep(key, { value, topics, since, retryAt: 0 })
         return value
       } catch (error) {
         const last = this.#entries.get(key)
@@ -110,5 +116,10 @@ export class FreshCache<V> {
       }
     }
     throw new Error('The value changed during each of several loads')
+  }
+
+  #keep(key: string, entry: Entry<V>): void {
+    this.#entries.set(key, entry)
+    this.#dependents.add(key, entry.topics)
   }
 }
