@@ -1,5 +1,6 @@
 import type { Service } from '../foundation/service.ts'
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
+import { canonicalEmail } from '../lib/addresses.ts'
 import { fingerprint, ignoreUnreadable } from '../lib/secrets.ts'
 import type { Sql } from '../stores/database.ts'
 
@@ -42,7 +43,7 @@ export async function findIdentity(
   email: string,
   guess: string | undefined,
 ): Promise<HeldIdentity | undefined> {
-  const wanted = email.toLowerCase()
+  const wanted = canonicalEmail(email)
   const read = async (endUserId: string | undefined) =>
     endUserId === undefined ? undefined : readHeldIdentity({ kv }, organizationId, endUserId)
   const [endUserId, guessed] = await Promise.all([kv.get<string>(addressKey(organizationId, wanted)), read(guess)])

@@ -2,6 +2,7 @@ import { type Departures, isDeparting, recordDeparture } from '../departures/dep
 import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
+import { canonicalEmail } from '../lib/addresses.ts'
 import { notFound } from '../lib/errors.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import type { Sql } from '../stores/database.ts'
@@ -46,7 +47,7 @@ async function searchEndUsers(
   limit: number,
   offset: number,
 ): Promise<Output<typeof contract.listEndUsers>> {
-  const email = search.toLowerCase()
+  const email = canonicalEmail(search)
   const [found] = await sql<{ total: number; ids: string[] }>`
     with found as materialized (
       select id, created_at from end_users

@@ -83,7 +83,7 @@ export function createIdentities(service: Service): Identities {
 /** A user whom a directory has deactivated may still have a valid ID token. */
 async function requireProvisioned(sql: Sql, { email, email_verified }: VerifiedIdentity): Promise<void> {
   if (!email_verified || !email) return
-  const [inactive] = await selectDeprovisioned(sql, [email.toLowerCase()])
+  const [inactive] = await selectDeprovisioned(sql, [email])
   if (!inactive) return
   throw new IdTokenRefused('directory', 'A directory of the organization has deactivated or deleted this user.', {
     expected: 'an active user',

@@ -1,3 +1,4 @@
+import { canonicalEmail } from '../lib/addresses.ts'
 import type { Owner } from '../stores/bus-messages.ts'
 import type { MemberCaller } from './caller.ts'
 
@@ -52,5 +53,5 @@ export function ownerOf(
 
 const byEmail = (organizationId: string, email: string): Owner => ({
   organization_id: organizationId,
-  identity: `email:${email.toLowerCase()}`,
+  identity: `email:${canonicalEmail(email)}`,
 })

@@ -19,7 +19,9 @@ export async function limitForm(c: Context, next: Next): Promise<void> {
     if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(incoming.headers['content-type'] ?? '')) {
       throw failure(415, 'UNSUPPORTED_MEDIA_TYPE', 'Send the form as application/x-www-form-urlencoded')
     }
-    const form: Form = Object.fromEntries(new URLSearchParams(await readText(incoming, formLimit)))
+    const fields = new URLSearchParams(await readText(incoming, formLimit))
+    // PostgreSQL can't store NUL. Lone surrogates can't occur, because the fields were decoded from UTF-8.
+    const form: Form = Object.fromEntries([...fields].map(([name, value]) => [name, value.replaceAll('\0', '\ufffd')]))
     c.set('form', form)
   }
   await next()

@@ -1,4 +1,5 @@
 import { base64url, compactVerify, decodeProtectedHeader } from 'jose'
+import { canonicalEmail } from '../lib/addresses.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
 import { DiscoveryFailed } from './discovery.ts'
 import type { IssuerKeys } from './issuer-keys.ts'
@@ -230,7 +231,7 @@ const protocolClaims = new Set([
 
 /** Omits an address that is too long to be valid. */
 const readEmail = ({ email }: Claims): string =>
-  typeof email === 'string' && email.length <= maxEmailLength ? email.toLowerCase() : ''
+  typeof email === 'string' && email.length <= maxEmailLength ? canonicalEmail(email) : ''
 
 /** Keeps as many claims as fit, the smallest first, so that a long list of groups doesn't prevent signing in. */
 function profileOf(claims: Claims): Claims {

@@ -1,4 +1,5 @@
 import type { Service } from '../foundation/service.ts'
+import { canonicalEmail } from '../lib/addresses.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Sql } from '../stores/database.ts'
@@ -41,5 +42,5 @@ export async function isMailLeft(
   most: number,
   seconds = day,
 ): Promise<boolean> {
-  return (await kv.count(`mail-${kind}:${fingerprint(address.toLowerCase())}`, seconds)) <= most
+  return (await kv.count(`mail-${kind}:${fingerprint(canonicalEmail(address))}`, seconds)) <= most
 }

@@ -1,6 +1,7 @@
 import { claimMemberships, selectDeprovisioned } from '../directories/membership.ts'
 import type { Service } from '../foundation/service.ts'
 import { isEmailVerified } from '../identity-provider/verified-emails.ts'
+import { canonicalEmail } from '../lib/addresses.ts'
 import { Failure } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { directoryIssuer, lockMembers } from '../organizations/members.ts'
@@ -57,7 +58,7 @@ function readOrganizationIdentity(
   const says = claims.email_verified ?? claims.xms_edov
   return {
     ...identity,
-    email: `${identity.email.slice(0, identity.email.indexOf('@'))}@${domain}`.toLowerCase(),
+    email: canonicalEmail(identity.email),
     email_verified: says === undefined || isEmailVerified(issuer, claims),
     avatar_url: identity.avatar_url.length > longestPicture ? '' : identity.avatar_url,
   }

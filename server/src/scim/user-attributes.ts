@@ -1,3 +1,4 @@
+import { canonicalEmail } from '../lib/addresses.ts'
 import { cleanName } from '../lib/names.ts'
 import { demandedValues, matches, type PatchPath, parsePath, readBoolean } from './filters.ts'
 import { type Attribute, enterpriseSchema, findAttribute, userType } from './schemas.ts'
@@ -258,7 +259,7 @@ function emailOf({ emails, userName }: UserAttributes): string {
   )
   const best = all.find(({ primary }) => primary) ?? all.find(({ type }) => type?.toLowerCase() === 'work') ?? all[0]
   const email = best?.value ?? (isEmail(userName) ? userName : '')
-  return (email as string).toLowerCase()
+  return canonicalEmail(email as string)
 }
 
 const isEmail = (text: unknown): text is string =>

@@ -48,6 +48,14 @@ const readPageResponse = ({ page, text, html }: Browser) => ({
 const isWrong = 'The email address or password is incorrect.'
 const tooMany = 'Too many failed sign-in attempts for this email address.'
 
+test.each([
+  ['NUL', 'ann\0@example.com'],
+  ['a lone surrogate', 'ann\ud800@example.com'],
+])('a form field with %s is a wrong address, and no error', async (_, email) => {
+  const browser = await visit('198.51.100.99')
+  expect(await signIn(browser, email, wrong)).toMatchObject({ status: 400, problem: isWrong })
+})
+
 describe('failed attempts', () => {
   test.each(['an account', 'an unknown account'])('slow their sender down, for %s', async (kind) => {
     const email = kind === 'an account' ? await addPerson() : 'nobody@example.com'

@@ -1,4 +1,5 @@
 import type { Service } from '../foundation/service.ts'
+import { canonicalEmail } from '../lib/addresses.ts'
 import { fingerprint } from '../lib/secrets.ts'
 
 /** Failed attempts from one client address on one account. They don't slow down other addresses. */
@@ -32,7 +33,7 @@ export interface Attempt {
 
 /** Key of an account and a client address. Unknown accounts have one too, so the delay doesn't reveal which exist. */
 export const pairOf = (email: string, address: string): string =>
-  fingerprint(JSON.stringify([email.toLowerCase(), address]))
+  fingerprint(JSON.stringify([canonicalEmail(email), address]))
 
 /** Allows one attempt at a time per pair, across all nodes: otherwise a burst of attempts would escape the delay. */
 export async function beginAttempt(

@@ -38,7 +38,7 @@ export const bearerOf = ({ organization_id, publishable_key_id, origin, end_user
     publishable_key_id,
     origin ?? null,
     end_user?.id ?? null,
-    end_user?.verified_email?.toLowerCase() ?? null,
+    end_user?.verified_email ?? null,
   ])
 
 /** Tickets are signed values: issuing one stores nothing, and any node can redeem it, even after a restart. */

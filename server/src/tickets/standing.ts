@@ -43,7 +43,7 @@ export async function findStanding(
   const keyIds = [...new Set(holders.map(({ publishable_key_id }) => publishable_key_id))]
   const endUserIds = [...new Set(holders.flatMap(({ end_user }) => end_user?.id ?? []))]
   const previewers = [...new Set(holders.flatMap(({ end_user }) => end_user?.previewer?.user_id ?? []))]
-  const emails = [...new Set(holders.flatMap(({ end_user }) => end_user?.verified_email?.toLowerCase() ?? []))]
+  const emails = [...new Set(holders.flatMap(({ end_user }) => end_user?.verified_email ?? []))]
   const [keys, endUsers, members, provider, deprovisioned] = await Promise.all([
     sql<{ id: string; allowed_origins: string[] }>`
       select id, allowed_origins from publishable_keys where id = any(${keyIds}::uuid[]) and revoked_at is null`,
@@ -75,7 +75,7 @@ export async function findStanding(
     const allowed = originsOf.get(publishable_key_id)
     if (!allowed) return 'key_revoked'
     if (end_user && !existing.has(end_user.id)) return 'user_removed'
-    if (end_user?.verified_email && inactive.has(end_user.verified_email.toLowerCase())) return 'user_deactivated'
+    if (end_user?.verified_email && inactive.has(end_user.verified_email)) return 'user_deactivated'
     // Its origin is Inlay's own, which the exchange has checked.
     if (end_user?.previewer) return isMember(end_user.previewer) ? 'stands' : 'member_left'
     if (end_user && end_user.provider !== print) return 'terms_changed'

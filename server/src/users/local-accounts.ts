@@ -1,4 +1,5 @@
 import type { Service } from '../foundation/service.ts'
+import { canonicalEmail } from '../lib/addresses.ts'
 import { newId } from '../lib/ids.ts'
 import { directoryIssuer } from '../organizations/members.ts'
 import { topics } from '../stores/bus-messages.ts'
@@ -26,7 +27,7 @@ export async function insertLocalUser(
   sql: Sql,
   account: { email: string; name: string; passwordHash: string | null; isVerified: boolean },
 ): Promise<User> {
-  const email = account.email.toLowerCase()
+  const email = canonicalEmail(account.email)
   try {
     const [user] = await sql<User>`
       insert into users (id, issuer, subject, email, email_verified, name, password_hash)
@@ -45,7 +46,7 @@ export async function findUserByEmail(
   const users = await database.asService(
     (sql) => sql<User>`
       select id, email, name, session_generation from users
-      where email = ${email.toLowerCase()} and issuer <> ${directoryIssuer} order by issuer = ${localIssuer} desc, id`,
+      where email = ${canonicalEmail(email)} and issuer <> ${directoryIssuer} order by issuer = ${localIssuer} desc, id`,
   )
   return users[0]
 }
@@ -61,7 +62,7 @@ export async function findLocalAccount(
   const [account] = await database.asService(
     (sql) => sql<LocalAccount>`
       select id, email, name, session_generation, password_hash from users
-      where issuer = ${localIssuer} and subject = ${email.toLowerCase()}`,
+      where issuer = ${localIssuer} and subject = ${canonicalEmail(email)}`,
   )
   return account
 }

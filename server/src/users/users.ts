@@ -3,6 +3,7 @@ import type { UserCaller } from '../foundation/caller.ts'
 import type { Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { isEmailVerified } from '../identity-provider/verified-emails.ts'
+import { canonicalEmail } from '../lib/addresses.ts'
 import { newId } from '../lib/ids.ts'
 import { cleanName } from '../lib/names.ts'
 import { listOrganizations } from '../organizations/organizations.ts'
@@ -61,7 +62,7 @@ export async function signIn(service: Service, identity: Identity): Promise<User
 /** The part of a sign-in that needs a transaction. */
 export async function saveUser(sql: Sql, identity: Identity): Promise<{ user: User; isChanged: boolean }> {
   const { issuer, subject, email_verified, name, avatar_url } = identity
-  const email = identity.email.toLowerCase()
+  const email = canonicalEmail(identity.email)
   const [found] = await sql<User & { changed: boolean }>`
       insert into users (id, issuer, subject, email, email_verified, name, avatar_url)
       values (${newId()}, ${issuer}, ${subject}, ${email}, ${email_verified}, ${name}, ${avatar_url})

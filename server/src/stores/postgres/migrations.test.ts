@@ -6,6 +6,7 @@ import pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { verifyAuditChain } from '../../audit-events/verify.ts'
+import { canonicalEmail } from '../../lib/addresses.ts'
 import { newId } from '../../lib/ids.ts'
 import { createSecrets } from '../../lib/secrets.ts'
 import { recordAudit } from '../audit/audit.ts'
@@ -445,4 +446,27 @@ test('a database with usage per end user and day also gets it per eight days', a
       row(8, '2026-03-16'),
     ])
   }
+})
+
+test('a database with international domains gets their addresses in the form in which they are compared', async () => {
+  const { owner, client } = await makeDatabase()
+  const earlier = await makeRelease({}, '0040')
+  await earlier(owner, secrets)
+  const domains = ['bücher.example', '例え.テスト', 'münchen-ost.de', 'пример.рф', 'faß.example', 'acme.example']
+  const id = newId()
+  await client.query(`insert into organizations (id, name, slug) values ('${id}', 'Some', 'some')`)
+  for (const domain of domains) {
+    await client.query(
+      `insert into users (id, issuer, subject, email, name) values ('${newId()}', 'local', $1, $1, 'Ann')`,
+      [`ánn@${domain}`],
+    )
+  }
+  await migrate(owner, secrets)
+  const { rows } = await client.query('select subject, email from users order by id')
+  expect(rows).toEqual(
+    domains.map((domain) => {
+      const email = canonicalEmail(`ánn@${domain}`)
+      return { subject: email, email }
+    }),
+  )
 })
