@@ -201,6 +201,8 @@ const ChatDecide = z.object({
   edited_args: z.record(z.string(), z.unknown()).optional(),
   /** Also for later calls of this tool in this thread. */
   always: z.boolean().default(false),
+  /** With `always`, of a call without arguments: `origin` includes the other tools that the question's reason counts. */
+  scope: z.enum(['tool', 'origin']).default('tool'),
 })
 
 /** Asks for the user's threads, the most recently active first. */

@@ -35,7 +35,7 @@ export const ann: Person = { sub: 'ann', email: 'ann@example.com', email_verifie
 
 export const noRules = (): ToolRules => ({ tool_policies: {}, origin_groups: [], name: 'Shopkeeper' })
 
-export const noTrust: ThreadTrust = { origins: [], allowed_tools: [] }
+export const noTrust: ThreadTrust = { origins: [], allowed_tools: [], allowed_choices: [] }
 
 export async function startAgentWorld(): Promise<AgentWorld> {
   const world = await startDelegation()

@@ -27,6 +27,7 @@ import { createRunSettings } from './run-settings.ts'
 import { noteShown, showProgress } from './shown-calls.ts'
 import {
   addMessage,
+  allowChoice,
   endRunning,
   findOrStartThread,
   findRoom,
@@ -372,6 +373,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
           update threads set allowed_tools = array_append(allowed_tools, ${call.definition_hash})
           where id = ${run.thread_id} and not allowed_tools @> ${[call.definition_hash]}::text[]
             and cardinality(allowed_tools) < 500`
+        if (!edited) await allowChoice(sql, run, call, decision)
       }
       // The newest identity: the earlier one may have expired while the question waited.
       const { page = run.page } = decision
@@ -441,7 +443,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       if (run) await stopWaiting(sql, run, now())
       await sql`
         update threads set end_user_id = ${end_user.id}, visitor_fingerprint = null, visitor_expires_at = null,
-          allowed_tools = '{}', updated_at = now()
+          allowed_tools = '{}', allowed_choices = '[]', updated_at = now()
         where id = ${threadId}`
       return run
     })

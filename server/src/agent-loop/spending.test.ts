@@ -174,6 +174,13 @@ describe('anonymous visitors', () => {
     const visitor_secret = secret()
     const chat = await visit(visitor_secret)
     await chat.rest(await chat.say('Hi'))
+    const permissions = { allowed_tools: '{hash}', allowed_choices: '[{"from": [], "tools": ["hash"]}]' }
+    await shop.service.database.asOrg(
+      shop.demo,
+      (sql) => sql`
+        update threads set allowed_tools = ${permissions.allowed_tools}, allowed_choices = ${permissions.allowed_choices}
+        where id = ${chat.thread}`,
+    )
     const signedIn = openChat(await shop.page(member), chat.thread)
     const adopt = { type: 'chat/adopt' as const, thread_id: chat.thread }
     expect(await signedIn.refusal({ ...adopt, visitor_secret: secret() })).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
@@ -183,9 +190,15 @@ describe('anonymous visitors', () => {
     expect(await chat.refusal(read)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
     const [thread] = await shop.service.database.asOrg(
       shop.demo,
-      (sql) => sql`select origins, allowed_tools, visitor_fingerprint from threads where id = ${chat.thread}`,
+      (sql) =>
+        sql`select origins, allowed_tools, allowed_choices, visitor_fingerprint from threads where id = ${chat.thread}`,
     )
-    expect(thread).toEqual({ origins: ['https://shop.example'], allowed_tools: [], visitor_fingerprint: null })
+    expect(thread).toEqual({
+      origins: ['https://shop.example'],
+      allowed_tools: [],
+      allowed_choices: [],
+      visitor_fingerprint: null,
+    })
   })
 
   test('can give a conversation to one user only', async () => {

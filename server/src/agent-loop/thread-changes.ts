@@ -204,6 +204,34 @@ export async function requireQuestion(
   return { call, run }
 }
 
+/** The latest permissions that a thread keeps for calls without arguments. */
+const mostChoices = 50
+
+/**
+ * Allows calls without arguments for the rest of the thread: of the tool that the user was asked about, or of all that
+ * the question counted. The latter also answers the open questions about them.
+ */
+export async function allowChoice(
+  sql: Sql,
+  run: RunRow,
+  call: ToolCallRow,
+  { is_for_origin }: Decision,
+): Promise<void> {
+  const { allowed_choice: offered, definition_hash: own } = call
+  if (!offered || !own) return
+  const tools = is_for_origin ? offered.tools : [own]
+  await sql`
+    update threads set allowed_choices = jsonb_build_array(${JSON.stringify({ ...offered, tools })}::jsonb) ||
+      case when jsonb_array_length(allowed_choices) < ${mostChoices} then allowed_choices else allowed_choices - -1 end
+    where id = ${run.thread_id}`
+  if (!is_for_origin) return
+  await sql`
+    update tool_calls set state = 'approved', decision = 'always_allowed', decided_at = now()
+    where run_id = ${run.id} and state = 'asking' and expires_at > now() and allowed_choice is not null
+      and reason_data->>'may_change' = 'false' and definition_hash = any(${tools}::text[])
+      and allowed_choice->'from' <@ ${JSON.stringify(offered.from)}::jsonb`
+}
+
 /** Must run under the run's lease. Returns false if there is something to do after all. */
 export async function restRun(
   sql: Sql,

@@ -94,7 +94,7 @@ function requireProgress({ calls }: RunStory, { name, args, step, position }: To
 async function saveVerdict(
   sql: Sql,
   call: ToolCallRow,
-  { verdict, reason, data }: Verdict,
+  { verdict, reason, data, choice }: Verdict,
   tool: AgentTool | undefined,
 ): Promise<ToolCallRow> {
   const schema = verdict === 'ask' && tool ? JSON.stringify(tool.inputSchema) : ''
@@ -102,7 +102,7 @@ async function saveVerdict(
   const state = { run: 'approved', ask: 'asking', refuse: 'refused' }[verdict]
   const [saved] = await sql<ToolCallRow>`
     update tool_calls set state = ${state}, reason = ${verdict === 'run' ? null : reason},
-      reason_data = ${data ? JSON.stringify(data) : null},
+      reason_data = ${data ? JSON.stringify(data) : null}, allowed_choice = ${choice ? JSON.stringify(choice) : null},
       decision = ${verdict === 'run' ? 'not_needed' : null},
       input_schema = ${shownSchema}, asked_at = case when ${verdict === 'ask'} then now() end,
       expires_at = case when ${verdict === 'ask'} then now() + make_interval(hours => ${answerWithinHours}) end,

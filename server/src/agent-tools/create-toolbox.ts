@@ -5,7 +5,7 @@ import { hostOfRun, userOfRun } from './agent-user.ts'
 import { findArgumentProblem } from './argument-problems.ts'
 import { builtInToolNames, callBuiltIn, describeBuiltIns, readFoundTools, readSkillBody } from './built-in-tools.ts'
 import { describeRelayed, explainFailure } from './call-outcomes.ts'
-import { decideCall, neverReason, policyFor, type ToolRules } from './decisions.ts'
+import { decideCall, neverReason, policyFor, type ToolRules, widenChoice } from './decisions.ts'
 import { createOfferedTools, type Offering, unbindHash } from './offered-tools.ts'
 import type { AgentTool, Toolbox, ToolOutcome } from './toolbox.ts'
 
@@ -78,7 +78,9 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
     },
 
     async decide(run, tool, args, trust) {
-      return decideCall(await readRules(run.organizationId), tool, args, trust)
+      const rules = await readRules(run.organizationId)
+      const verdict = decideCall(rules, tool, args, trust)
+      return verdict.choice ? widenChoice(verdict, tool, await offeredTo(run, rules)) : verdict
     },
 
     findProblem: ({ inputSchema }, args) => findArgumentProblem(inputSchema, args),

@@ -1,4 +1,5 @@
 import type { ReasonData, ThreadTrust, ToolRef } from '../runs/run.ts'
+import { findArgumentProblem } from './argument-problems.ts'
 import type { AgentTool, Verdict } from './toolbox.ts'
 
 type Policy = NonNullable<AgentTool['policy']>
@@ -43,9 +44,12 @@ export function decideCall(
   const policy = policyFor(rules, ref)
   if (policy === 'never') return { verdict: 'refuse', reason: neverReason }
   const strangers = trust.origins.filter((origin) => !mayReach(rules, origin, ref.origin))
-  if (strangers.length > 0 && Object.keys(args).length > 0) {
+  const isBare = Object.keys(args).length === 0
+  if (strangers.length > 0 && !(isBare && isAllowedChoice(trust, strangers, definitionHash))) {
     // Clients don't say what their tools do.
-    return askAboutFlow(strangers, ref.origin, isWriting || ref.kind === 'client')
+    const flow = { strangers, to: ref.origin, may_change: isWriting || ref.kind === 'client' }
+    if (!isBare) return askAboutFlow(flow)
+    return askAboutChoice(flow, policy === 'ask' ? [] : [definitionHash])
   }
   if (policy === 'ask')
     return ask('Your organization wants you to approve each call of this tool.', { code: 'ALWAYS_ASKED' })
@@ -62,9 +66,55 @@ const ask = (reason: string, data: ReasonData): Verdict => ({ verdict: 'ask', re
 const mayReach = ({ origin_groups }: ToolRules, from: string, to: string): boolean =>
   from === to || origin_groups.some((group) => group.includes(from) && group.includes(to))
 
-function askAboutFlow([first = '', ...others]: readonly string[], to: string, may_change: boolean): Verdict {
-  const more = others.length
-  const from = more === 0 ? first : `${first} and ${more} more`
-  const reason = `This conversation contains text from ${from}. Check what the agent sends to ${to || 'this tool'}.`
-  return ask(reason, { code: 'TEXT_FROM_ELSEWHERE', from: first, more, to, may_change })
+const isAllowedChoice = ({ allowed_choices }: ThreadTrust, strangers: readonly string[], definitionHash: string) =>
+  allowed_choices.some(
+    ({ from, tools }) => tools.includes(definitionHash) && strangers.every((origin) => from.includes(origin)),
+  )
+
+interface Flow {
+  strangers: readonly string[]
+  to: string
+  may_change: boolean
+}
+
+function askAboutFlow({ strangers, to, may_change }: Flow): Verdict {
+  const reason = `${describeTaint(strangers)} Check what the agent sends to ${to || 'this tool'}.`
+  return ask(reason, { code: 'TEXT_FROM_ELSEWHERE', ...countTaint(strangers), to, may_change })
+}
+
+/** The choice among 16 tools says as much as four bits in an argument. */
+function askAboutChoice({ strangers, to, may_change }: Flow, tools: readonly string[]): Verdict {
+  const reason = `${describeTaint(strangers)} Which tool the agent uses can tell ${to || 'its owner'} something about it.`
+  const data = { code: 'TEXT_FROM_ELSEWHERE' as const, ...countTaint(strangers), to, may_change, tools: tools.length }
+  return { ...ask(reason, data), ...(tools.length > 0 && { choice: { from: strangers, tools } }) }
+}
+
+function describeTaint(strangers: readonly string[]): string {
+  const { from, more } = countTaint(strangers)
+  return `This conversation contains text from ${more === 0 ? from : `${from} and ${more} more`}.`
+}
+
+const countTaint = ([from = '', ...others]: readonly string[]) => ({ from, more: others.length })
+
+/** Maximum number of tools that one answer allows. */
+const mostChoices = 64
+
+/**
+ * Lets one answer also cover the other tools of the origin that only read, need no arguments, and aren't asked about each
+ * time. They keep their definitions, and so does the origin's part in the choice.
+ */
+export function widenChoice(verdict: Verdict, tool: AgentTool, offered: readonly AgentTool[]): Verdict {
+  const { choice, data } = verdict
+  if (!choice || data?.code !== 'TEXT_FROM_ELSEWHERE' || data.may_change) return verdict
+  const isLike = ({ ref, isWriting, policy, inputSchema }: AgentTool) =>
+    ref.kind === tool.ref.kind &&
+    'origin' in ref &&
+    ref.origin === data.to &&
+    !isWriting &&
+    policy !== 'ask' &&
+    policy !== 'never' &&
+    findArgumentProblem(inputSchema, {}) === undefined
+  const others = offered.filter(isLike).map(({ definitionHash }) => definitionHash)
+  const tools = [...new Set([...choice.tools, ...others])].slice(0, mostChoices)
+  return { ...verdict, data: { ...data, tools: tools.length }, choice: { ...choice, tools } }
 }

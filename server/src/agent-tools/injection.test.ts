@@ -25,7 +25,7 @@ const stolen = { polite: true, approved: true, address: 'ann@example.com' }
 /** Everything that text could hope for: the tool only reads, has policy `auto`, and was allowed in the thread. */
 async function mostTrusting(tool: AgentTool, origins: string[]): Promise<ThreadTrust> {
   world.rules.tool_policies = { 'crm.whoami': 'auto' }
-  return { origins, allowed_tools: [tool.definitionHash] }
+  return { ...noTrust, origins, allowed_tools: [tool.definitionHash] }
 }
 
 const decide = async (
@@ -98,7 +98,7 @@ describe('an instruction to call another origin’s tool asks the user', () => {
     })
     world.rules.tool_policies = { pay: 'auto' }
     const pay = await talk.tool('pay')
-    const trust = { origins: outcome.origins, allowed_tools: [pay.definitionHash] }
+    const trust = { ...noTrust, origins: outcome.origins, allowed_tools: [pay.definitionHash] }
     expect((await world.toolbox.decide(talk.run, pay, stolen, trust)).verdict).toBe('ask')
   })
 })

@@ -1,6 +1,6 @@
 import type { Governed, ToolCall } from '../foundation/tool.ts'
 import type { LateResponse } from '../hub/hub.ts'
-import type { ReasonData, Run, ThreadTrust, ToolCallRow, ToolRef } from '../runs/run.ts'
+import type { AllowedChoice, ReasonData, Run, ThreadTrust, ToolCallRow, ToolRef } from '../runs/run.ts'
 import type { Sql } from '../stores/database.ts'
 
 /** A tool that the model can call in a run. */
@@ -24,6 +24,8 @@ export interface Verdict {
   reason: string
   /** The same for clients, which may have the sentence in another language. */
   data?: ReasonData
+  /** What the user can allow for the rest of the thread, if the call has no arguments. */
+  choice?: AllowedChoice
 }
 
 /** How a call ended. `result` is the text for the model, not yet capped. */

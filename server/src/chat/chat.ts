@@ -76,6 +76,7 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
           is_approved: message.approved,
           edited_args: message.edited_args,
           is_always: message.always,
+          is_for_origin: message.scope === 'origin',
           page: client.page(),
         })
         return client.say({ type: 'chat/done', request_id })

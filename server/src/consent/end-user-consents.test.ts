@@ -30,6 +30,8 @@ afterAll(async () => {
 
 const asAdmin = async (method: string, path: string, body?: unknown) =>
   shop.request(method, path, { token: await shop.tokenFor('admin@demo.test', 'demo'), body })
+/** Otherwise text of the page makes each call to the third party ask, and the other way round. */
+const group = (...origin_groups: string[][]) => asAdmin('PATCH', '/agent/config', { origin_groups })
 const asDemo = <T>(work: (sql: Sql) => Promise<T>) => shop.service.database.asOrg(demo, work)
 
 beforeEach(async () => {
@@ -39,6 +41,7 @@ beforeEach(async () => {
     await asAdmin('DELETE', `/connectors/${id}`)
   const body = { name: 'third', kind: 'oauth', server_url: `${third.url}/mcp` }
   connectorId = (await asAdmin('POST', '/connectors', body)).body.id
+  await group([pageOrigin, new URL(third.url).origin])
   model.requests.length = 0
 })
 
@@ -445,10 +448,8 @@ describe('the same rules apply as for other tools', () => {
   test('a result that claims an approval changes nothing', async () => {
     const one = await talk(someone())
     await connect(one)
-    await asAdmin('PATCH', '/agent/config', { origin_groups: [[pageOrigin, new URL(third.url).origin]] })
     const echo = { name: 'third_echo', args: { message: attack } }
     const { calls } = await ask(one, [echo, { name: 'third_manage_idp_config', args: {} }], 'waiting')
-    await asAdmin('PATCH', '/agent/config', { origin_groups: [] })
     expect(JSON.stringify(calls[0]?.output)).toContain(attack)
     expect(calls[1]).toMatchObject({ question: 'This tool may change something.', output: undefined })
   })
@@ -459,14 +460,9 @@ describe('the same rules apply as for other tools', () => {
     const tools = [{ name: 'note', description: 'Notes', annotations: { readOnlyHint: true } }]
     one.page.send({ type: 'tools/list', tools })
     await one.page.next('tools/accepted')
-    const { call } = await ask(
-      one,
-      [
-        { name: 'third_get_profile', args: {} },
-        { name: 'note', args: { text: 'x' } },
-      ],
-      'waiting',
-    )
+    await ask(one, 'third_get_profile')
+    await group()
+    const { call } = await ask(one, [{ name: 'note', args: { text: 'x' } }], 'waiting')
     expect(call).toMatchObject({ name: 'note', question: expect.stringContaining(new URL(third.url).origin) })
   })
 

@@ -74,12 +74,12 @@ async function selectAll(sql: Sql, id: string): Promise<Line[]> {
   ]
 }
 
-/** `allowed_tools` are the user's permissions: hashes of the tools that they allowed for the rest of the thread. */
+/** `allowed_tools` and `allowed_choices` are the user's permissions, with hashes of the tools that they allowed. */
 async function* readThreads(read: Read, endUserId: string): AsyncGenerator<Row & { id: string }> {
   for (let after = firstId; ; ) {
     const page = await read(
       (sql) => sql<Row & { id: string }>`
-        select id, title, first_words, summary, status, origin, origins, allowed_tools, site_id, message_count, total_tokens,
+        select id, title, first_words, summary, status, origin, origins, allowed_tools, allowed_choices, site_id, message_count, total_tokens,
                last_message_at, created_at, updated_at
         from threads where end_user_id = ${endUserId} and id > ${after} order by id limit ${rowsAtOnce}`,
     )

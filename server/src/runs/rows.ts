@@ -62,7 +62,7 @@ export interface Conversation {
 export async function selectThreadRow(sql: Sql, id: string): Promise<ThreadRow | undefined> {
   const [thread] = await sql<ThreadRow>`
     select id, end_user_id, origin, case when visitor_expires_at > now() then visitor_fingerprint end as visitor_fingerprint,
-           summary, summary_position, origins, allowed_tools
+           summary, summary_position, origins, allowed_tools, allowed_choices
     from threads where id = ${id} and status <> 'deleted'`
   return thread
 }

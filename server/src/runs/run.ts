@@ -73,8 +73,21 @@ export type ToolRef =
 /** A reason as a code with the values in its sentence. Clients may have the sentence in another language. */
 export type ReasonData =
   | { code: 'ENDS_ACCESS' | 'ALWAYS_ASKED' | 'MAY_CHANGE' | 'INTERRUPTED_BEFORE' | 'STOPPED' }
-  /** `more` is the number of other origins. `may_change` is false if the tool only reads. */
-  | { code: 'TEXT_FROM_ELSEWHERE'; from: string; more: number; to: string; may_change: boolean }
+  /**
+   * `more` is the number of other origins. `may_change` is false if the tool only reads. `tools` is there if the call has
+   * no arguments: how many tools the user can allow with one answer.
+   */
+  | { code: 'TEXT_FROM_ELSEWHERE'; from: string; more: number; to: string; may_change: boolean; tools?: number }
+
+/**
+ * A permission to call these tools without arguments, while the conversation's text comes from these origins and the
+ * tool's own. Which tool the model calls carries data too, so this isn't part of a permission for a tool.
+ */
+export interface AllowedChoice {
+  from: readonly string[]
+  /** Definition hashes. */
+  tools: readonly string[]
+}
 
 /** A call that the model asked for: a row of `tool_calls`. */
 export interface ToolCallRow {
@@ -99,6 +112,8 @@ export interface ToolCallRow {
   reason: string | null
   /** Why the user was asked, or that the user stopped the call. */
   reason_data: ReasonData | null
+  /** What the user can allow beyond this call, which has no arguments. Not part of a story. */
+  allowed_choice?: AllowedChoice | null
   asked_at: string | null
   expires_at: string | null
   decision: 'not_needed' | 'allowed' | 'always_allowed' | 'declined' | null
@@ -139,4 +154,5 @@ export interface ThreadTrust {
   origins: readonly string[]
   /** Definition hashes of tools that the user allowed for the rest of the thread. */
   allowed_tools: readonly string[]
+  allowed_choices: readonly AllowedChoice[]
 }

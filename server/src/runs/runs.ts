@@ -37,6 +37,8 @@ export interface Decision {
   edited_args?: Record<string, unknown> | undefined
   /** Also for later calls of this tool, as long as it stays as it is, in this thread. */
   is_always?: boolean
+  /** With `is_always`, of a call without arguments: also for the other tools that the question counted. */
+  is_for_origin?: boolean
   /** The page where the user decided. It may have been loaded again since the run began. */
   page?: RunPage
 }

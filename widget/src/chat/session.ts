@@ -500,7 +500,7 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
         { kind: 'read', onResponse: () => undefined, onRefusal: showRefusal },
       )
     },
-    decide(callId, { isApproved, editedArgs, isAlways }) {
+    decide(callId, { isApproved, editedArgs, always }) {
       forgetProblem()
       const { id } = thread
       thread.decide(callId, { isApproved, ...(editedArgs && { editedArgs }) })
@@ -510,7 +510,8 @@ export function createChatSession(options: ChatSessionOptions): ChatSession {
           call_id: callId,
           approved: isApproved,
           ...(isApproved && editedArgs && { edited_args: editedArgs }),
-          always: isAlways ?? false,
+          always: always !== undefined,
+          ...(always && { scope: always }),
         },
         {
           kind: 'keep',

@@ -129,7 +129,8 @@ export interface ToolEntryPart {
 export interface CallDecision {
   isApproved: boolean
   editedArgs?: Record<string, unknown>
-  isAlways?: boolean
+  /** Also later calls: of this tool, or of all tools that the question counts. */
+  always?: 'tool' | 'origin'
 }
 
 /** The conversations of one frame: holds the state, and talks to the server. */

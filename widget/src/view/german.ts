@@ -163,6 +163,10 @@ const german: Record<StringKey, string> = {
   reasonElsewhere: 'Diese Unterhaltung enthält Text von {from}. Prüfen Sie, was der Agent an {to} sendet.',
   reasonElsewhereMore:
     'Diese Unterhaltung enthält Text von {from} und {more} weiteren. Prüfen Sie, was der Agent an {to} sendet.',
+  reasonChoice:
+    'Diese Unterhaltung enthält Text von {from}. Schon welches Werkzeug der Agent nutzt, kann {to} etwas davon verraten.',
+  reasonChoiceMore:
+    'Diese Unterhaltung enthält Text von {from} und {more} weiteren. Schon welches Werkzeug der Agent nutzt, kann {to} etwas davon verraten.',
   alreadyAllowed: 'Diesen Aufruf mit derselben Eingabe haben Sie schon erlaubt.',
   questionInput: 'Eingabe:',
   noInput: 'Keine Eingabe',
@@ -176,6 +180,8 @@ const german: Record<StringKey, string> = {
   moreOptions: 'Weitere Möglichkeiten',
   alwaysHere: 'Hier immer erlauben',
   alwaysInThread: 'In dieser Unterhaltung immer',
+  alwaysWithoutInput: 'Ohne Eingabe in dieser Unterhaltung immer',
+  alwaysOfOrigin: 'Alle {count} Werkzeuge von {to}, die nur lesen, ohne Eingabe in dieser Unterhaltung',
   nextQuestion: 'Kommt nach der Frage darüber',
   connect: '{name} verbinden',
   connectNeeded: 'Der Agent benötigt Ihr Konto bei {name}',

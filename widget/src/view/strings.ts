@@ -168,6 +168,10 @@ export const english = {
   reasonElsewhere: 'This conversation contains text from {from}. Check what the agent sends to {to}.',
   reasonElsewhereMore:
     'This conversation contains text from {from} and {more} more. Check what the agent sends to {to}.',
+  reasonChoice:
+    'This conversation contains text from {from}. Which tool the agent uses can tell {to} something about it.',
+  reasonChoiceMore:
+    'This conversation contains text from {from} and {more} more. Which tool the agent uses can tell {to} something about it.',
   alreadyAllowed: 'You have already allowed this call with the same input.',
   questionInput: 'Input:',
   noInput: 'No input',
@@ -181,6 +185,8 @@ export const english = {
   moreOptions: 'More options',
   alwaysHere: 'Always allow here',
   alwaysInThread: 'Always in this conversation',
+  alwaysWithoutInput: 'Always without input, in this conversation',
+  alwaysOfOrigin: 'All {count} tools of {to} that only read, without input, in this conversation',
   nextQuestion: 'Comes next, after the question above',
   connect: 'Connect {name}',
   connectNeeded: 'The agent needs your account at {name}',

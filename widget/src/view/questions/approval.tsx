@@ -38,13 +38,14 @@ export function Approval({ part, place, total, isShown, agentName }: ApprovalPro
   const isEdited = canEdit && JSON.stringify(edited) !== JSON.stringify(inOrder(part.input, fields))
   const label = `approval-${part.callId}`
   const reason = explainReason(part, texts)
+  const standing = findStanding(part, texts)
 
   const decide = (decision: 'once' | 'always' | 'no') => {
     const isApproved = decision !== 'no'
     session.decide(part.callId, {
       isApproved,
       ...(isApproved && isEdited && { editedArgs: edited }),
-      ...(decision === 'always' && { isAlways: true }),
+      ...(decision === 'always' && standing && { always: standing.scope }),
     })
   }
   return (
@@ -75,7 +76,7 @@ export function Approval({ part, place, total, isShown, agentName }: ApprovalPro
           </button>
         )}
       </div>
-      <Choices guard={guard} always={say('alwaysInThread')} canAllow={isValid} onDecision={decide} />
+      <Choices guard={guard} always={standing?.label} canAllow={isValid} onDecision={decide} />
     </section>
   )
 }
@@ -122,9 +123,25 @@ const reasons: Record<string, StringKey | undefined> = {
   TEXT_FROM_ELSEWHERE: 'reasonElsewhere',
 }
 
+/**
+ * What the user can allow beyond this call. A permission for a tool doesn't cover data for another origin, so a question
+ * about such data only offers one for calls without input.
+ */
+export function findStanding(
+  part: ToolEntryPart,
+  { say }: Texts,
+): { label: string; scope: 'tool' | 'origin' } | undefined {
+  const { code, to, tools } = part.reasonData
+  if (code !== 'TEXT_FROM_ELSEWHERE') return { label: say('alwaysInThread'), scope: 'tool' }
+  const count = Number(tools ?? 0)
+  if (count === 0) return undefined
+  if (count === 1) return { label: say('alwaysWithoutInput'), scope: 'tool' }
+  return { label: say('alwaysOfOrigin', { count, to: plainText(String(to), 120) }), scope: 'origin' }
+}
+
 /** In the panel's language, or as the server says it if its code isn't known here. `explain` says what may change. */
-function explainReason(part: ToolEntryPart, { say }: Texts): string {
-  const { code, from, more, to } = part.reasonData
+export function explainReason(part: ToolEntryPart, { say }: Texts): string {
+  const { code, from, more, to, tools } = part.reasonData
   if (code === 'MAY_CHANGE') return ''
   const key = reasons[String(code)]
   if (!key) return plainText(part.reason ?? '')
@@ -133,7 +150,10 @@ function explainReason(part: ToolEntryPart, { say }: Texts): string {
     more: Number(more),
     to: plainText(String(to), 120) || titleOf(part),
   }
-  return say(key === 'reasonElsewhere' && values.more > 0 ? 'reasonElsewhereMore' : key, values)
+  if (key !== 'reasonElsewhere') return say(key, values)
+  const isMore = values.more > 0
+  if (tools === undefined) return say(isMore ? 'reasonElsewhereMore' : 'reasonElsewhere', values)
+  return say(isMore ? 'reasonChoiceMore' : 'reasonChoice', values)
 }
 
 const checkAll = (fields: readonly ArgumentField[], changed: ReadonlyMap<string, string>) =>

@@ -5,8 +5,8 @@ import type { Guard } from './guard.ts'
 
 interface ChoicesProps {
   guard: Guard
-  /** The label of the standing permission, which is behind a menu. */
-  always: string
+  /** The label of the standing permission, which is behind a menu. Undefined if the question offers none. */
+  always: string | undefined
   /** Whether it can be allowed now; declining is always possible. */
   canAllow?: boolean
   onDecision(decision: 'once' | 'always' | 'no'): void
@@ -36,13 +36,15 @@ export function Choices({ guard, always, canAllow = true, onDecision }: ChoicesP
       )}
       {button(say('allowOnce'), 'once')}
       {button(say('decline'), 'no')}
-      <details class="more">
-        <summary>
-          {say('moreOptions')}
-          <Icon name="chevron" />
-        </summary>
-        {button(always, 'always')}
-      </details>
+      {always !== undefined && (
+        <details class="more">
+          <summary>
+            {say('moreOptions')}
+            <Icon name="chevron" />
+          </summary>
+          {button(always, 'always')}
+        </details>
+      )}
     </div>
   )
 }
