@@ -66,11 +66,11 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)
   const tickets = createTickets(service)
-  const heldAccess = createHeldAccess(service)
   const previewTokens = createPreviewTokens(service)
   const agentSessions = createAgentSessions(service)
   const models = await createModels(service)
   const agentSettings = createAgentSettings(service)
+  const heldAccess = createHeldAccess(service, async (id) => (await agentSettings.of(id)).anonymous.is_enabled)
   const billing = await createBilling(service)
   const billingWork = createBillingWork({ ...service, billing })
   const remoteTools = createRemoteTools(service, builtInNames)
@@ -79,6 +79,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const telemetry = createTelemetry(service)
   const runs = await createRuns({
     ...service,
+    heldAccess,
     telemetry,
     models,
     agentSettings,
@@ -86,7 +87,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     toolbox: createToolbox({ ...service, hub, remoteTools }, (id) => agentSettings.of(id)),
     anonymous: createAnonymousLimits(service),
   })
-  const agUi = await createAgUi({ ...service, runs, agentSessions })
+  const agUi = await createAgUi({ ...service, runs, agentSessions, heldAccess })
   const chat = createChat({ ...service, runs, agentSettings, models })
   const runtime = await createRuntime(service, tickets, heldAccess, hub, chat, runs, toolCalls)
   const expiry = keepExpiring(service)
@@ -138,8 +139,8 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
       await billing?.close()
       await runtime.close()
       await agUi.close()
-      heldAccess.stop()
       await runs.close()
+      heldAccess.stop()
       await telemetry?.close()
       await hub.close()
       await toolCalls.close()

@@ -14,7 +14,7 @@ import { openPage, type Page, type PageOptions, pageOrigin } from './page.ts'
 /** An organization with pages that embed the widget, and signed-in end users. */
 export interface Shop extends HttpService {
   keyId: string
-  exchange(who?: Person): Promise<{ ticket: string; userId: string }>
+  exchange(who?: Person, publishableKey?: string): Promise<{ ticket: string; userId: string }>
   ticket(who?: Person): Promise<string>
   page(who?: Person, options?: PageOptions): Promise<Page>
   /** Opens the page of an anonymous visitor, with another publishable key. */

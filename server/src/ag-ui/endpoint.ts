@@ -7,6 +7,7 @@ import { describeFailure } from '../http/rest.ts'
 import { failure, invalid, notFound } from '../lib/errors.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
 import type { Runs, Speaker } from '../runs/runs.ts'
+import type { EndOfConversation, HeldAccess, HeldConversation } from '../tickets/held-access.ts'
 import { checkStanding } from '../tickets/standing.ts'
 import { createAttendance } from './attendance.ts'
 import { Follower } from './follower.ts'
@@ -27,14 +28,32 @@ export interface AgUi {
   close(): Promise<void>
 }
 
+/** A request whose access can end at any time, like that of a socket. */
+class Visit implements HeldConversation {
+  readonly isConversation = true
+  readonly session: AgentSession
+  /** Aborts with the response for requests that aren't answered yet. */
+  readonly abort = new AbortController()
+  follower: Follower | undefined
+
+  constructor(session: AgentSession) {
+    this.session = session
+  }
+
+  accessEnded(why: EndOfConversation): void {
+    this.abort.abort(invalidSession(endedBecause[why]))
+    this.follower?.endAccess(why)
+  }
+}
+
 /** `graceMs` is for tests; see attendance.ts. */
 export async function createAgUi(
-  service: Service & { runs: Runs; agentSessions: AgentSessions },
+  service: Service & { runs: Runs; agentSessions: AgentSessions; heldAccess: HeldAccess },
   graceMs?: number,
 ): Promise<AgUi> {
   const attendance = await createAttendance(service, graceMs)
   const needs = { ...service, attendance, links: createConnectLinks(service) }
-  const open = new Set<Follower>()
+  const visits = new Set<Visit>()
 
   const speakerOf = ({ holder, visitor }: AgentSession, request: IncomingMessage): Speaker => ({
     holder,
@@ -43,32 +62,33 @@ export async function createAgUi(
     is_own_frame: false,
   })
 
-  async function run(session: AgentSession, request: IncomingMessage, response: ServerResponse, seen: Observation) {
+  async function run(visit: Visit, request: IncomingMessage, response: ServerResponse, seen: Observation) {
+    const { session, abort } = visit
     requireEventStream(request.headers)
     const text = await readText(request, bodyLimit)
     const input = readRunRequest(readJson(text))
+    abort.signal.throwIfAborted()
     const release = attendance.admit(session.holder, session.visitor, Buffer.byteLength(text))
     const closed = new Promise<void>((resolve) => response.once('close', resolve))
     const stream = new EventStream(response, seen.headers)
     const follower = new Follower(needs, speakerOf(session, request), input, stream)
-    open.add(follower)
+    visit.follower = follower
     try {
-      await follower.begin()
+      await follower.begin(abort.signal)
       await closed
     } finally {
-      open.delete(follower)
       release()
     }
   }
 
-  async function stop(session: AgentSession, request: IncomingMessage, response: ServerResponse, seen: Observation) {
+  async function stop({ session }: Visit, request: IncomingMessage, response: ServerResponse, seen: Observation) {
     const { thread } = readStopRequest(readJson(await readText(request, shortBodyLimit)))
     await service.runs.stop(speakerOf(session, request), thread)
     response.writeHead(204, seen.headers).end()
   }
 
   async function connect(
-    { holder }: AgentSession,
+    { session: { holder } }: Visit,
     request: IncomingMessage,
     response: ServerResponse,
     seen: Observation,
@@ -94,7 +114,17 @@ export async function createAgUi(
           return name
         }
         requireJsonPost(request)
-        await act(await requireSession(service, request, observation), request, response, observation)
+        const session = readSession(service, request, observation)
+        const visit = new Visit(session)
+        visits.add(visit)
+        service.heldAccess.hold(session.holder, visit)
+        try {
+          await requireStanding(service, visit)
+          await act(visit, request, response, observation)
+        } finally {
+          visits.delete(visit)
+          service.heldAccess.release(session.holder, visit)
+        }
       } catch (error) {
         const { status, headers, body } = describeFailure(service, error, observation)
         if (response.headersSent) response.destroy()
@@ -103,7 +133,7 @@ export async function createAgUi(
       return name
     },
     endStreams() {
-      for (const follower of open) follower.interrupt()
+      for (const { follower } of visits) follower?.interrupt()
     },
     close: () => attendance.close(),
   }
@@ -140,12 +170,11 @@ function requireEventStream({ accept = '*/*' }: IncomingHttpHeaders): void {
   throw failure(406, 'NOT_ACCEPTABLE', 'The response is an event stream. Send Accept: text/event-stream.')
 }
 
-/** Checks the session on every request, so that it ends with its key and its end user. */
-async function requireSession(
+function readSession(
   service: Service & { agentSessions: AgentSessions },
   { headers }: IncomingMessage,
   observation: Observation,
-): Promise<AgentSession> {
+): AgentSession {
   const [, token] = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? []
   const session = token === undefined ? undefined : service.agentSessions.open(token)
   if (!session) throw invalidSession('The session token is missing or isn’t valid.')
@@ -159,17 +188,23 @@ async function requireSession(
     observation.headers.vary = 'Origin'
   }
   if (expiresAt <= service.clock()) throw invalidSession('The session token has expired.')
-  const [standing] = await checkStanding(service, holder.organization_id, [holder])
-  if (standing !== 'stands') throw invalidSession(endedBecause[standing ?? 'terms_changed'])
   return session
 }
 
-const endedBecause = {
+/** Checks the session on every request, so that it ends with its key and its end user. */
+async function requireStanding(service: Service, { session: { holder }, abort }: Visit): Promise<void> {
+  const [standing = 'terms_changed'] = await checkStanding(service, holder.organization_id, [holder])
+  if (standing !== 'stands') throw invalidSession(endedBecause[standing])
+  abort.signal.throwIfAborted()
+}
+
+const endedBecause: Record<EndOfConversation, string> = {
   key_revoked: 'The session’s publishable key was revoked.',
   user_removed: 'The session’s end user was deleted.',
   member_left: 'The access of the session’s member has ended.',
   user_deactivated: 'The organization’s directory has deactivated the session’s user.',
   terms_changed: 'The session’s origin or identity provider is no longer allowed.',
+  visitors_refused: 'Anonymous visitors can no longer talk to the agent.',
 }
 
 const invalidSession = (reason: string) =>

@@ -7,6 +7,7 @@ import { explainEnd, unknownOutcome } from '../run-feeds/chunks.ts'
 import { selectLateResults } from '../runs/late-results.ts'
 import type { RunError, RunStatus } from '../runs/run.ts'
 import type { Position, Runs, Speaker, Viewer } from '../runs/runs.ts'
+import { type EndOfConversation, explainEndOfAccess } from '../tickets/held-access.ts'
 import type { Attendance } from './attendance.ts'
 import { Projection } from './projection.ts'
 import type { RunRequest } from './request.ts'
@@ -69,14 +70,18 @@ export class Follower implements Viewer {
     this.#thread = `${speaker.holder.organization_id}:${request.thread}`
   }
 
-  /** Throws if the client's message or answers are refused, before anything is sent. */
-  async begin(): Promise<void> {
+  /**
+   * Throws if the client's message or answers are refused, before anything is sent. So does a signal that aborts until
+   * then.
+   */
+  async begin(signal: AbortSignal): Promise<void> {
     const { decisions, results, message } = this.#request
     let late = new Map<string, string>()
     try {
       if (!message || decisions.length > 0 || results.length > 0) await this.#answer()
       if (message) await this.#say(message)
       late = await this.#findLateResults()
+      signal.throwIfAborted()
     } catch (error) {
       this.#endWatch?.()
       throw error
@@ -94,6 +99,13 @@ export class Follower implements Viewer {
   interrupt(): void {
     const message = 'The server restarts. The agent continues; send the request again to see the rest.'
     this.#end(this.#projection.fail('SERVER_RESTARTING', message))
+  }
+
+  /** The client's access has ended. The run ends with it, unless it was started with another key or identity. */
+  endAccess(why: EndOfConversation): void {
+    if (this.#state !== 'streaming') return
+    this.#stream.end(this.#projection.fail('ACCESS_ENDED', explainEndOfAccess(why)))
+    this.#closed()
   }
 
   chunks(run: { id: string; attempt: number }, n: number, chunks: readonly UIMessageChunk[]): void {
@@ -219,7 +231,7 @@ export class Follower implements Viewer {
     this.#endWatch?.()
   }
 
-  /** The client disconnected. Keeps watching, because a run that rests needs no stop. */
+  /** The client is gone. Keeps watching, because a run that rests needs no stop. */
   #closed(): void {
     if (this.#state !== 'streaming') return
     this.#state = 'lost'
@@ -241,6 +253,8 @@ export class Follower implements Viewer {
     try {
       await runs.stop(this.#speaker, this.#request.thread)
     } catch (error) {
+      // The thread is gone, and its run with it.
+      if (error instanceof Failure && error.envelope.status === 404) return
       log.error({ err: error, thread_id: this.#request.thread }, 'Could not stop the run of a client that left')
     }
   }

@@ -20,6 +20,7 @@ import { lockThread, requireThread } from '../runs/speakers.ts'
 import { createTextSaver } from '../runs/text-saver.ts'
 import type { Sql } from '../stores/database.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
+import { explainEndOfAccess, type HeldAccess, type HeldConversation } from '../tickets/held-access.ts'
 import { findStanding } from '../tickets/standing.ts'
 import { fitResult } from '../untrusted/long-results.ts'
 import { readRows, workOn } from './loop.ts'
@@ -42,7 +43,7 @@ import {
   tooManyRuns,
 } from './thread-changes.ts'
 import { addOrigins } from './tool-calls.ts'
-import { interruptedTooOften, type RunParts, type RunRows, runLimits, type Work } from './work.ts'
+import { interruptedTooOften, RunFailed, type RunParts, type RunRows, runLimits, type Work } from './work.ts'
 
 interface Needs extends Service {
   models: Models
@@ -51,18 +52,16 @@ interface Needs extends Service {
   agentSettings: AgentSettingsReader
   anonymous: AnonymousLimits
   telemetry: Telemetry | undefined
+  heldAccess: HeldAccess
 }
 
-const accessEnded: RunError = {
-  code: 'ACCESS_ENDED',
-  message: 'Your access has ended: your organization has deactivated or deleted your account.',
-}
+const accessEnded: RunError = { code: 'ACCESS_ENDED', message: explainEndOfAccess('user_removed') }
 
 /** Messages that can wait while a run goes on. */
 const mostQueued = 5
 
 export async function createRuns(service: Needs): Promise<Runs> {
-  const { database, log } = service
+  const { database, heldAccess, log } = service
   const feeds = await createFeeds(service)
   const texts = createTextSaver(service)
   const leases = createLeases(service, takeOver)
@@ -96,9 +95,17 @@ export async function createRuns(service: Needs): Promise<Runs> {
       trace: service.telemetry?.startRun(run),
     }
     noteShown(work, story.calls)
+    const held: HeldConversation = {
+      isConversation: true,
+      accessEnded: (why) => lease.end(new RunFailed('ACCESS_ENDED', explainEndOfAccess(why))),
+    }
+    heldAccess.hold(holder, held)
     const done = workOn(parts, work, rows)
       .catch((error) => log.error({ err: error, run_id: id }, 'The work on a run ended unexpectedly'))
-      .finally(() => working.delete(work))
+      .finally(() => {
+        heldAccess.release(holder, held)
+        working.delete(work)
+      })
     working.set(work, done)
   }
 
@@ -185,6 +192,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     checkMessage(message)
     await admit(speaker)
     const { organization_id } = speaker.holder
+    const changes = heldAccess.changeCount()
     const { started, rows, ...sent } = await database.asOrg(organization_id, async (sql) => {
       const { thread_id, page, client } = message
       const look = () =>
@@ -228,7 +236,8 @@ export async function createRuns(service: Needs): Promise<Runs> {
       const [started, , rows] = await creating
       return { run_id: id, is_queued: false, started, rows }
     })
-    if (started) begin(organization_id, started, rows)
+    // Otherwise the rows are read again, because they may be from before a change that the run wasn't there for.
+    if (started) begin(organization_id, started, changes === heldAccess.changeCount() ? rows : undefined)
     return sent
   }
 

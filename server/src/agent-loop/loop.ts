@@ -5,6 +5,7 @@ import { LeaseLost, Stopped } from '../runs/leases.ts'
 import { type Conversation, type RunStory, selectConversation } from '../runs/rows.ts'
 import type { Run, RunError, RunStatus, ToolCallRow } from '../runs/run.ts'
 import type { Sql } from '../stores/database.ts'
+import { explainEndOfAccess } from '../tickets/held-access.ts'
 import { findStanding, type Standing } from '../tickets/standing.ts'
 import { describeFinish, selectInterruptedCalls, settleInterruptedCalls } from './metering.ts'
 import { takeStep } from './model-step.ts'
@@ -104,11 +105,14 @@ async function requireStanding(
 ): Promise<void> {
   const expiresAt = run.holder.end_user?.identity_expires_at ?? Number.POSITIVE_INFINITY
   if (standing !== 'stands' || expiresAt + clockSkewMs < clock()) {
-    throw new RunFailed('ACCESS_ENDED', 'Your access has ended or expired. Sign in again, then continue.')
+    throw new RunFailed(
+      'ACCESS_ENDED',
+      explainEndOfAccess(standing === 'stands' || !standing ? 'terms_changed' : standing),
+    )
   }
   if (run.holder.end_user) return
   const { anonymous } = await settingsOf(run.organizationId)
-  if (!anonymous.is_enabled) throw new RunFailed('ACCESS_ENDED', 'Sign in to talk to the assistant.')
+  if (!anonymous.is_enabled) throw new RunFailed('ACCESS_ENDED', explainEndOfAccess('visitors_refused'))
 }
 
 /** The same tolerance as for sessions. */

@@ -217,8 +217,8 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
     const failure = isStopped ? undefined : (failed?.reason ?? 'interrupted')
     trace?.end({ ...reply, tokens: usage, finish: isStopped ? 'stopped' : 'error', failure })
     await lease.write(async (sql) => {
-      // What the user saw before they stopped it stays.
-      if (isStopped) await saveStep(sql, work, step, reply.text, 'stopped')
+      // What the user saw before the run was ended stays.
+      if (lease.signal.aborted) await saveStep(sql, work, step, reply.text, isStopped ? 'stopped' : 'failed')
       await settleModelCall(sql, run, call, usage, isStopped ? 'stopped' : `failed: ${failure}`)
     })
     if (!failed) throw error

@@ -17,7 +17,7 @@ interface Held {
 
 /** This node's right to work on a run. */
 export interface Lease extends Held {
-  /** Aborts with a `Stopped` or a `LeaseLost`. */
+  /** Aborts with a `Stopped`, a `LeaseLost`, or what `end` was called with. */
   signal: AbortSignal
   /**
    * A transaction that only happens if the lease still holds. The work must not do anything but SQL, and wait for `held`
@@ -26,6 +26,8 @@ export interface Lease extends Held {
   write<T>(work: (sql: Transaction, held: Promise<void>) => Promise<T>): Promise<T>
   /** Loses the lease if it has ended by this process's clock, because the process was suspended. */
   mayStillCall(): boolean
+  /** Ends the run for this reason. */
+  end(reason: Error): void
   /** Ends the work without writing anything. */
   lose(): void
   release(): void
@@ -155,6 +157,7 @@ export function createLeases({ database, log }: Needed, takeOver: (run: Abandone
           if (performance.now() >= endsAt) lease.lose()
           return !abort.signal.aborted
         },
+        end: (reason) => abort.abort(reason),
         lose: () => abort.abort(new LeaseLost()),
         release: () => {
           if (held.get(runId) === lease) held.delete(runId)

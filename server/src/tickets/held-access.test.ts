@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => app.close())
 
 function openHeldAccess() {
-  const access = createHeldAccess(app.service)
+  const access = createHeldAccess(app.service, async () => true)
   onTestFinished(() => access.stop())
   return access
 }

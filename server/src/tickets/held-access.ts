@@ -6,18 +6,29 @@ import { checkStanding, type Standing } from './standing.ts'
 
 /** Something that stays open because a ticket was valid, such as a socket. */
 export interface Held {
+  isConversation?: false
   /** The ticket's holder no longer may have it. After `terms_changed`, the ticket exchange decides. */
   accessEnded(why: EndOfAccess): void
 }
 
+/** Something that the agent works on or shows: a run, or an AG-UI stream. It can't be given a new ticket. */
+export interface HeldConversation {
+  isConversation: true
+  accessEnded(why: EndOfConversation): void
+}
+
 export type EndOfAccess = Exclude<Standing, 'stands'>
+/** `visitors_refused`: the organization no longer lets anonymous visitors talk to the agent. */
+export type EndOfConversation = EndOfAccess | 'visitors_refused'
 
 /** Ends what ticket holders hold open when their key, end user, identity provider or membership changes. */
 export interface HeldAccess {
   /** Replaces what the same holder held before: an arrival becomes a socket, and a socket a session. */
-  hold(holder: TicketHolder, held: Held): void
+  hold(holder: TicketHolder, held: Held | HeldConversation): void
   /** Does nothing if the holder holds something else by now. */
-  release(holder: TicketHolder, held: Held): void
+  release(holder: TicketHolder, held: Held | HeldConversation): void
+  /** The number of changes so far. What was read before the last one may be outdated, and wasn't judged if not yet held. */
+  changeCount(): number
   /** Changes that no message has announced take effect this way. */
   recheckIfDue(now: number): void
   stop(): void
@@ -29,10 +40,12 @@ const recheckConcurrency = 2
 
 export function createHeldAccess(
   service: Pick<Service, 'changes' | 'clock' | 'config' | 'database' | 'log'>,
+  mayVisitorsTalk: (organizationId: string) => Promise<boolean>,
 ): HeldAccess {
   const { changes, clock, log } = service
-  const held = new Map<TicketHolder, Held>()
+  const held = new Map<TicketHolder, Held | HeldConversation>()
   const holders = new TopicIndex<TicketHolder>()
+  let changeCount = 0
   let recheckedAt = clock()
   let isRecheckDue = false
   let isRechecking = false
@@ -69,8 +82,18 @@ export function createHeldAccess(
   async function judgeTogether(batch: readonly TicketHolder[]): Promise<void> {
     const [first] = batch
     if (!first) return
-    const standings = await checkStanding(service, first.organization_id, batch)
-    for (const [index, holder] of batch.entries()) judge(holder, standings[index] ?? 'stands')
+    const { organization_id } = first
+    const [standings, areVisitorsWelcome] = await Promise.all([
+      checkStanding(service, organization_id, batch),
+      batch.some((holder) => !holder.end_user && held.get(holder)?.isConversation)
+        ? mayVisitorsTalk(organization_id)
+        : true,
+    ])
+    for (const [index, holder] of batch.entries()) {
+      judge(holder, standings[index] ?? 'stands')
+      const one = held.get(holder)
+      if (one?.isConversation && !holder.end_user && !areVisitorsWelcome) one.accessEnded('visitors_refused')
+    }
   }
 
   /** An arrival may have become a socket during the check. A session with a new ticket has been checked with that. */
@@ -82,20 +105,36 @@ export function createHeldAccess(
     for (const holder of holders.of(topic)) judge(holder, standing)
   }
 
+  function recheckAll(all: Iterable<TicketHolder>): void {
+    for (const batch of batchesOf(all, recheckBatch)) void recheckTogether(batch)
+  }
+
+  /** The change may concern only some of them. Pages get a new ticket, if they may stay; conversations can't. */
+  function termsChanged(topic: string): void {
+    const isConversation = (holder: TicketHolder) => held.get(holder)?.isConversation === true
+    const { true: conversations = [], false: pages = [] } = Object.groupBy(holders.of(topic), (holder) =>
+      isConversation(holder) ? 'true' : 'false',
+    )
+    for (const holder of pages) judge(holder, 'terms_changed')
+    recheckAll(conversations)
+  }
+
   async function keyChanged(topic: string): Promise<void> {
     const [holder] = holders.of(topic)
     if (!holder) return
     const [standing] = await checkStanding(service, holder.organization_id, [{ ...holder, end_user: undefined }])
-    judgeAll(topic, standing === 'key_revoked' ? standing : 'terms_changed')
+    if (standing === 'key_revoked') judgeAll(topic, standing)
+    else termsChanged(topic)
   }
 
   const stop = changes.watch({
     changed(topic) {
+      changeCount += 1
       const [kind] = parseTopic(topic)
       if (kind === 'key')
         keyChanged(topic).catch((error) => {
           log.error({ err: error }, 'Could not look up a changed key; asking its pages for new tickets')
-          judgeAll(topic, 'terms_changed')
+          termsChanged(topic)
         })
       else if (kind === 'end-user')
         // The tickets of one end user can have different verified addresses.
@@ -103,24 +142,27 @@ export function createHeldAccess(
           log.error({ err: error }, 'Could not look up a changed end user; ending their sessions')
           judgeAll(topic, 'user_removed')
         })
-      else if (kind === 'user')
-        for (const batch of batchesOf(holders.of(topic), recheckBatch)) void recheckTogether(batch)
+      else if (kind === 'user' || kind === 'agent-settings') recheckAll(holders.of(topic))
       else if (kind === 'grant' || kind === 'session') judgeAll(topic, 'member_left')
-      else if (kind === 'identity-provider') judgeAll(topic, 'terms_changed')
+      else if (kind === 'identity-provider') termsChanged(topic)
     },
-    missed: recheck,
+    missed() {
+      changeCount += 1
+      recheck()
+    },
   })
 
   return {
     hold(holder, one) {
-      if (!held.has(holder)) holders.add(holder, topicsOf(holder))
+      if (!held.has(holder)) holders.add(holder, topicsOf(holder, one))
       held.set(holder, one)
     },
     release(holder, one) {
       if (held.get(holder) !== one) return
       held.delete(holder)
-      holders.delete(holder, topicsOf(holder))
+      holders.delete(holder, topicsOf(holder, one))
     },
+    changeCount: () => changeCount,
     recheckIfDue(now) {
       if (now - recheckedAt >= recheckMs) recheck()
     },
@@ -128,9 +170,12 @@ export function createHeldAccess(
   }
 }
 
-function topicsOf({ organization_id, publishable_key_id, end_user }: TicketHolder): string[] {
+function topicsOf(
+  { organization_id, publishable_key_id, end_user }: TicketHolder,
+  { isConversation }: Held | HeldConversation,
+): string[] {
   const found: string[] = [topics.key(publishable_key_id), topics.identityProvider(organization_id)]
-  if (!end_user) return found
+  if (!end_user) return isConversation ? [...found, topics.agentSettings(organization_id)] : found
   const { id, previewer } = end_user
   found.push(topics.endUser(id))
   if (!previewer) return found
@@ -138,6 +183,14 @@ function topicsOf({ organization_id, publishable_key_id, end_user }: TicketHolde
   if (previewer.grant_id) found.push(topics.grant(previewer.grant_id))
   if (previewer.sign_in) found.push(topics.session(previewer.sign_in.session))
   return found
+}
+
+/** Tells the user why they can't go on. */
+export function explainEndOfAccess(why: EndOfConversation): string {
+  if (why === 'visitors_refused') return 'Sign in to talk to the assistant.'
+  return why === 'user_removed' || why === 'user_deactivated'
+    ? 'Your access has ended: your organization has deactivated or deleted your account.'
+    : 'Your access has ended or expired. Sign in again, then continue.'
 }
 
 /** Each batch belongs to one organization. */
