@@ -494,6 +494,16 @@ const ChatThreadList = z.object({
   has_more: z.boolean(),
 })
 
+/** Precedes a `chat/message-list` that would be too long: the next chunks of one of its messages, from `n` on. */
+const ChatMessagePart = z.object({
+  type: z.literal('chat/message-part'),
+  request_id: RequestId,
+  thread_id: ThreadId,
+  message_id: z.uuid(),
+  n: z.int(),
+  chunks: z.array(z.record(z.string(), z.unknown())),
+})
+
 /** Oldest first. */
 const ChatMessageList = z.object({
   type: z.literal('chat/message-list'),
@@ -516,7 +526,7 @@ const ChatMessageList = z.object({
         created_at: z.string(),
         status: RunStatus,
         error: RunError.nullable(),
-        /** The whole message, in the form in which it is streamed. */
+        /** The message in the form in which it is streamed: what follows its `chat/message-part`s, if there are any. */
         chunks: z.array(z.record(z.string(), z.unknown())),
         feedback: z.enum(['up', 'down']).nullable(),
       }),
@@ -547,6 +557,7 @@ export const ServerMessage = z.discriminatedUnion('type', [
   ChatDone,
   ChatError,
   ChatThreadList,
+  ChatMessagePart,
   ChatMessageList,
 ])
 

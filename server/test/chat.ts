@@ -74,7 +74,7 @@ export function openChat(page: Page, thread: string = randomUUID(), transcript =
   page.socket.on('message', (data) => {
     const message = JSON.parse(String(data)) as ServerMessage
     transcript.read(message)
-    if ('request_id' in message) asked.get(message.request_id)?.(message)
+    if ('request_id' in message && message.type !== 'chat/message-part') asked.get(message.request_id)?.(message)
     for (const check of waiting) check()
   })
   const until = (id: string, condition: (shown: ShownRun) => boolean) =>

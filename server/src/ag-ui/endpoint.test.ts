@@ -5,6 +5,7 @@ import { HttpAgent, type RunAgentParameters } from '@ag-ui/client'
 import type { BaseEvent } from '@ag-ui/core'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
+import { addLongRuns } from '../../test/long-runs.ts'
 import { offer, pageOrigin } from '../../test/page.ts'
 import type { Script, ScriptedModel } from '../../test/scripted-model.ts'
 import { member, type Person, type Shop, startShop } from '../../test/shop.ts'
@@ -441,6 +442,20 @@ describe('a repeated request', () => {
     expect(shows()).toEqual(['user: Hi', 'assistant: Hello'])
     expect(model.requests).toHaveLength(1)
   })
+})
+
+test('a client that attaches to a run with 304 long results gets all of them', async () => {
+  const token = await tokenFor()
+  const threadId = await addLongRuns(shop, {
+    sub: member?.sub,
+    runs: [{ steps: 19, calls: 16, resultLength: 16_000 }],
+  })
+  const messages = [{ id: 'before', role: 'assistant', content: 'Earlier' }]
+  const events = await readEvents(await post(input({ threadId, messages }), { token }))
+  const results = events.filter(({ type }) => type === 'TOOL_CALL_RESULT')
+  expect(results).toHaveLength(304)
+  expect(new Set(results.map(({ content }) => content.length))).toEqual(new Set([16_000]))
+  expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED' })
 })
 
 describe('a client that disconnects', () => {

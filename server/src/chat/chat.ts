@@ -4,10 +4,12 @@ import type { Service } from '../foundation/service.ts'
 import { Failure } from '../lib/errors.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Chunk } from '../run-feeds/chunks.ts'
+import { portionsOf } from '../run-feeds/portions.ts'
 import type { RunPage } from '../runs/run.ts'
 import type { Runs, Speaker, Viewer } from '../runs/runs.ts'
 import { type AboutAgent, describeAgent } from './about.ts'
 import { rateMessage, readMessages } from './history.ts'
+import { Outbox } from './outbox.ts'
 import { changeThread, deleteThread, listThreads } from './own-threads.ts'
 
 type ChatMessage = Extract<ClientMessage, { type: `chat/${string}` }>
@@ -18,6 +20,8 @@ export interface ChatClient {
   speaker(): Speaker
   page(): RunPage
   say(message: ServerMessage): void
+  /** Resolves once the connection has taken the message: with false if it is closed. */
+  deliver(message: ServerMessage): Promise<boolean>
 }
 
 /** The agent's conversations on the widgets' sockets. */
@@ -35,15 +39,27 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
   /** The thread that a session shows. */
   const shown = new WeakMap<ChatClient, { threadId: string; end: () => void }>()
   const busy = new WeakMap<ChatClient, number>()
+  const outboxes = new WeakMap<ChatClient, Outbox>()
   const gone = new WeakSet<ChatClient>()
 
   /** Shows the thread's runs to the session, in place of another thread's. */
   async function show(client: ChatClient, threadId: string, have: Parameters<Runs['watch']>[3]) {
-    const { run, end } = await runs.watch(client.speaker(), threadId, viewerOf(client, threadId, links), have)
+    const viewer = viewerOf(client, outboxOf(client), threadId, links)
+    const { run, end } = await runs.watch(client.speaker(), threadId, viewer, have)
     shown.get(client)?.end()
-    if (gone.has(client)) end()
-    else shown.set(client, { threadId, end })
+    const endAll = () => {
+      viewer.end()
+      end()
+    }
+    if (gone.has(client)) endAll()
+    else shown.set(client, { threadId, end: endAll })
     return run
+  }
+
+  function outboxOf(client: ChatClient): Outbox {
+    const outbox = outboxes.get(client) ?? new Outbox(client)
+    outboxes.set(client, outbox)
+    return outbox
   }
 
   async function handle(client: ChatClient, message: ChatMessage): Promise<void> {
@@ -89,12 +105,11 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
         await deleteThread(service, speaker, message)
         return client.say({ type: 'chat/done', request_id })
       case 'chat/messages': {
-        const list = await readMessages(service, speaker, message)
-        const { organization_id } = speaker.holder
-        const messages = list.messages.map((each) =>
-          each.role === 'user' ? each : { ...each, chunks: [...links.addTo(organization_id, each.chunks as Chunk[])] },
-        )
-        return client.say({ type: 'chat/message-list', request_id, ...list, messages })
+        const addLinks = (chunks: readonly Chunk[]) => links.addTo(speaker.holder.organization_id, chunks)
+        return outboxOf(client).send({
+          messages: readMessages(service, speaker, message, addLinks),
+          isOver: () => gone.has(client),
+        })
       }
       case 'chat/adopt':
         await runs.adopt(speaker, message.thread_id, fingerprint(message.visitor_secret))
@@ -165,12 +180,37 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
   }
 }
 
-const viewerOf = (client: ChatClient, thread_id: string, links: ConnectLinks): Viewer => ({
-  chunks({ id, attempt }, n, chunks) {
-    const shown = links.addTo(client.speaker().holder.organization_id, chunks)
-    client.say({ type: 'chat/chunk', thread_id, run_id: id, attempt, n, chunks: [...shown] })
-  },
-  rested({ id, ...rest }) {
-    client.say({ type: 'chat/end', thread_id, run_id: id, ...rest })
-  },
-})
+/** Shows a thread's runs to a client. What comes after something long waits until that is sent. */
+function viewerOf(
+  client: ChatClient,
+  outbox: Outbox,
+  thread_id: string,
+  links: ConnectLinks,
+): Viewer & { end(): void } {
+  let hasEnded = false
+  const isOver = () => hasEnded
+
+  function pass(messages: readonly ServerMessage[]): void {
+    if (messages.length > 1 || !outbox.isEmpty) void outbox.send({ messages, isOver })
+    else for (const message of messages) client.say(message)
+  }
+
+  return {
+    chunks({ id, attempt }, n, chunks) {
+      const shown = [...links.addTo(client.speaker().holder.organization_id, chunks)]
+      let position = n
+      const messages: ServerMessage[] = []
+      for (const portion of portionsOf(shown)) {
+        messages.push({ type: 'chat/chunk', thread_id, run_id: id, attempt, n: position, chunks: portion })
+        position += portion.length
+      }
+      pass(messages)
+    },
+    rested({ id, ...rest }) {
+      pass([{ type: 'chat/end', thread_id, run_id: id, ...rest }])
+    },
+    end() {
+      hasEnded = true
+    },
+  }
+}

@@ -1,51 +1,124 @@
 import type { ClientMessage, ServerMessage } from '@inlay/protocol'
 import type { Service } from '../foundation/service.ts'
-import { describeStory } from '../run-feeds/chunks.ts'
-import { type MessageRow, type RunStory, selectQueued, selectStories } from '../runs/rows.ts'
+import { type Chunk, describeEnd, describeSteps, describeStory, startChunk } from '../run-feeds/chunks.ts'
+import { portionsOf } from '../run-feeds/portions.ts'
+import {
+  type MessageRow,
+  type RunRow,
+  type RunSize,
+  type RunStory,
+  selectParts,
+  selectQueued,
+  selectRunSizes,
+} from '../runs/rows.ts'
 import type { Speaker } from '../runs/runs.ts'
 import { requireThread } from '../runs/speakers.ts'
 import type { Sql } from '../stores/database.ts'
 import { saveFeedback } from '../threads/feedback.ts'
 
 type Asked<Type extends ClientMessage['type']> = Extract<ClientMessage, { type: Type }>
-type Told<Type extends ServerMessage['type']> = Omit<Extract<ServerMessage, { type: Type }>, 'type' | 'request_id'>
-type Message = Told<'chat/message-list'>['messages'][number]
+type Message = Extract<ServerMessage, { type: 'chat/message-list' }>['messages'][number]
 
-/** A page of a thread's messages, from the end. */
-export async function readMessages(
+/** About how many bytes of runs a page has at most, and a response has at once. */
+const mostBytesPerPage = 512 * 1024
+/** However long they are, because clients need as many to see what has changed. */
+const leastRunsPerPage = 2
+
+type Read = <Result>(select: (sql: Sql) => Promise<Result>) => Promise<Result>
+type AddLinks = (chunks: readonly Chunk[]) => readonly Chunk[]
+
+/**
+ * The response to `chat/messages`: a page of a thread's messages, from the end. The chunks of a long page come before it,
+ * in messages of their own, and are only read from the database when it is their turn.
+ */
+export async function* readMessages(
   { database }: Service,
   speaker: Speaker,
-  { thread_id, before, limit }: Asked<'chat/messages'>,
-): Promise<Told<'chat/message-list'>> {
-  const { stories, ratings, queued } = await database.asOrg(speaker.holder.organization_id, async (sql) => {
-    await requireThread(sql, speaker, thread_id)
-    const stories = await selectStories(sql, thread_id, { before, limit: limit + 1 })
-    const ids = stories.map(({ run }) => run.id)
-    const [ratings, queued] = await Promise.all([
+  { request_id, thread_id, before, limit }: Asked<'chat/messages'>,
+  addLinks: AddLinks,
+): AsyncGenerator<ServerMessage> {
+  const read: Read = (select) =>
+    database.asOrg(speaker.holder.organization_id, async (sql) => {
+      await requireThread(sql, speaker, thread_id)
+      return select(sql)
+    })
+  const { page, isLong, hasEarlier, stories, ratings, queued } = await read(async (sql) => {
+    const found = await selectRunSizes(sql, thread_id, { before, limit: limit + 1 })
+    const page = chooseRuns(found.slice(0, limit))
+    const ids = page.map(({ id }) => id)
+    const isLong = sum(page.map(sizeOf)) > mostBytesPerPage
+    const [stories, ratings, queued] = await Promise.all([
+      selectParts(sql, ids, isLong ? noSteps : undefined),
       sql<{ run_id: string; rating: 'up' | 'down' }>`
         select run_id, rating from feedback where run_id = any(${ids}::uuid[])`,
       before === undefined ? selectQueued(sql, thread_id) : [],
     ])
-    return { stories, queued, ratings: new Map(ratings.map(({ run_id, rating }) => [run_id, rating])) }
+    return { page, isLong, hasEarlier: found.length > page.length, stories, ratings, queued }
   })
-  const page = stories.slice(-limit)
-  const messages = page.flatMap((story) => describeMessages(story, ratings.get(story.run.id) ?? null))
-  return {
+
+  if (isLong) {
+    for (const { run } of stories) {
+      let n = 0
+      const steps = page.find(({ id }) => id === run.id)?.steps ?? []
+      for await (const chunks of readChunks(read, run, steps)) {
+        for (const portion of portionsOf(addLinks(chunks))) {
+          yield { type: 'chat/message-part', request_id, thread_id, message_id: run.id, n, chunks: portion }
+          n += portion.length
+        }
+      }
+    }
+  }
+  const ratingOf = new Map(ratings.map(({ run_id, rating }) => [run_id, rating]))
+  const messages = stories.flatMap((story) =>
+    describeMessages(story, isLong ? [] : addLinks(describeStory(story)), ratingOf.get(story.run.id) ?? null),
+  )
+  yield {
+    type: 'chat/message-list',
+    request_id,
     thread_id,
     messages: [...messages, ...queued.map((message) => describeWritten(message, true))],
-    before: stories.length > limit ? (page[0]?.run.position ?? null) : null,
+    before: hasEarlier ? (page.at(-1)?.position ?? null) : null,
   }
 }
 
+const noSteps = { from: 0, to: 0 }
+
+const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0)
+const sizeOf = ({ steps }: RunSize): number => sum(steps.map(({ size }) => size))
+
+/** As many of the latest runs as a page has room for. */
+function chooseRuns(latestFirst: readonly RunSize[]): RunSize[] {
+  let size = 0
+  return latestFirst.filter((run, index) => {
+    size += sizeOf(run)
+    return index < leastRunsPerPage || size <= mostBytesPerPage
+  })
+}
+
+/** All chunks of a run, a few steps at a time. */
+async function* readChunks(read: Read, run: RunRow, steps: RunSize['steps']): AsyncGenerator<Chunk[]> {
+  yield [startChunk(run.id)]
+  for (let [first, ...rest] = steps; first; [first, ...rest] = rest) {
+    const range = { from: first.step, to: first.step }
+    for (let { size } = first; rest[0] && size + rest[0].size <= mostBytesPerPage; rest = rest.slice(1)) {
+      size += rest[0].size
+      range.to = rest[0].step
+    }
+    const [part] = await read((sql) => selectParts(sql, [run.id], range))
+    // It may have been erased meanwhile.
+    if (part) yield describeSteps(part)
+  }
+  yield describeEnd(run)
+}
+
 /** Messages that entered during the run are among its chunks. */
-function describeMessages(story: RunStory, feedback: 'up' | 'down' | null): Message[] {
+function describeMessages(story: RunStory, chunks: readonly Chunk[], feedback: 'up' | 'down' | null): Message[] {
   const { run, messages } = story
   const asked = messages
     .filter(({ step }) => step === 1 || step === null)
     .map((message) => describeWritten(message, false))
   const { id, created_at, status, error } = run
-  const chunks = describeStory(story)
-  return [...asked, { role: 'assistant', id, created_at, status, error, chunks, feedback }]
+  return [...asked, { role: 'assistant', id, created_at, status, error, chunks: [...chunks], feedback }]
 }
 
 const describeWritten = ({ id, created_at, text, skill }: MessageRow, is_queued: boolean): Message => ({

@@ -7,21 +7,37 @@ export type Chunk = UIMessageChunk
 
 export const textId = (step: number): string => `text-${step}`
 
-/** The chunks that rebuild a run's message from the beginning, with each text in one piece. */
-export function describeStory({ run, messages, steps, calls }: RunStory): Chunk[] {
-  const chunks: Chunk[] = [startChunk(run.id)]
-  for (const { step, text, finish_reason } of steps) {
-    chunks.push(...messages.filter((message) => message.step === step && step > 1).map(steeringChunk))
+/** The chunks that rebuild a run's message from the beginning, with each text in one piece, unless it is very long. */
+export const describeStory = (story: RunStory): Chunk[] => [
+  startChunk(story.run.id),
+  ...describeSteps(story),
+  ...describeEnd(story.run),
+]
+
+/** The chunks between a run's first and its last, also of some of its steps. */
+export const describeSteps = ({ messages, steps, calls }: Pick<RunStory, 'messages' | 'steps' | 'calls'>): Chunk[] =>
+  steps.flatMap(({ step, text, finish_reason }) => {
+    const chunks: Chunk[] = messages.filter((message) => message.step === step && step > 1).map(steeringChunk)
     chunks.push({ type: 'start-step' })
     if (text) {
-      chunks.push({ type: 'text-start', id: textId(step) }, { type: 'text-delta', id: textId(step), delta: text })
+      chunks.push({ type: 'text-start', id: textId(step) }, ...describeText(step, text))
       if (finish_reason !== null) chunks.push({ type: 'text-end', id: textId(step) })
     }
     const own = calls.filter((call) => call.step === step)
     chunks.push(...own.flatMap(describeCall))
     if (finish_reason !== null && own.every(hasEnded)) chunks.push({ type: 'finish-step' })
+    return chunks
+  })
+
+/** Models can't write longer texts now. */
+const mostTextAtOnce = 64 * 1024
+
+function describeText(step: number, text: string): Chunk[] {
+  const chunks: Chunk[] = []
+  for (let from = 0; from < text.length; from += mostTextAtOnce) {
+    chunks.push({ type: 'text-delta', id: textId(step), delta: text.slice(from, from + mostTextAtOnce) })
   }
-  return [...chunks, ...describeEnd(run)]
+  return chunks
 }
 
 /** The last chunk of a run that has ended. */
@@ -32,7 +48,7 @@ export function describeEnd({ status, error }: Pick<RunStory['run'], 'status' | 
   return []
 }
 
-const startChunk = (runId: string): Chunk => ({ type: 'start', messageId: runId })
+export const startChunk = (runId: string): Chunk => ({ type: 'start', messageId: runId })
 
 /** A message that entered the conversation while the run was going on. */
 export const steeringChunk = ({ id, text }: MessageRow): Chunk => ({
@@ -49,7 +65,16 @@ export const hasEnded = ({ state }: ToolCallRow): boolean => !['new', 'asking', 
 export function describeInput(call: ToolCallRow): Chunk {
   const { id, name, args } = call
   const toolMetadata = describeTool(call)
-  return { type: 'tool-input-available', toolCallId: id, toolName: name, input: args, dynamic: true, toolMetadata }
+  const input = shownArguments(args)
+  return { type: 'tool-input-available', toolCallId: id, toolName: name, input, dynamic: true, toolMetadata }
+}
+
+/** Characters of arguments that clients get. Models can't write longer ones now. */
+const mostArguments = 256 * 1024
+
+function shownArguments(args: Record<string, unknown>): Record<string, unknown> {
+  const { length } = JSON.stringify(args)
+  return length <= mostArguments ? args : { '…': `These arguments have ${length} characters, so they are left out.` }
 }
 
 /** What clients know about a call beyond the AI SDK's fields. */

@@ -84,8 +84,6 @@ export const selectQueued = (sql: Sql, threadId: string) => sql<MessageRow>`
 
 interface WantedStories {
   isAfterSummary?: boolean
-  /** Only runs before this position. */
-  before?: number | undefined
   limit?: number
 }
 
@@ -94,9 +92,52 @@ export const selectStories = (sql: Sql, threadId: string, wanted: WantedStories)
   tellStories(sql, { threadId, ...wanted })
 
 export async function selectStory(sql: Sql, runId: string): Promise<RunStory | undefined> {
-  const [story] = await tellStories(sql, { runId })
+  const [story] = await tellStories(sql, { runIds: [runId], withClient: true })
   return story
 }
+
+/** A run as a page of a history needs it to decide what to read at once. */
+export interface RunSize {
+  id: string
+  position: number
+  /** How long each of its steps is when it is shown, in bytes, in order. */
+  steps: { step: number; size: number }[]
+}
+
+/** The last runs of a thread before a position, latest first. */
+export const selectRunSizes = (
+  sql: Sql,
+  threadId: string,
+  { before, limit }: { before?: number | undefined; limit: number },
+) =>
+  sql<RunSize>`
+    select id, position,
+      (select coalesce(json_agg(json_build_object('step', steps.step, 'size', octet_length(text) + coalesce(
+         (select sum(500 + least(octet_length(result), ${shownLength}) + pg_column_size(args)
+                     + coalesce(pg_column_size(input_schema), 0) + coalesce(pg_column_size(edited_args), 0))
+          from tool_calls where run_id = runs.id and tool_calls.step = steps.step), 0)) order by steps.step), '[]')
+       from steps where run_id = runs.id) as steps
+    from runs
+    where organization_id = (select current_organization()) and thread_id = ${threadId} and replaced_at is null
+      and (${before ?? null}::int is null or position < ${before ?? null})
+    order by position desc limit ${limit}`
+
+/** These steps of runs, oldest first; without steps, the whole runs. */
+export const selectParts = (
+  sql: Sql,
+  runIds: readonly string[],
+  steps?: { from: number; to: number },
+): Promise<RunStory[]> => tellStories(sql, { runIds, steps })
+
+interface Told extends WantedStories {
+  runIds?: readonly string[]
+  /** With their clients' tools. */
+  withClient?: boolean
+  threadId?: string
+  steps?: { from: number; to: number } | undefined
+}
+
+const maxInteger = 2 ** 31 - 1
 
 /**
  * In one statement, because a new run is read before its first token. It names the organization although row-level
@@ -105,18 +146,19 @@ export async function selectStory(sql: Sql, runId: string): Promise<RunStory | u
  */
 async function tellStories(
   sql: Sql,
-  { runId, threadId, isAfterSummary = false, before, limit }: WantedStories & { runId?: string; threadId?: string },
+  { runIds = [], withClient = false, threadId, isAfterSummary = false, limit, steps }: Told,
 ): Promise<RunStory[]> {
+  const { from, to } = steps ?? { from: 0, to: maxInteger }
   const rows = await sql<RunRow & Omit<RunStory, 'run'>>`
     select id, thread_id, position, status, attempt, epoch, holder, page, worked_ms, error, created_at,
-      case when ${runId ?? null}::uuid is not null then client end as client,
+      case when ${withClient} then client end as client,
       (select coalesce(json_agg(json_build_object(
          'id', id, 'position', position, 'text', text, 'skill', skill, 'run_id', run_id, 'step', step,
          'created_at', iso_timestamp(created_at)) order by position), '[]')
        from messages where run_id = runs.id and replaced_at is null) as messages,
       (select coalesce(json_agg(json_build_object(
          'run_id', run_id, 'step', step, 'text', text, 'finish_reason', finish_reason) order by step), '[]')
-       from steps where run_id = runs.id) as steps,
+       from steps where run_id = runs.id and step between ${from} and ${to}) as steps,
       (select coalesce(json_agg(json_build_object(
          'id', id, 'run_id', run_id, 'step', step, 'position', position, 'name', name, 'model_call_id', model_call_id,
          'tool', tool, 'title', title, 'definition_hash', definition_hash, 'input_schema', input_schema, 'args', args,
@@ -127,13 +169,12 @@ async function tellStories(
          'result_length', case when octet_length(result) > ${shownLength} then length(result) end,
          'ended_at', iso_timestamp(ended_at), 'late_step', late_step, 'connect_to', connect_to)
          order by step, position), '[]')
-       from tool_calls where run_id = runs.id) as calls
+       from tool_calls where run_id = runs.id and step between ${from} and ${to}) as calls
     from runs where organization_id = (select current_organization()) and id = any(array(
-      select ${runId ?? null}::uuid union all (
+      select unnest(${runIds}::uuid[]) union all (
         select id from runs
         where organization_id = (select current_organization()) and thread_id = ${threadId ?? null} and replaced_at is null
           and (not ${isAfterSummary} or position > (select summary_position from threads where id = ${threadId ?? null}))
-          and (${before ?? null}::int is null or position < ${before ?? null})
         order by position desc limit ${limit ?? null})))
     order by position`
   return rows.map(({ messages, steps, calls, ...run }) => ({ run, messages, steps, calls }))

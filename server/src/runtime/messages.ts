@@ -30,6 +30,9 @@ export class ProtocolError extends Error {
   override name = 'ProtocolError'
 }
 
+/** How long such a client waits before it tries again. */
+const afterSlownessMs = 5_000
+
 /** Thrown when a client doesn't read its messages fast enough. */
 export class TooSlow extends Error {}
 
@@ -63,7 +66,7 @@ export function closeFailed(
 }
 
 function describe(error: unknown): Farewell {
-  if (error instanceof TooSlow) return { code: 'too_slow', reason: error.message }
+  if (error instanceof TooSlow) return { code: 'too_slow', reason: error.message, retryAfterMs: afterSlownessMs }
   if (error instanceof OverLimit) return { code: 'over_limit', reason: error.message }
   if (error instanceof ProtocolError) return { code: 'protocol_error', reason: error.message }
   return { code: 'internal_error', reason: 'The server could not handle the message', retryAfterMs: goneAfterMs }

@@ -175,6 +175,10 @@ export class Session implements LocalSource, ChatClient, Held {
     this.#socket?.say(message)
   }
 
+  async deliver(message: ServerMessage): Promise<boolean> {
+    return (await this.#socket?.deliver(message)) ?? false
+  }
+
   /** Whether the claim has the session's resume secret and the same identity. */
   isFor({ secret, bearer }: Claim): boolean {
     return fingerprint(secret) === this.#resumeFingerprint && bearer === bearerOf(this.holder)
@@ -284,6 +288,8 @@ export class Session implements LocalSource, ChatClient, Held {
     if (now >= this.#expiresAt) {
       this.end({ code: 'identity_expired', reason: 'The identity has expired', retryAfterMs: 0 })
     } else if (now - this.#lastSeenAt >= goneAfterMs) this.leave()
+    // Nothing else may be sent to a page that leaves a lot unread.
+    this.#socket?.checkBacklog()
     if (this.#hasEnded) return
     if (now >= this.#askForTicketAt) this.#askForTicket(now)
     if (now >= this.#pingAt) {

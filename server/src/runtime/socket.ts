@@ -41,15 +41,25 @@ const frameFaults = new Map<number | undefined, string>([
   [closeCodes.overLimit, `A message can have at most ${maxMessageBytes} bytes`],
 ])
 
-/** Limits of the send buffer for a client that doesn't read. */
+/** Limits of what a client leaves unread. */
 const maxBufferedBytes = 4 * maxMessageBytes
 const maxBufferedFrames = 1_000
+/** How long a client may take to read one portion of something long. */
+const portionWithinMs = 20_000
 
-const unsent = createTurnBatch<{ socket: RuntimeSocket; text: string }>((messages) => {
-  for (const { socket, text } of messages) {
-    if (socket.readyState !== WebSocket.OPEN) continue
-    socket.send(text)
-    socket.checkBacklog()
+interface Unsent {
+  socket: RuntimeSocket
+  text: string
+  /** The connection has taken the message, or failed. */
+  taken?: ((error?: Error) => void) | undefined
+}
+
+const unsent = createTurnBatch<Unsent>((messages) => {
+  // Before anything is sent, because the client couldn't have read that yet.
+  for (const { socket } of messages) socket.checkBacklog()
+  for (const { socket, text, taken } of messages) {
+    if (socket.readyState === WebSocket.OPEN) socket.send(text, taken)
+    else taken?.(new Error('The socket is closed'))
   }
 })
 
@@ -75,16 +85,19 @@ export class RuntimeSocket extends WebSocket implements Held {
 
   /** Sends the pong here, because the library would buffer pongs without a limit. */
   answerPing(data: Buffer): void {
-    if (this.readyState !== WebSocket.OPEN) return
-    this.pong(data)
     this.checkBacklog()
+    if (this.readyState === WebSocket.OPEN) this.pong(data)
   }
 
   /** Emits `slow` once if the client doesn't read fast enough. */
   checkBacklog(): void {
     const bytes = this.bufferedAmount
     this.#backlog = bytes === 0 ? 0 : this.#backlog + 1
-    if (this.#isTooSlow || (bytes <= maxBufferedBytes && this.#backlog <= maxBufferedFrames)) return
+    if (bytes > maxBufferedBytes || this.#backlog > maxBufferedFrames) this.#giveUp()
+  }
+
+  #giveUp(): void {
+    if (this.#isTooSlow || this.readyState !== WebSocket.OPEN) return
     this.#isTooSlow = true
     this.emit('slow')
   }
@@ -97,6 +110,21 @@ export class RuntimeSocket extends WebSocket implements Held {
 
   accessEnded(why: EndOfAccess): void {
     this.endWith(farewells[why])
+  }
+
+  /**
+   * Sends one portion of something long. Resolves once the connection has taken it and everything before it: with false
+   * if it is closed. A client that doesn't read in time is too slow.
+   */
+  deliver(message: ServerMessage): Promise<boolean> {
+    const timer = setTimeout(() => this.#giveUp(), portionWithinMs).unref()
+    return new Promise((resolve) => {
+      const taken = (error?: Error) => {
+        clearTimeout(timer)
+        resolve(!error)
+      }
+      unsent.add({ socket: this, text: JSON.stringify(message), taken })
+    })
   }
 
   endWith({ code, reason, retryAfterMs }: Farewell): void {

@@ -4,9 +4,12 @@ import { newId } from '../kept/ids.ts'
 type Request = Extract<ClientMessageInput, { type: `chat/${string}` }>
 type WithoutId<Message> = Message extends unknown ? Omit<Message, 'request_id'> : never
 export type NewRequest = WithoutId<Request>
-type Response = Extract<ServerMessage, { request_id: string }>
+type Part = Extract<ServerMessage, { type: 'chat/message-part' }>
+type Response = Exclude<Extract<ServerMessage, { request_id: string }>, Part>
 export type ResponseOf<Type extends Response['type']> = Extract<Response, { type: Type }>
 export type Refusal = Pick<ResponseOf<'chat/error'>, 'code' | 'message' | 'values' | 'retry_after_ms'>
+
+type Accepted = Exclude<Response, { type: 'chat/error' }>
 
 interface Handling {
   /**
@@ -14,14 +17,14 @@ interface Handling {
    * `read`: repeated on this socket, and given up without a word if it is lost. `once`: never repeated.
    */
   kind: 'keep' | 'read' | 'once'
-  onResponse(response: Exclude<Response, { type: 'chat/error' }>): void
+  onResponse(response: Accepted): void
   onRefusal(refusal: Refusal): void
 }
 
 /** Requests to the server, each with exactly one response. */
 export interface Requests {
   ask(request: NewRequest, handling: Handling): void
-  receive(response: Response): void
+  receive(response: Response | Part): void
   connected(): void
   disconnected(): void
   /** Gives up all requests: they belong to another user. */
@@ -32,6 +35,8 @@ interface Pending extends Handling {
   message: Request
   isSent: boolean
   tries: number
+  /** What has arrived before the response. */
+  parts: Part[]
   timer: ReturnType<typeof setTimeout> | undefined
 }
 
@@ -67,8 +72,13 @@ export function createRequests(send: (message: ClientMessageInput) => void): Req
   function transmit(request: Pending): void {
     request.isSent = true
     request.tries += 1
-    request.timer = setTimeout(() => giveUp(request), responseWithinMs)
+    expectMore(request)
     send(request.message)
+  }
+
+  function expectMore(request: Pending): void {
+    clearTimeout(request.timer)
+    request.timer = setTimeout(() => giveUp(request), responseWithinMs)
   }
 
   function giveUp(request: Pending): void {
@@ -79,6 +89,14 @@ export function createRequests(send: (message: ClientMessageInput) => void): Req
     }
   }
 
+  function receivePart(part: Part): void {
+    const request = pending.get(part.request_id)
+    if (!request) return
+    expectMore(request)
+    const isAgain = request.parts.some(({ message_id, n }) => message_id === part.message_id && n === part.n)
+    if (!isAgain) request.parts.push(part)
+  }
+
   function refuse({ message, onRefusal }: Pending, refusal: Refusal): void {
     forget(message.request_id)
     onRefusal(refusal)
@@ -87,7 +105,7 @@ export function createRequests(send: (message: ClientMessageInput) => void): Req
   return {
     ask(request, handling) {
       const message = { ...request, request_id: newId() } as Request
-      const added: Pending = { ...handling, message, isSent: false, tries: 0, timer: undefined }
+      const added: Pending = { ...handling, message, isSent: false, tries: 0, parts: [], timer: undefined }
       if (pending.size >= mostPending) return handling.onRefusal(tooMany)
       if (!isConnected && handling.kind === 'once') return handling.onRefusal(offline)
       if (!isConnected && handling.kind === 'read') return
@@ -95,11 +113,12 @@ export function createRequests(send: (message: ClientMessageInput) => void): Req
       flush()
     },
     receive(response) {
+      if (response.type === 'chat/message-part') return receivePart(response)
       const request = forget(response.request_id)
       // A repeated request has several responses.
       if (!request) return
       if (response.type === 'chat/error') request.onRefusal(response)
-      else request.onResponse(response)
+      else request.onResponse(addParts(response, request.parts))
       flush()
     },
     connected() {
@@ -110,7 +129,7 @@ export function createRequests(send: (message: ClientMessageInput) => void): Req
       isConnected = false
       for (const request of [...pending.values()]) {
         clearTimeout(request.timer)
-        Object.assign(request, { isSent: false, tries: 0 })
+        Object.assign(request, { isSent: false, tries: 0, parts: [] })
         if (request.kind === 'once') refuse(request, offline)
         else if (request.kind === 'read') forget(request.message.request_id)
       }
@@ -119,6 +138,17 @@ export function createRequests(send: (message: ClientMessageInput) => void): Req
       for (const id of [...pending.keys()]) forget(id)
     },
   }
+}
+
+/** A response whose messages have all of their chunks. */
+function addParts(response: Accepted, parts: readonly Part[]): Accepted {
+  if (response.type !== 'chat/message-list' || parts.length === 0) return response
+  const messages = response.messages.map((message) => {
+    if (message.role === 'user') return message
+    const earlier = parts.filter(({ message_id }) => message_id === message.id).flatMap(({ chunks }) => chunks)
+    return { ...message, chunks: [...earlier, ...message.chunks] }
+  })
+  return { ...response, messages }
 }
 
 const noResponse = { code: 'NO_RESPONSE', message: 'The server doesn’t respond. Try again.' }

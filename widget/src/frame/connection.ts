@@ -26,6 +26,8 @@ export type Status =
 export interface Connection {
   /** Connects, or switches an open connection to this user. `canRenew`: the page can be asked for another token. */
   identify(idToken: string | undefined, canRenew: boolean): void
+  /** After a refusal, when the user wants to try again. */
+  retry(): void
   /** Whether the server has accepted the page, so that messages can be sent. */
   isReady(): boolean
   send(message: ClientMessageInput): void
@@ -209,6 +211,10 @@ export function createConnection(options: ConnectionOptions): Connection {
       canRenew = isRenewable
       failures = 0
       void (ready ? renew() : open())
+    },
+    retry() {
+      failures = 0
+      void open()
     },
     end() {
       send({ type: 'bye' })

@@ -71,6 +71,7 @@ export function startPanel(frame: Frame): Panel {
       calls.decide(id, decision)
     },
     onRevoke: (subject) => calls.revoke(subject),
+    onRetry: () => connection.retry(),
     onRelease: () => say({ type: 'release' }),
     onSize(width, height) {
       say({ type: 'size', width, height })

@@ -51,6 +51,8 @@ interface ViewOptions {
   onDecision(id: string, decision: Decision): void
   onRevoke(subject: string): void
   /** The question that had the keyboard focus is closed, and no other one is waiting. */
+  /** The user wants to connect again after a refusal. */
+  onRetry(): void
   onRelease(): void
   onSize(width: number, height: number): void
 }
@@ -186,6 +188,7 @@ function Panel({ frame, chat, look, options }: PanelProps): JSX.Element {
             agentName={name}
             greeting={greeting}
             refusal={frame.problem && explainProblem(frame.problem, isDevelopment)}
+            onRetry={options.onRetry}
             isShown={isShown(look)}
             turn={turn}
             onSent={onSent}

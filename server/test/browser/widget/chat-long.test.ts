@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { addLongRuns } from '../../long-runs.ts'
 import {
   answers,
   type ChatSite,
@@ -13,7 +14,7 @@ import {
   startChatSite,
   write,
 } from './chat-site.ts'
-import { frameOf } from './shop.ts'
+import { frameOf, waitUntilConnected } from './shop.ts'
 
 const exchanges = 200
 const title = 'A long conversation'
@@ -141,4 +142,24 @@ test('a question and the focus in it stay while the user reads far above them', 
   await choose(page, 'Allow once')
   await see(page, 'It is refunded.')
   expect(await done(page)).toEqual(['Refunded 7 for order 1'])
+})
+
+test('a conversation with 304 long results opens, also after a reload, and the page stays connected', async () => {
+  const page = await site.visit({ sub: 'hoarder' })
+  await launcher(page, 'Open the agent').click()
+  await addLongRuns(site, { sub: 'hoarder', runs: [{ steps: 19, calls: 16, resultLength: 16_000 }] })
+  await press(page, 'Conversations')
+  await frameOf(page)
+    .getByRole('button', { name: new RegExp(`^${title}`) })
+    .click()
+  const isShown = async () => {
+    await see(page, 'Question 0')
+    await expect.poll(() => frameOf(page).getByText('y'.repeat(10), { exact: true }).count()).toBe(19)
+    expect(await page.frames()[1]?.evaluate('document.documentElement.dataset.state')).toBe('connected')
+  }
+  await isShown()
+  await page.reload()
+  await waitUntilConnected(page)
+  await launcher(page, 'Open the agent').click()
+  await isShown()
 })

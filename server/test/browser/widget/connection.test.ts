@@ -160,6 +160,20 @@ describe('the publishable key', () => {
     expect(await sourceIds(mine)).toEqual(before)
   })
 
+  test('that no longer allows the page’s origin says so, and the user can try again once it does', async () => {
+    const page = await visitShop(app.shopUrl, 'Demo Member')
+    const { id } = await shopKey()
+    const allowOrigins = (...allowed_origins: string[]) =>
+      adminRequest('PATCH', `/publishable-keys/${id}`, { allowed_origins })
+    await allowOrigins('https://x.example.com')
+    await frameOf(page).locator('html[data-state="refused"]').waitFor({ state: 'attached' })
+    await page.getByRole('button', { name: 'Open the agent' }).click()
+    expect(await frameOf(page).getByRole('alert').innerText()).toContain('ORIGIN_NOT_ALLOWED')
+    await allowOrigins(app.shopUrl)
+    await frameOf(page).getByRole('button', { name: 'Try again' }).click()
+    await waitUntilConnected(page)
+  })
+
   test('that is revoked ends the page’s connection within five seconds, with a message', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     await adminRequest('DELETE', `/publishable-keys/${(await shopKey()).id}`)

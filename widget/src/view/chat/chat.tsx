@@ -15,6 +15,7 @@ interface ChatProps {
   greeting: string
   /** The reason why the server refuses this page. */
   refusal: string | undefined
+  onRetry(): void
   isShown: boolean
   /** Increased by each message that the user sends. */
   turn: number
@@ -22,7 +23,7 @@ interface ChatProps {
 }
 
 /** The open conversation. */
-export function Chat({ chat, agentName, greeting, refusal, isShown, turn, onSent }: ChatProps): JSX.Element {
+export function Chat({ chat, agentName, greeting, refusal, onRetry, isShown, turn, onSent }: ChatProps): JSX.Element {
   const session = useSession()
   const { say } = useTexts()
   const { entries, hasEarlier, isLoading, questions, agent } = chat
@@ -35,7 +36,7 @@ export function Chat({ chat, agentName, greeting, refusal, isShown, turn, onSent
   const loadEarlier = hasEarlier && !isLoading ? () => session.loadEarlier() : undefined
   return (
     <FollowingMain content={chat.threadId} isFixed={isEmpty} turn={turn} first={entries[0]?.id} onStart={loadEarlier}>
-      {refusal && <Refused reason={refusal} />}
+      {refusal && <Refused reason={refusal} onRetry={onRetry} />}
       {isEmpty && !refusal && !isLoading && agent?.problem && <AgentProblem problem={agent.problem} />}
       {isEmpty && !refusal && !isLoading && !agent?.problem && (
         <EmptyChat agent={agent} greeting={greeting} isOff={agent === undefined} onSent={onSent} />

@@ -70,13 +70,16 @@ export function AgentProblem({ problem }: { problem: ChatProblem }): JSX.Element
 }
 
 /** Why the server refuses this page. */
-export function Refused({ reason }: { reason: string }): JSX.Element {
+export function Refused({ reason, onRetry }: { reason: string; onRetry(): void }): JSX.Element {
   const { say } = useTexts()
   return (
     <div class="empty" role="alert">
       <Inlaid />
       <p class="greeting">{say('tooLate')}</p>
       <p class="muted">{reason}</p>
+      <button type="button" class="small" onClick={onRetry}>
+        {say('retry')}
+      </button>
     </div>
   )
 }
